@@ -19,7 +19,17 @@ import typer
 from bench.telling import tell
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.tasks import Duration, Task
-from trainstack.kueue.model import ClusterQueue, Flavor, Group, LocalQueue, Model, PodSet, Preemption, Quota, Workload
+from trainstack.kueue.model import (
+    ClusterQueue,
+    Flavor,
+    LocalQueue,
+    Model,
+    PodSet,
+    Preemption,
+    Quota,
+    ResourceGroup,
+    Workload,
+)
 
 _TEAMS = ("vision", "speech", "text", "robots")
 _GPU = "nvidia.com/gpu"
@@ -37,7 +47,7 @@ def model() -> Model:
         for flavor, resources in _QUOTAS.items()
         for resource, number in resources.items()
     }
-    group = Group(frozenset(("cpu", "memory", _GPU)), tuple(_QUOTAS))
+    group = ResourceGroup(frozenset(("cpu", "memory", _GPU)), tuple(_QUOTAS))
     preemption = Preemption(within_cluster_queue="LowerPriority", reclaim_within_cohort="Any")
     return Model(
         flavors={name: Flavor(name, {"nvidia.com/gpu.product": name}) for name in _QUOTAS},
@@ -59,7 +69,7 @@ def tasks(count: int, seed: int = 1, shapes: int = 20) -> list[Task]:
             name=f"run-{number}", namespace=team, queue=team, pod_sets=(pods,), priority=priority, created=0.0
         )
         seconds = float(draw.randrange(600, 86400, 60))
-        made.append(Task(workload=workload, duration=Duration(seconds, "declared"), keeps=draw.random() < 0.5))
+        made.append(Task(workload=workload, duration=Duration(seconds, "declared"), resumes=draw.random() < 0.5))
     return made
 
 

@@ -11,7 +11,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
-from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.workloads import read_kueue_workload
@@ -100,7 +100,7 @@ def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:
     for body in case.before:
         turn = len(kept)
         workload = case.workload(body, turn)
-        verdict = Judge(model, found).verdict(workload, with_remedies=False)
+        verdict = AdmissionSimulator(model, found).verdict(workload, with_remedies=False)
         if verdict.fits and not verdict.preempts:
             found.append(Admitted(workload, verdict.cluster_queue, verdict.usage, reserved=float(turn)))
             kept.append(body)
@@ -205,14 +205,14 @@ def slips_in(case: Case) -> bool:
 
 def _at_the_edge(case: Case, using: list[Admitted], *, over: bool) -> Case:
     """The same with as many pods in the first set as fit at once, or with one more than that."""
-    judge, at_once = Judge(case.model, using), ("fits", "fits by borrowing")
+    simulator, at_once = AdmissionSimulator(case.model, using), ("fits", "fits by borrowing")
 
     def asking(count: int) -> Body:
         first, *others = case.asked["spec"]["podSets"]
         return {**case.asked, "spec": {**case.asked["spec"], "podSets": [{**first, "count": count}, *others]}}
 
     def fits(count: int) -> bool:
-        return judge.verdict(case.workload(asking(count), 9), with_remedies=False).outcome in at_once
+        return simulator.verdict(case.workload(asking(count), 9), with_remedies=False).outcome in at_once
 
     start = case.asked["spec"]["podSets"][0]["count"]
     edge = next((count for count in range(start, start + MANY) if not fits(count)), start)

@@ -28,10 +28,9 @@ from tests.admission.cases import (
     made,
     one_in,
 )
-from trainstack.kueue.event import Event, UnsettledError
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Model
-from trainstack.kueue.scheduler import Queueing
+from trainstack.kueue.scheduler import Event, Scheduler, UnsettledError
 from trainstack.kueue.workloads import read_workload
 from trainstack.objects.labels import PRIORITY, QUEUE
 
@@ -85,7 +84,7 @@ Given = dict[str, tuple[int, dict[str, str]]]
 """By Job, what those got who are admitted: how many pods, and the flavor of each resource."""
 
 
-class Stepwise(Queueing):
+class Stepwise(Scheduler):
     """Queues that can be stopped after a cycle."""
 
     def step(self) -> list[Event]:
@@ -104,13 +103,13 @@ class Simultaneous(Stepwise):
         return now + self.chance.random() * 1e-3
 
 
-def outcomes(crowd: Crowd, queueing: Stepwise | None = None, ahead: Collection[str] = ()) -> list[Given]:
+def outcomes(crowd: Crowd, scheduler: Stepwise | None = None, ahead: Collection[str] = ()) -> list[Given]:
     """Who is admitted after the gate has opened, and after each who came later. Raises UnsettledError.
 
     `ahead`: local queues that open one cycle before the others.
     """
     model = crowd.model
-    queues = queueing or Stepwise(model)
+    queues = scheduler or Stepwise(model)
     workloads = [
         replace(read_workload(body, (), model), created=float(turn))
         for turn, body in enumerate((*crowd.jobs, *crowd.later))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tests.admission.bench import SLOTS, Bench, condition, given, key, namespace, reserves
 from tests.admission.cases import PREFIX, Case, admitted_before
 from tests.admission.kueue import Body, until
-from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.verdict import Verdict
 
 Given = dict[str, tuple[int, dict[str, str]]]
@@ -31,15 +31,15 @@ def expected(case: Case) -> Answer:
     using, bodies = admitted_before(case)
     before: list[Given | None] = []
     for index, body in enumerate(bodies):
-        verdict = Judge(case.model, using[:index]).verdict(case.workload(body, index), with_remedies=False)
+        verdict = AdmissionSimulator(case.model, using[:index]).verdict(case.workload(body, index), with_remedies=False)
         before.append(_assigned(verdict))
     asked = case.workload(case.asked, len(bodies))
-    now = Judge(case.model, using).verdict(asked, with_remedies=False)
+    now = AdmissionSimulator(case.model, using).verdict(asked, with_remedies=False)
     return Answer(
         before=tuple(before),
         asked=None if now.preempts else _assigned(now),
         evicts=frozenset(each.partition("/")[2] for each in now.preempts),
-        alone=_assigned(Judge(case.model).verdict(asked, with_remedies=False)),
+        alone=_assigned(AdmissionSimulator(case.model).verdict(asked, with_remedies=False)),
     )
 
 

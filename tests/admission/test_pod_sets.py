@@ -114,4 +114,4 @@ def test_a_job_that_may_shrink_says_how_far(launched: dict[str, Workload]) -> No
     settings = environment()
     job = shrinking(manifest(settings.workloads.runs[1], "test", named("several")))
     ours = read_workload(job, (), declared_model(Declared(settings)))
-    assert (bare(ours.pod_sets), ours.pod_sets[0].least) == (bare(launched["shrinking"].pod_sets), 2)
+    assert (bare(ours.pod_sets), ours.pod_sets[0].min_count) == (bare(launched["shrinking"].pod_sets), 2)

@@ -14,8 +14,8 @@ from tests.cluster.project import Project
 from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.cluster import Cluster
-from trainstack.kueue.admission_simulator import Judge
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.model import QueueState
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.live import admission
@@ -116,15 +116,15 @@ def researcher(cluster: Cluster, site: Bench, tmp_path: Path, monkeypatch: pytes
     return Person(file)
 
 
-def read_snapshot(settings: Settings) -> Snapshot:
+def read_snapshot(settings: Settings) -> QueueState:
     """What `check --cluster` judges by."""
     return LiveContext(Declared(settings), read_environment(settings, ()), {}).snapshot
 
 
-def judged(snapshot: Snapshot, settings: Settings) -> Verdict:
+def judged(snapshot: QueueState, settings: Settings) -> Verdict:
     """The verdict on the environment's run."""
     (workload,) = declared_workloads(Declared(settings), snapshot.model)
-    return Judge(snapshot.model, snapshot.admitted).verdict(workload)
+    return AdmissionSimulator(snapshot.model, snapshot.admitted).verdict(workload)
 
 
 def reserved(owner: Person) -> dict[str, str]:
@@ -151,7 +151,7 @@ def test_who_uses_the_quota_is_what_kueue_counts(site: Bench, owner: Person) -> 
 def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """In as many answers as it takes. What other tests have deleted may be on its way out between two readings."""
 
-    def read(most: int) -> Snapshot:
+    def read(most: int) -> QueueState:
         monkeypatch.setattr(admission, "PAGE", most)
         return read_snapshot(environment())
 
@@ -163,7 +163,7 @@ def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
     settings = environment()
     now = judged(read_snapshot(settings), settings)
     assert now.outcome == "waits"
-    assert [(each.cause, each.resource, each.missing) for each in now.lacks] == [("in-use", "cpu", 100)]
+    assert [(each.cause, each.resource, each.missing) for each in now.reasons] == [("in-use", "cpu", 100)]
     more = make_group((NAME, {**HAS, "cpu": "300m"}))
     pools = [pool.model_copy(update={"resource_groups": (more,)}) for pool in settings.queues.cluster_queues]
     raised = environment(queues=settings.queues.model_copy(update={"cluster_queues": tuple(pools)}))
@@ -180,8 +180,8 @@ def test_a_tenant_is_told_who_can_tell(researcher: Person) -> None:
     assert found.model.nodes is None
     assert list(found.model.local_queues or ()) == [(NAME, NAME)]
     verdict = judged(found, settings)
-    assert (verdict.outcome, [each.cause for each in verdict.lacks]) == ("unknown", ["unread"])
-    assert "the platform's owner can tell" in verdict.lacks[0].message
+    assert (verdict.outcome, [each.cause for each in verdict.reasons]) == ("unknown", ["unread"])
+    assert "the platform's owner can run" in verdict.reasons[0].message
 
 
 def test_missing_rights_leave_it_unknown_under_any_profile(researcher: Person) -> None:

@@ -29,7 +29,7 @@ from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.simulated import node_name
 from trainstack.forecast.forecast import Forecast, forecast
-from trainstack.forecast.schedule import Course
+from trainstack.forecast.schedule import Timeline
 from trainstack.kueue.workloads import seconds
 from trainstack.platform import queues
 from trainstack.platform.namespaces import namespace
@@ -80,9 +80,9 @@ class PlanBench:
         """The plan of a scenario, on its nodes; its runs take what its settings declare."""
         return _plan(self.settings(scenario), scenario, {})
 
-    def planned(self, overhead: float, scenario: Scenario) -> Sequence[Course]:
+    def planned(self, overhead: float, scenario: Scenario) -> Sequence[Timeline]:
         """What will happen. `overhead`: seconds that a run takes beside what its pods do."""
-        return _plan(self.settings(scenario), scenario, scenario.measured(overhead)).schedule.courses
+        return _plan(self.settings(scenario), scenario, scenario.measured(overhead)).schedule.timelines
 
     def steady(self, scenario: Scenario, overhead: float) -> Scenario:
         """The first seed, by steps of 100, with which a third of a second more or less of each run changes little.
@@ -100,7 +100,7 @@ class PlanBench:
         plan = _plan(settings, scenario, scenario.measured(overhead)).schedule
         for draw in range(DRAWS):
             other = _plan(settings, scenario, scenario.measured(overhead, JITTER, draw)).schedule
-            starts = [(one.start, two.start) for one, two in zip(plan.courses, other.courses, strict=True)]
+            starts = [(one.start, two.start) for one, two in zip(plan.timelines, other.timelines, strict=True)]
             if kendalltau(*zip(*starts, strict=True)).statistic < STEADY_TAU:
                 return False
             if abs(other.makespan / plan.makespan - 1) > STEADY_OFF:

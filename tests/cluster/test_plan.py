@@ -114,7 +114,7 @@ def test_a_plan_begins_with_what_waits_on_the_cluster(bench: PlanBench) -> None:
         done = bench.trainstack("plan", "--cluster", "--json", "-s", named.name)
         assert done.code == 0, done.text
         rows = {row["name"]: row for row in json.loads(done.out)["runs"]}
-    expected = {each.task.workload.name: each.start for each in bench.predicted(scenario).schedule.courses}
+    expected = {each.task.workload.name: each.start for each in bench.predicted(scenario).schedule.timelines}
     assert rows.keys() == expected.keys()
     assert {name: row["start"] for name, row in rows.items()} == pytest.approx(expected, abs=0.5)
     assert {row["source"] for row in rows.values()} == {"declared"}

@@ -11,7 +11,7 @@ from trainstack.cli.plan_format import HEAD, LEFT, USE_HEAD, cells, compared, ga
 from trainstack.cli.plan_inputs import held_by, measured
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.forecast.forecast import forecast
-from trainstack.forecast.other_workloads import Held
+from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import Report, report
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
@@ -72,14 +72,14 @@ def plan(
 
 def _reports(session: Session, settings: Settings, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
     unchanged, durations = session.settings, measured(session)
-    held: Callable[[Settings], Held] | None = None
+    held: Callable[[Settings], LiveWorkloads] | None = None
     if cluster:
         with step("reading the cluster", "2 s"):
             held = held_by(session)
 
     def make(tried: Settings, changed_nodes: list[str]) -> Report:
         current = None if held is None else held(tried)
-        return report(forecast(tried, measured=durations, nodes=changed_nodes, held=current, unchanged=unchanged))
+        return report(forecast(tried, measured=durations, nodes=changed_nodes, live=current, unchanged=unchanged))
 
     now = make(settings, nodes)
     return now, make(unchanged, []) if nodes or settings is not unchanged else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trainstack.cli.console import duration
-from trainstack.forecast.figures import Use
+from trainstack.forecast.costs import Use
 from trainstack.forecast.report import Report, Row, Stretch
 from trainstack.reports.gantt import Gantt, Lane, Level, Piece
 

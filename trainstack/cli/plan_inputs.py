@@ -6,8 +6,8 @@ from statistics import median
 
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
-from trainstack.forecast.other_workloads import Held, limits, matched, owners
-from trainstack.forecast.sweeps import launched
+from trainstack.forecast.live_workloads import LiveWorkloads, limits, match_runs, owners
+from trainstack.forecast.sweeps import live_trials
 from trainstack.kueue.from_live_objects import snapshot
 from trainstack.live.holding import read_holding
 from trainstack.reports.durations import MeasuredRun, measured_runs
@@ -36,7 +36,7 @@ def _matches(record: MeasuredRun, run: Workload, *, any_set: bool) -> bool:
     return same and (any_set or (record.args, record.env) == (first.args, first.env))
 
 
-def held_by(session: Session) -> Callable[[Settings], Held]:
+def held_by(session: Session) -> Callable[[Settings], LiveWorkloads]:
     """Read the cluster once; the result returns its workloads as other settings would change its queues.
 
     Raises ClusterError, and ValueError if files that run ids depend on are missing.
@@ -47,14 +47,14 @@ def held_by(session: Session) -> Callable[[Settings], Held]:
     wanted = [run.ledger for run in declared.runs]
     live, ledgers = read.runs.live, read.runs.ledgers
     workload_keys = {owner: key for key, owner in owners(read.workloads).items()}
-    runs, ended = matched(wanted, live, ledgers, workload_keys)
-    held = Held(
+    runs, ended = match_runs(wanted, live, ledgers, workload_keys)
+    held = LiveWorkloads(
         snapshot=snapshot(read.lists, declared, kueue=read.kueue),
         now=read.now,
         runs=runs,
         limits=limits(read.workloads, read.owners),
-        launched=ended,
+        ended=ended,
     )
     for sweep in declared.sweeps:
-        held = held.knowing(launched(sweep, live, ledgers, workload_keys))
+        held = held.with_trials(live_trials(sweep, live, ledgers, workload_keys))
     return lambda tried: replace(held, snapshot=snapshot(read.lists, Declared(tried), kueue=read.kueue))

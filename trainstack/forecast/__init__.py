@@ -1,1 +1,1 @@
-"""What would happen in which order: a simulation of the queues, with declared or measured durations."""
+"""The forecast of an environment: a simulation of its queues with declared or measured durations."""

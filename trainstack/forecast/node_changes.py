@@ -1,7 +1,8 @@
-"""Nodes that are tried: `a100=4`, or `a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8` where none of that kind is known."""
+"""The option `--nodes`: `a100=4`, or `a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8` if no such node is known."""
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from trainstack.kueue.model import Flavor, Node
 from trainstack.kueue.quantities import value
@@ -9,19 +10,13 @@ from trainstack.settings.errors import nearest
 
 _FORM = re.compile(r"(?P<flavor>[^=:]+)=(?P<count>[0-9]+)(?::(?P<resources>[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*))?")
 _PODS = 110
-"""What a kubelet takes where nobody says otherwise."""
+"""The kubelet's default of maxPods."""
 
 
-def changed_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mapping[str, Flavor]) -> tuple[Node, ...]:
-    """The nodes, with those of the named flavors replaced by so many others.
+def planned_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mapping[str, Flavor]) -> tuple[Node, ...]:
+    """Return the nodes with those of the named flavors replaced; raise ValueError with the change and the remedy.
 
-    Args:
-        nodes: as they are.
-        changes: `FLAVOR=COUNT` for nodes like the largest that the flavor has, or with resources.
-        flavors: by name; the labels say which nodes are a flavor's.
-
-    Raises ValueError, which names the change and the remedy.
-
+    `changes`: `FLAVOR=COUNT` for nodes like the flavor's largest one, or with resources.
     """
     result = list(nodes)
     for change in changes:
@@ -30,42 +25,35 @@ def changed_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mappin
             raise ValueError(f"--nodes {change}: write FLAVOR=COUNT, or FLAVOR=COUNT:cpu=64,memory=512Gi")
         flavor = flavors.get(match["flavor"])
         if flavor is None:
-            raise ValueError(
-                f"--nodes {change}: there is no flavor {match['flavor']}; {nearest(match['flavor'], flavors)}"
-            )
-        own = [node for node in result if _is_of(node, flavor, flavors)]
+            raise ValueError(f"--nodes {change}: unknown flavor {match['flavor']}; {nearest(match['flavor'], flavors)}")
+        own = [node for node in result if _has_flavor(node, flavor, flavors)]
         sample = _sample(flavor, change, match["resources"], own)
         result = [node for node in result if node not in own]
-        result += (_named(sample, f"{flavor.name}-{number}") for number in range(int(match["count"])))
+        result += (replace(sample, name=f"{flavor.name}-{number}") for number in range(int(match["count"])))
     return tuple(result)
 
 
-def limited(changes: Sequence[str]) -> frozenset[str]:
-    """The flavors that changes name."""
+def named_flavors(changes: Sequence[str]) -> frozenset[str]:
     return frozenset(change.partition("=")[0] for change in changes)
 
 
-def _is_of(node: Node, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bool:
-    """Whether a node is a flavor's; one with labels that another flavor asks for besides is that one's."""
-    asked, has = flavor.labels.items(), node.labels.items()
-    return asked <= has and not any(asked < each.labels.items() <= has for each in flavors.values())
+def _has_flavor(node: Node, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bool:
+    """Whether a node belongs to a flavor, and not to another one that selects more of its labels."""
+    selected, labels = flavor.labels.items(), node.labels.items()
+    return selected <= labels and not any(selected < other.labels.items() <= labels for other in flavors.values())
 
 
 def _sample(flavor: Flavor, change: str, resources: str | None, own: Sequence[Node]) -> Node:
     if resources is None:
         if not own:
             raise ValueError(
-                f"--nodes {change}: no node of flavor {flavor.name} is known here; say what one has: "
+                f"--nodes {change}: no node of flavor {flavor.name} is known; write its resources: "
                 f"--nodes {change}:cpu=64,memory=512Gi,nvidia.com/gpu=8"
             )
-        return max(own, key=lambda node: sum(number for name, number in node.allocatable.items() if "/" in name))
-    amounts = dict(each.split("=") for each in resources.split(","))
+        largest = max(own, key=lambda node: sum(number for name, number in node.allocatable.items() if "/" in name))
+        return replace(largest, unschedulable=False)
     try:
-        allocatable = {name: value(name, text) for name, text in amounts.items()}
+        allocatable = {name: value(name, text) for name, text in (part.split("=") for part in resources.split(","))}
     except ValueError as error:
         raise ValueError(f"--nodes {change}: {error}") from None
     return Node(flavor.name, flavor.labels, flavor.taints, {"pods": _PODS, **allocatable})
-
-
-def _named(node: Node, name: str) -> Node:
-    return Node(name, node.labels, node.taints, node.allocatable)

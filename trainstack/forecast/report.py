@@ -1,44 +1,45 @@
-"""A plan as rows: for tables, pictures and programs."""
+"""A plan as rows, for tables, charts and JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trainstack.forecast.figures import Use, cost, gpu_hours, gpus, uses
+from trainstack.forecast.costs import Use, cost, gpu_hours, gpus, uses
 from trainstack.forecast.forecast import Forecast
-from trainstack.forecast.reasons import note
-from trainstack.forecast.schedule import Course, Span
+from trainstack.forecast.notes import note
+from trainstack.forecast.schedule import Span, Timeline
 from trainstack.forecast.tasks import Source
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 
 _DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time in which a run has its quota; seconds from the plan's beginning."""
+    """A time in which a run holds its quota; seconds from the start of the plan."""
 
     admitted: float
     started: float | None
-    """None: no node had room."""
+    """None: no node has room."""
     ended: float | None
-    """None: no end is known."""
+    """None: unknown."""
     flavors: tuple[str, ...]
     evicted_by: str
-    """Empty where it ran to its end."""
+    """Empty if the run ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A run. Times are seconds from the plan's beginning; None is what is not known, or never comes."""
+    """A run; times are seconds from the start of the plan, None if unknown or never."""
 
     name: str
     namespace: str
     queue: str
-    """Empty where Kueue does not hold it."""
+    """Empty if the run is not queued."""
     cluster_queue: str
-    """Empty where it is never admitted."""
+    """Empty if the run is never admitted."""
     declared: bool
-    """A run of this environment; else one of somebody else's, that the cluster holds."""
+    """Whether the environment declares the run; otherwise only the cluster has it."""
     priority: int
     duration: float | None
     source: Source
@@ -49,7 +50,7 @@ class Row:
     evictions: int
     pods: int
     gpus: float
-    """At once; a slice counts by its share."""
+    """Slices count as fractions."""
     gpu_hours: float | None
     cost: float | None
     flavors: tuple[str, ...]
@@ -59,40 +60,36 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole plan."""
-
     environment: str
     makespan: float
-    """The last end that is known, in seconds."""
+    """The last known end."""
     endless: int
-    """Runs of which no end is known."""
+    """The number of runs without a known end."""
     gpu_hours: float
-    """Of the runs with an end, together."""
+    """Of the runs with a known end."""
     cost: float | None
-    """Likewise; None where there are no prices."""
+    """Of the runs with a known end; None without prices."""
     currency: str
     rows: tuple[Row, ...]
-    """In the order of their starts; last those that never start."""
+    """By start; runs that never start are last."""
     uses: tuple[Use, ...]
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
-        found: dict[str, Any] = asdict(self)
-        found["runs"] = found.pop("rows")
-        return found
+        data: dict[str, Any] = asdict(self)
+        data["runs"] = data.pop("rows")
+        return data
 
 
 def report(forecast: Forecast) -> Report:
-    """The rows of a plan."""
-    judge, schedule = forecast.judge, forecast.schedule
-    rows = [_row(course, forecast, note(course, schedule, judge)) for course in schedule.courses]
+    simulator, schedule = AdmissionSimulator(forecast.model), forecast.schedule
+    rows = [_row(timeline, forecast, note(timeline, schedule, simulator)) for timeline in schedule.timelines]
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
     costs = [row.cost for row in rows if row.cost is not None]
     plan = forecast.settings.plan
     return Report(
         environment=forecast.settings.stack,
-        makespan=_rounded(schedule.makespan),
+        makespan=round(schedule.makespan, _DIGITS),
         endless=len(schedule.open),
         gpu_hours=round(sum(row.gpu_hours or 0.0 for row in rows), _DIGITS),
         cost=round(sum(costs), 2) if plan.prices else None,
@@ -103,63 +100,55 @@ def report(forecast: Forecast) -> Report:
     )
 
 
-def _row(course: Course, forecast: Forecast, said: str) -> Row:
-    workload, task = course.task.workload, course.task
-    hours, price = gpu_hours(course, forecast.model), cost(course, forecast.settings.plan)
+def _row(timeline: Timeline, forecast: Forecast, text: str) -> Row:
+    task = timeline.task
+    workload = task.workload
     return Row(
         name=workload.name,
         namespace=workload.namespace,
         queue=workload.queue,
-        cluster_queue=next((span.cluster_queue for span in course.spans), ""),
+        cluster_queue=next((span.cluster_queue for span in timeline.spans), ""),
         declared=task.declared,
         priority=workload.priority,
         duration=task.duration.seconds,
         source=task.duration.source,
-        submitted=_known(course.submitted),
-        start=_known(course.start),
-        end=_known(course.end),
-        wait=_known(course.wait),
-        evictions=course.evictions,
+        submitted=_rounded(timeline.submitted),
+        start=_rounded(timeline.start),
+        end=_rounded(timeline.end),
+        wait=_rounded(timeline.wait),
+        evictions=timeline.evictions,
         pods=sum(pods.count for pods in workload.pod_sets),
-        gpus=round(gpus(course, forecast.model), _DIGITS),
-        gpu_hours=None if hours is None else round(hours, _DIGITS),
-        cost=None if price is None else round(price, 2),
-        flavors=tuple(dict.fromkeys(flavor for span in course.spans for flavor in _flavors(span))),
-        stretches=tuple(_stretch(span) for span in course.spans),
-        note=said,
+        gpus=round(gpus(timeline, forecast.model), _DIGITS),
+        gpu_hours=_rounded(gpu_hours(timeline, forecast.model)),
+        cost=_rounded(cost(timeline, forecast.settings.plan), 2),
+        flavors=tuple(dict.fromkeys(flavor for span in timeline.spans for flavor, _ in span.usage)),
+        stretches=tuple(map(_stretch, timeline.spans)),
+        note=text,
     )
 
 
 def _stretch(span: Span) -> Stretch:
     return Stretch(
-        admitted=_rounded(span.admitted),
-        started=_known(span.started),
-        ended=_known(span.ended),
-        flavors=_flavors(span),
+        admitted=round(span.admitted, _DIGITS),
+        started=_rounded(span.started),
+        ended=_rounded(span.ended),
+        flavors=tuple(dict.fromkeys(flavor for flavor, _ in span.usage)),
         evicted_by=span.evicted_by,
     )
 
 
-def _flavors(span: Span) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(flavor for flavor, _ in span.usage))
-
-
-def _unpriced(forecast: Forecast) -> Iterable[str]:
-    """Prices of flavors that there are none of, and flavors in use without a price."""
+def _unpriced(forecast: Forecast) -> Iterator[str]:
     plan, flavors = forecast.settings.plan, forecast.model.flavors
     if not plan.prices:
         return
-    priced = {each.name for each in plan.prices}
-    used = {flavor for course in forecast.schedule.courses for span in course.spans for flavor in _flavors(span)}
+    priced = {price.name for price in plan.prices}
+    timelines = forecast.schedule.timelines
+    used = {flavor for timeline in timelines for span in timeline.spans for flavor, _ in span.usage}
     for name in sorted(used - priced):
-        yield f"flavor {name} has no price (trainstack:plan: prices), so it costs nothing here"
+        yield f"flavor {name} has no price in trainstack:plan: prices, and is counted as free"
     for name in sorted(priced - flavors.keys() if flavors is not None else ()):
-        yield f"plan.prices[{name}] names no flavor of this environment"
+        yield f"plan.prices[{name}]: the environment has no flavor {name}"
 
 
-def _known(seconds: float | None) -> float | None:
-    return None if seconds is None else _rounded(seconds)
-
-
-def _rounded(seconds: float) -> float:
-    return round(seconds, _DIGITS)
+def _rounded(number: float | None, digits: int = _DIGITS) -> float | None:
+    return None if number is None else round(number, digits)

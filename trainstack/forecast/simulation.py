@@ -1,7 +1,7 @@
-"""The clock: runs are submitted, admitted, evicted and end, one event after the other.
+"""A discrete-event simulation: runs are submitted, admitted, evicted and end.
 
-Who is admitted when is the scheduler's answer (`kueue.scheduler`); this adds how long they run, and that they
-need nodes. What an admission takes on a cluster, a second or so until pods run, is not in it.
+The scheduler (`kueue.scheduler`) decides on admission; this module adds durations and nodes. The second or so from an
+admission to running pods is left out.
 """
 
 import heapq
@@ -10,199 +10,185 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from trainstack.forecast.nodes import Room
-from trainstack.forecast.schedule import Course, Schedule, Span
+from trainstack.forecast.node_pool import NodePool
+from trainstack.forecast.schedule import Schedule, Span, Timeline
 from trainstack.forecast.tasks import Task
-from trainstack.kueue.event import Event
 from trainstack.kueue.model import Admitted, Model, Usage
-from trainstack.kueue.scheduler import Queueing
+from trainstack.kueue.scheduler import Event, Scheduler
 from trainstack.kueue.verdict import Assigned
 
 
 @dataclass(slots=True)
-class _Going:
-    """A task on its way."""
+class _Run:
+    """The state of a task."""
 
     task: Task
-    left: float | None
-    """Seconds that it still has to run; None: no end is known."""
-    before: int
-    """Tasks that must end before it is submitted."""
+    remaining: float | None
+    """Seconds; None: no known end."""
+    dependencies: int
+    """Tasks that must end before this one is submitted."""
     submitted: float | None = None
     spans: list[Span] = field(default_factory=list)
     admitted: float | None = None
     started: float | None = None
-    """Both None while it waits."""
     cluster_queue: str = ""
     assigned: tuple[Assigned, ...] = ()
     usage: Usage = field(default_factory=dict)
-    launch: int = 0
-    """Counts admissions, so that the end of one that was evicted is none."""
+    admissions: int = 0
 
-
-def simulate(
-    tasks: Sequence[Task], model: Model, admitted: Iterable[Admitted] = (), room: Room | None = None
-) -> Schedule:
-    """What happens to the tasks from now on, until nothing more does.
-
-    Args:
-        tasks: those that are to be submitted, in order, and those that hold quota already (`elapsed`).
-        model: queues and quotas.
-        admitted: who holds quota now; each is one of the tasks.
-        room: the nodes, empty; None: quota alone decides.
-
-    """
-    return _Simulation(tasks, model, tuple(admitted), room).run()
-
-
-class _Simulation:
-    def __init__(self, tasks: Sequence[Task], model: Model, admitted: Sequence[Admitted], room: Room | None) -> None:
-        self._queueing = Queueing(model, admitted, paced=True)
-        self._room = room
-        known = {task.key for task in tasks}
-        self._going = {task.key: _Going(task, task.duration.seconds, len({*task.after} & known)) for task in tasks}
-        self._followers: dict[str, list[str]] = defaultdict(list)
-        for task in tasks:
-            for before in {*task.after} & known:
-                self._followers[before].append(task.key)
-        self._lines: dict[str, deque[str]] = defaultdict(deque)
-        """Who waits for a place."""
-        self._on_way: Counter[str] = Counter()
-        """Places that are taken, by line."""
-        self._ends: list[tuple[float, int, str, int]] = []
-        self._count = 0
-        self._homeless: dict[str, None] = {}
-        """Admitted, and no node has room; in the order of their admission."""
-        for each in admitted:
-            self._hold(each)
-
-    def run(self) -> Schedule:
-        """All events, one instant after the other."""
-        now = 0.0
-        for key, going in self._going.items():
-            if going.before == 0 and going.admitted is None:
-                self._submit(key, now)
-        while True:
-            self._settle_in(now)
-            until = self._ends[0][0] if self._ends else inf
-            events = self._queueing.advance(now, until)
-            if events:
-                now = events[0].at
-                for event in events:
-                    self._follow(event, now)
-            elif self._ends:
-                now = until
-                while self._ends and self._ends[0][0] == now:
-                    self._end(*heapq.heappop(self._ends)[2:], now=now)
-            else:
-                break
-        return Schedule(tuple(self._course(going) for going in self._going.values()))
-
-    def _end(self, key: str, launch: int, *, now: float) -> None:
-        """The end of an admission; of one that was evicted meanwhile it is none."""
-        going = self._going[key]
-        if going.launch == launch and going.started is not None:
-            self._finish(key, now)
-
-    def _submit(self, key: str, now: float) -> None:
-        going = self._going[key]
-        line, places = going.task.line, going.task.places
-        if places is not None and self._on_way[line] >= places:
-            self._lines[line].append(key)
-            return
-        self._on_way[line] += 1
-        going.submitted = now
-        if going.task.queued:
-            self._queueing.submit(going.task.workload)
-        else:
-            # Kueue does not hold it: its pods are made at once.
-            going.assigned = tuple(Assigned(pods.name, pods.count, {}) for pods in going.task.workload.pod_sets)
-            self._admit(going, now)
-
-    def _hold(self, admitted: Admitted) -> None:
-        """Who has its quota at the beginning runs, whatever the nodes look like."""
-        going = self._going[admitted.workload.key]
-        self._on_way[going.task.line] += 1
-        elapsed = going.task.elapsed or 0.0
-        going.submitted = going.admitted = going.started = -elapsed
-        going.cluster_queue, going.usage = admitted.cluster_queue, admitted.usage
-        going.assigned = _assigned(admitted)
-        if going.left is not None:
-            self._end_at(going, max(0.0, going.left - elapsed))
-        if self._room is not None:
-            self._room.place(admitted.workload, going.assigned)
-
-    def _follow(self, event: Event, now: float) -> None:
-        going = self._going[event.key]
-        if event.kind == "admitted":
-            going.cluster_queue, going.assigned, going.usage = event.cluster_queue, event.assigned, event.usage
-            self._admit(going, now)
-        else:
-            self._evict(going, event.by, now)
-
-    def _admit(self, going: _Going, now: float) -> None:
-        going.admitted, going.started = now, None
-        going.launch += 1
-        self._homeless[going.task.key] = None
-
-    def _settle_in(self, now: float) -> None:
-        """Start what is admitted and finds nodes, those first that were admitted first."""
-        for key in list(self._homeless):
-            going = self._going[key]
-            if self._room is None or self._room.place(going.task.workload, going.assigned):
-                del self._homeless[key]
-                going.started = now
-                if going.left is not None:
-                    self._end_at(going, now + going.left)
-
-    def _end_at(self, going: _Going, at: float) -> None:
-        self._count += 1
-        heapq.heappush(self._ends, (at, self._count, going.task.key, going.launch))
-
-    def _evict(self, going: _Going, by: str, now: float) -> None:
-        if going.task.keeps and going.left is not None and going.started is not None:
-            going.left = max(0.0, going.left - (now - going.started))
-        self._leave(going, now, by)
-
-    def _finish(self, key: str, now: float) -> None:
-        going = self._going[key]
-        self._leave(going, now, "")
-        if going.task.queued:
-            self._queueing.finish(key)
-        self._on_way[going.task.line] -= 1
-        if self._lines[going.task.line]:
-            self._submit(self._lines[going.task.line].popleft(), now)
-        for follower in self._followers.pop(key, ()):
-            self._going[follower].before -= 1
-            if self._going[follower].before == 0:
-                self._submit(follower, now)
-
-    def _leave(self, going: _Going, now: float, by: str) -> None:
-        """It has its quota no longer."""
-        self._homeless.pop(going.task.key, None)
-        if self._room is not None:
-            self._room.leave(going.task.key)
-        going.spans.append(self._span(going, now, by))
-        going.admitted = going.started = None
-
-    def _span(self, going: _Going, ended: float | None, by: str) -> Span:
+    def span(self, ended: float | None, by: str) -> Span:
         return Span(
-            admitted=going.admitted or 0.0,
-            started=going.started,
+            admitted=self.admitted or 0.0,
+            started=self.started,
             ended=ended,
-            cluster_queue=going.cluster_queue,
-            assigned=going.assigned,
-            usage=going.usage,
+            cluster_queue=self.cluster_queue,
+            assigned=self.assigned,
+            usage=self.usage,
             evicted_by=by,
         )
 
-    def _course(self, going: _Going) -> Course:
-        now = [] if going.admitted is None else [self._span(going, None, "")]
-        return Course(going.task, going.submitted, (*going.spans, *now))
+
+def simulate(
+    tasks: Sequence[Task], model: Model, admitted: Iterable[Admitted] = (), nodes: NodePool | None = None
+) -> Schedule:
+    """Simulate the tasks, in the order of submission, until nothing more happens.
+
+    `admitted`: the workloads with reserved quota; each belongs to a task with `elapsed`. `nodes`: without pods; None:
+    quota alone decides.
+    """
+    return _Simulation(tasks, model, tuple(admitted), nodes).run()
+
+
+class _Simulation:
+    def __init__(
+        self, tasks: Sequence[Task], model: Model, admitted: Sequence[Admitted], nodes: NodePool | None
+    ) -> None:
+        self._scheduler = Scheduler(model, admitted, paced=True)
+        self._nodes = nodes
+        known = {task.key for task in tasks}
+        self._runs = {task.key: _Run(task, task.duration.seconds, len({*task.after} & known)) for task in tasks}
+        self._dependents: dict[str, list[str]] = defaultdict(list)
+        for task in tasks:
+            for dependency in {*task.after} & known:
+                self._dependents[dependency].append(task.key)
+        self._waiting_for_slot: dict[str, deque[str]] = defaultdict(deque)
+        """By sweep."""
+        self._used_slots: Counter[str] = Counter()
+        self._ends: list[tuple[float, int, str, int]] = []
+        """Time, order, task and its number of admissions: an eviction makes the end of the admission obsolete."""
+        self._count = 0
+        self._unplaced: dict[str, None] = {}
+        """Admitted tasks whose pods have no nodes, in the order of admission."""
+        for one in admitted:
+            self._continue(one)
+
+    def run(self) -> Schedule:
+        now = 0.0
+        for key, run in self._runs.items():
+            if run.dependencies == 0 and run.admitted is None:
+                self._submit(key, now)
+        while True:
+            self._place(now)
+            until = self._ends[0][0] if self._ends else inf
+            events = self._scheduler.advance(now, until)
+            if events:
+                now = events[0].at
+                for event in events:
+                    self._apply(event, now)
+            elif self._ends:
+                now = until
+                while self._ends and self._ends[0][0] == now:
+                    _, _, key, admissions = heapq.heappop(self._ends)
+                    if self._runs[key].admissions == admissions and self._runs[key].started is not None:
+                        self._finish(key, now)
+            else:
+                break
+        return Schedule(tuple(map(_timeline, self._runs.values())))
+
+    def _submit(self, key: str, now: float) -> None:
+        run = self._runs[key]
+        sweep, slots = run.task.sweep, run.task.slots
+        if slots is not None and self._used_slots[sweep] >= slots:
+            self._waiting_for_slot[sweep].append(key)
+            return
+        self._used_slots[sweep] += 1
+        run.submitted = now
+        if run.task.queued:
+            self._scheduler.submit(run.task.workload)
+        else:
+            run.assigned = tuple(Assigned(pods.name, pods.count, {}) for pods in run.task.workload.pod_sets)
+            self._admit(run, now)
+
+    def _continue(self, admitted: Admitted) -> None:
+        """Continue a workload that the cluster has admitted; it is running, whatever the nodes."""
+        run = self._runs[admitted.workload.key]
+        self._used_slots[run.task.sweep] += 1
+        elapsed = run.task.elapsed or 0.0
+        run.submitted = run.admitted = run.started = -elapsed
+        run.cluster_queue, run.usage = admitted.cluster_queue, admitted.usage
+        run.assigned = _assigned(admitted)
+        if run.remaining is not None:
+            self._end_at(run, max(0.0, run.remaining - elapsed))
+        if self._nodes is not None:
+            self._nodes.place(admitted.workload, run.assigned)
+
+    def _apply(self, event: Event, now: float) -> None:
+        run = self._runs[event.key]
+        if event.kind == "admitted":
+            run.cluster_queue, run.assigned, run.usage = event.cluster_queue, event.assigned, event.usage
+            self._admit(run, now)
+            return
+        if run.task.resumes and run.remaining is not None and run.started is not None:
+            run.remaining = max(0.0, run.remaining - (now - run.started))
+        self._release(run, now, event.by)
+
+    def _admit(self, run: _Run, now: float) -> None:
+        run.admitted, run.started = now, None
+        run.admissions += 1
+        self._unplaced[run.task.key] = None
+
+    def _place(self, now: float) -> None:
+        """Start the admitted runs whose pods fit on nodes."""
+        for key in list(self._unplaced):
+            run = self._runs[key]
+            if self._nodes is None or self._nodes.place(run.task.workload, run.assigned):
+                del self._unplaced[key]
+                run.started = now
+                if run.remaining is not None:
+                    self._end_at(run, now + run.remaining)
+
+    def _end_at(self, run: _Run, at: float) -> None:
+        self._count += 1
+        heapq.heappush(self._ends, (at, self._count, run.task.key, run.admissions))
+
+    def _finish(self, key: str, now: float) -> None:
+        run = self._runs[key]
+        self._release(run, now, "")
+        if run.task.queued:
+            self._scheduler.finish(key)
+        self._used_slots[run.task.sweep] -= 1
+        if self._waiting_for_slot[run.task.sweep]:
+            self._submit(self._waiting_for_slot[run.task.sweep].popleft(), now)
+        for dependent in self._dependents.pop(key, ()):
+            self._runs[dependent].dependencies -= 1
+            if self._runs[dependent].dependencies == 0:
+                self._submit(dependent, now)
+
+    def _release(self, run: _Run, now: float, by: str) -> None:
+        self._unplaced.pop(run.task.key, None)
+        if self._nodes is not None:
+            self._nodes.remove(run.task.key)
+        run.spans.append(run.span(now, by))
+        run.admitted = run.started = None
+
+
+def _timeline(run: _Run) -> Timeline:
+    current = [] if run.admitted is None else [run.span(None, "")]
+    return Timeline(run.task, run.submitted, (*run.spans, *current))
 
 
 def _assigned(admitted: Admitted) -> tuple[Assigned, ...]:
-    """What an admission that a cluster has gave: all pods, on the flavors of its usage."""
+    """Return the assignment of a live admission: all pods, on the flavors of its usage."""
     flavors: dict[str, str] = {resource: flavor for flavor, resource in admitted.usage}
     return tuple(
         Assigned(pods.name, pods.count, {name: flavors[name] for name in pods.requests if name in flavors})

@@ -1,4 +1,4 @@
-"""The trials of a sweep as tasks: a task each, or one for the Job of many."""
+"""The trials of a sweep as tasks: one per trial, or one for the indexed Job of all trials."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,7 +14,7 @@ from trainstack.sweeps.launches import PlannedSweep
 
 
 def trial_key(sweep: Sweep, number: int) -> str:
-    """Of a trial's task; no run has a name with a space."""
+    """Return the key of a trial's task; names of runs contain no space."""
     return f"{sweep.run.namespace}/{sweep.name} {number}"
 
 
@@ -22,118 +22,112 @@ def sweep_tasks(
     sweep: Sweep,
     workload: Workload,
     measured: float | None = None,
-    gone: Collection[str] = (),
-    alone: Collection[str] = (),
+    settled: Collection[str] = (),
+    single: Collection[str] = (),
 ) -> Iterator[Task]:
-    """The trials that have not ended, in the order of their numbers; those of a live Job of many are no tasks here.
+    """Yield the tasks of the trials that have not ended, without those in a live indexed Job.
 
-    Of form `jobs` a trial joins the queue when one of the places is free that `parallelism` says.
+    With form `jobs` at most `parallelism` trials are submitted at once.
 
     Args:
-        sweep: as it is declared.
-        workload: of a trial; of form `indexed` of the Job of them all.
-        measured: seconds that earlier trials took; None: there are none.
-        gone: keys of trials that have ended, or that a live Job of many has.
-        alone: keys of trials that have live objects of their own, whatever form the sweep has now.
+        sweep: the declared sweep.
+        workload: of a trial; with form `indexed` of the Job of all trials.
+        measured: seconds that earlier trials took.
+        settled: keys of the trials that have ended or belong to a live indexed Job.
+        single: keys of the trials with a live Job of their own, whatever the form is now.
 
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
-    left = {trial_key(sweep, each.number): each.number for each in sets}
-    left = {key: number for key, number in left.items() if key not in gone}
-    one = Task(
+    keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled]
+    task = Task(
         workload=workload,
         duration=duration(sweep.run, measured),
-        keeps=sweep.run.managed,
+        resumes=sweep.run.managed,
         after=tuple(f"{workload.namespace}/{name}" for name in sweep.run.depends_on),
     )
     jobs = sweep.form == "jobs"
-    for key in [key for key in left if jobs or key in alone]:
-        del left[key]
+    own_job = [key for key in keys if jobs or key in single]
+    for key in own_job:
         named = replace(workload, name=key.partition("/")[2])
-        yield replace(one, workload=named, line=sweep.name, places=sweep.parallelism if jobs else None)
-    if left:
-        at_once = min(sweep.parallelism or len(left), len(left))
-        lasts = together(one.duration, len(left), at_once, sweep.active_deadline_seconds)
-        yield replace(one, workload=_of(workload, at_once), duration=lasts)
+        yield replace(task, workload=named, sweep=sweep.name, slots=sweep.parallelism if jobs else None)
+    remaining = len(keys) - len(own_job)
+    if remaining:
+        at_once = min(sweep.parallelism or remaining, remaining)
+        lasts = indexed_duration(task.duration, remaining, at_once, sweep.active_deadline_seconds)
+        yield replace(task, workload=_with_count(workload, at_once), duration=lasts)
 
 
-def together(each: Duration, count: int, at_once: int, most: float | None = None) -> Duration:
-    """How long so many trials of one Job take, so many of them at once; `most`: seconds after which it is ended."""
-    seconds = None if each.seconds is None else ceil(count / at_once) * each.seconds
-    if most is not None and (seconds is None or seconds > most):
-        return Duration(float(most), "deadline")
-    return UNBOUNDED if seconds is None else Duration(seconds, each.source)
+def indexed_duration(trial: Duration, count: int, at_once: int, deadline: float | None = None) -> Duration:
+    """Return the duration of an indexed Job of `count` trials, `at_once` of them in parallel."""
+    seconds = None if trial.seconds is None else ceil(count / at_once) * trial.seconds
+    if deadline is not None and (seconds is None or seconds > deadline):
+        return Duration(float(deadline), "deadline")
+    return UNBOUNDED if seconds is None else Duration(seconds, trial.source)
 
 
-def _of(workload: Workload, count: int) -> Workload:
-    """A Job with so many pods at once."""
+def _with_count(workload: Workload, count: int) -> Workload:
     (pods,) = workload.pod_sets
     requests = {name: number * count for name, number in pods.per_pod.items()}
     return replace(workload, pod_sets=(replace(pods, count=count, requests=requests),))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
-    """A live Job of many trials."""
+class IndexedJob:
+    """A live indexed Job."""
 
     sweep: str
-    """The key of the sweep: `<namespace>/<name>`."""
+    """`<namespace>/<name>`."""
     trials: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launched:
-    """What a cluster knows of a sweep's trials."""
+class LiveTrials:
+    """The trials of a sweep that the cluster has launched."""
 
     runs: Mapping[str, str] = field(default_factory=dict)
-    """From the key of a live Workload to that of its trial."""
-    batches: Mapping[str, Batch] = field(default_factory=dict)
+    """The key of the trial (or run) by the key of the live Workload."""
+    indexed: Mapping[str, IndexedJob] = field(default_factory=dict)
     """By the key of the live Workload."""
-    batched: AbstractSet[str] = frozenset()
-    """Keys of the trials in them."""
+    in_indexed: AbstractSet[str] = frozenset()
+    """Keys of the trials in these Jobs."""
     ended: AbstractSet[str] = frozenset()
-    """Keys of trials that were launched before, and have ended."""
+    """Keys of the trials (or runs) that have ended and are not launched again."""
 
 
-def launched(
-    planned: PlannedSweep, live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], whose: Mapping[Owner, str]
-) -> Launched:
-    """Which trials of a sweep a cluster knows already.
+def live_trials(
+    planned: PlannedSweep, live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], workloads: Mapping[Owner, str]
+) -> LiveTrials:
+    """Match the trials of a sweep with the stack's launches and ledgers in the cluster.
 
-    Args:
-        planned: the sweep, as it would be launched now.
-        live: the stack's launches in the cluster.
-        ledgers: the stack's ledgers in the cluster.
-        whose: the keys of the live Workloads, by their owners.
-
+    `workloads`: the keys of the live Workloads by owner.
     """
     sweep = planned.sweep
-    keys = {run_id: trial_key(sweep, each.trial.number) for run_id, each in planned.trials.items()}
-    own = [each for each in live if each.sweep is not None and each.sweep.name == sweep.name]
-    remembered = {each.launch_name: each for each in ledgers if each.sweep == sweep.name}
+    keys = {run_id: trial_key(sweep, job.trial.number) for run_id, job in planned.trials.items()}
+    own = [launch for launch in live if launch.sweep is not None and launch.sweep.name == sweep.name]
+    recorded = {ledger.launch_name: ledger for ledger in ledgers if ledger.sweep == sweep.name}
     runs: dict[str, str] = {}
-    batches: dict[str, Batch] = {}
-    batched: set[str] = set()
+    indexed: dict[str, IndexedJob] = {}
+    in_indexed: set[str] = set()
     active: set[str] = set()
-    for each in (each for each in own if each.active):
-        workload = whose.get((each.kind, each.namespace, each.name))
-        alone = each.sweep is not None and each.sweep.set_id
-        ledger = remembered.get(each.launch)
-        members = [each.run_id] if alone else [run_id for run_id in (ledger.trials if ledger else ()) if run_id]
+    for launch in (launch for launch in own if launch.active):
+        workload = workloads.get((launch.kind, launch.namespace, launch.name))
+        single = launch.sweep is not None and launch.sweep.set_id
+        ledger = recorded.get(launch.launch)
+        members = [launch.run_id] if single else [run_id for run_id in (ledger.trials if ledger else ()) if run_id]
         active.update(members)
-        if alone and workload is not None and each.run_id in keys:
-            runs[workload] = keys[each.run_id]
+        if single and workload is not None and launch.run_id in keys:
+            runs[workload] = keys[launch.run_id]
         elif workload is not None:
-            batches[workload] = Batch(sweep=f"{sweep.run.namespace}/{sweep.name}", trials=len(members))
-            batched.update(keys[run_id] for run_id in members if run_id in keys)
-    known = {run_id for each in remembered.values() for run_id in (each.trials or (each.run_id,))}
-    known |= {each.run_id for each in own}
-    ended = {run_id for run_id in keys if run_id in known - active and not _again(run_id, planned, own)}
-    return Launched(runs=runs, batches=batches, batched=batched, ended={keys[run_id] for run_id in ended})
+            indexed[workload] = IndexedJob(sweep=f"{sweep.run.namespace}/{sweep.name}", trials=len(members))
+            in_indexed.update(keys[run_id] for run_id in members if run_id in keys)
+    known = {run_id for ledger in recorded.values() for run_id in (ledger.trials or (ledger.run_id,))}
+    known |= {launch.run_id for launch in own}
+    ended = {run_id for run_id in keys if run_id in known - active and not _launched_again(run_id, planned, own)}
+    return LiveTrials(runs=runs, indexed=indexed, in_indexed=in_indexed, ended={keys[run_id] for run_id in ended})
 
 
-def _again(run_id: str, planned: PlannedSweep, live: Sequence[LiveLaunch]) -> bool:
-    """Whether a trial that failed by itself is launched again, since its launch was edited."""
-    here = [each for each in live if each.run_id == run_id]
-    failed = bool(here) and all(each.phase == "failed" for each in here)
-    return failed and planned.job(run_id).launch_name not in {each.launch for each in here}
+def _launched_again(run_id: str, planned: PlannedSweep, live: Sequence[LiveLaunch]) -> bool:
+    """Whether a failed trial is launched again because its launch was edited."""
+    launches = [launch for launch in live if launch.run_id == run_id]
+    failed = bool(launches) and all(launch.phase == "failed" for launch in launches)
+    return failed and planned.job(run_id).launch_name not in {launch.launch for launch in launches}

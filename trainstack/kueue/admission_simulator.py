@@ -1,162 +1,142 @@
-"""Verdicts: each workload by itself, at the head of its queue, on a cluster that is idle or used as a snapshot says."""
+"""Verdicts: whether Kueue admits a workload at the head of its queue, on an idle cluster or with given usage."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.diagnosis import closed, inactive, lacks, pod_faults
+from trainstack.kueue.diagnosis import inadmissible, unmet_requests
 from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Admitted, ClusterQueue, Model, Workload
+from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.nomination import Attempt, attempts
 from trainstack.kueue.remedies import remedies
-from trainstack.kueue.snapshot import Pool, State
-from trainstack.kueue.verdict import Lack, Outcome, Verdict, assigned
+from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
+from trainstack.kueue.verdict import Outcome, Reason, Verdict, assigned
 from trainstack.kueue.workloads import declared_workloads
 
-_OWNER = "the platform's owner can tell, with the same command on the platform's environment"
+_TOPOLOGY = "the quota is available; whether the nodes of flavor {} fit the topology is known only at admission"
 
 
-def judged(declared: Declared) -> list[Verdict]:
-    """Of every run of an environment that Kueue holds, on an idle cluster, with remedies."""
+def declared_verdicts(declared: Declared) -> list[Verdict]:
+    """Return the verdicts on an environment's queued runs, on an idle cluster, with remedies."""
     model = declared_model(declared)
-    judge = Judge(model)
-    return [judge.verdict(each) for each in declared_workloads(declared, model)]
+    simulator = AdmissionSimulator(model)
+    return [simulator.verdict(workload) for workload in declared_workloads(declared, model)]
 
 
-def judge(workload: Workload, model: Model, *, admitted: Sequence[Admitted] = ()) -> Verdict:
-    """Of one workload, without remedies. `admitted`: who has quota now."""
-    return Judge(model, admitted).verdict(workload, with_remedies=False)
+def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] = ()) -> Verdict:
+    """Return the verdict on one workload, without remedies."""
+    return AdmissionSimulator(model, admitted).verdict(workload, with_remedies=False)
 
 
-class Judge:
-    """Judges many workloads over one model."""
-
+class AdmissionSimulator:
     def __init__(self, model: Model, admitted: Iterable[Admitted] = ()) -> None:
-        """`admitted`: who has quota now; without any the cluster is idle."""
+        """`admitted`: the workloads with reserved quota; empty: an idle cluster."""
         self.model = model
         using = tuple(admitted)
-        self.idle = State(model)
-        self.now = State(model, using) if using else self.idle
+        self.idle = Snapshot(model)
+        self.now = Snapshot(model, using) if using else self.idle
 
     def alone(self, workload: Workload) -> Verdict:
-        """What would become of a workload on an idle cluster, without remedies."""
+        """Return the verdict on an idle cluster, without remedies."""
         return self._verdict(workload, self.idle)
 
-    def over(self, model: Model) -> "Judge":
-        """A judge over another model, on an idle cluster."""
-        return Judge(model)
-
     def verdict(self, workload: Workload, *, with_remedies: bool = True) -> Verdict:
-        """What would become of a workload."""
         found = self._verdict(workload, self.now)
         if with_remedies and found.outcome == "never fits":
             return replace(found, remedies=remedies(self, workload, found))
         return found
 
-    def _verdict(self, workload: Workload, state: State) -> Verdict:
+    def _verdict(self, workload: Workload, snapshot: Snapshot) -> Verdict:
         model = self.model
         if model.flavors is None or model.cluster_queues is None or model.local_queues is None:
-            message = f"what queue {workload.queue} leads to may not be read from here; {_OWNER}"
-            return _verdict(workload, "", "unknown", [Lack("unread", message, workload.path)])
+            message = (
+                f"the cluster queue of queue {workload.queue} is not readable here; the platform's owner can run the"
+                " same command on the platform's environment"
+            )
+            return _verdict(workload, "", "unknown", [Reason("unread", message, workload.path)])
         local = model.local_queues.get((workload.namespace, workload.queue))
         if local is None:
             message = f"namespace {workload.namespace} has no queue {workload.queue}"
-            return _verdict(workload, "", "never fits", [Lack("queue-missing", message, f"{workload.path}.queue")])
+            return _verdict(workload, "", "never fits", [Reason("queue-missing", message, f"{workload.path}.queue")])
         if local.cluster_queue not in model.cluster_queues:
-            message = f"queue {local.name} leads to cluster queue {local.cluster_queue}, which does not exist"
-            lack = Lack("cluster-queue-missing", message, f"{workload.path}.queue")
-            return _verdict(workload, local.cluster_queue, "never fits", [lack])
-        return self._in_queue(workload, state, state.pools[local.cluster_queue])
+            message = f"queue {local.name} points at cluster queue {local.cluster_queue}, which does not exist"
+            reason = Reason("cluster-queue-missing", message, f"{workload.path}.queue")
+            return _verdict(workload, local.cluster_queue, "never fits", [reason])
+        return self._in_queue(workload, snapshot, snapshot.cluster_queues[local.cluster_queue])
 
-    def _in_queue(self, workload: Workload, state: State, pool: Pool) -> Verdict:
-        model, queue, idle = self.model, pool.said, self.idle.pools[pool.said.name]
-        found = [
-            *pod_faults(workload),
-            *closed(model, workload, queue),
-            *inactive(model, workload, queue, self.idle),
-        ]
-        held = [each for each in found if each.cause == "queue-stopped"]
-        made = _last(state, pool, workload)
-        alone = made if made.succeeds or state is self.idle else _last(self.idle, idle, workload)
+    def _in_queue(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot) -> Verdict:
+        model, queue, idle = self.model, cq.spec, self.idle.cluster_queues[cq.spec.name]
+        found = list(inadmissible(model, workload, queue, self.idle))
+        stopped = [reason for reason in found if reason.cause == "queue-stopped"]
+        current = _last(snapshot, cq, workload)
+        alone = current if current.succeeds or snapshot is self.idle else _last(self.idle, idle, workload)
         if not alone.succeeds:
-            found += lacks(model, idle, workload, now=False) or [_spoilt(workload)]
-        if len(found) > len(held):
+            found += unmet_requests(model, idle, workload, now=False) or [_not_together(workload)]
+        if len(found) > len(stopped):
             return _verdict(workload, queue.name, "never fits", found)
-        if held:
-            return _verdict(workload, queue.name, "waits", held)
-        if model.fair_sharing and made.assignment.mode is not Mode.FIT and _reclaims(queue):
-            return _verdict(workload, queue.name, "unknown", [_shared(workload, queue)])
-        if not made.succeeds:
-            waiting = lacks(model, pool, workload, now=True) or [_spoilt(workload)]
+        if stopped:
+            return _verdict(workload, queue.name, "waits", stopped)
+        reclaims = queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Never"
+        if model.fair_sharing and current.assignment.mode is not Mode.FIT and reclaims:
+            message = (
+                f"the quota is in use; whether workloads of cohort {queue.cohort} are preempted depends on the shares"
+                " of Kueue's fair sharing, which are known only at admission"
+            )
+            return _verdict(workload, queue.name, "unknown", [Reason("in-use", message, workload.path)])
+        if not current.succeeds:
+            waiting = unmet_requests(model, cq, workload, now=True) or [_not_together(workload)]
             return _verdict(workload, queue.name, "waits", waiting)
-        return self._admitted(workload, state, pool, made)
+        return self._admitted(workload, snapshot, cq, current)
 
-    def _admitted(self, workload: Workload, state: State, pool: Pool, made: Attempt) -> Verdict:
-        usage = made.assignment.usage
-        for each in made.evicts:
-            state.tree.remove(each.cluster_queue, each.usage)
-        beyond = {
-            what: pool.node.usage.get(what, 0) + number - pool.node.quota(what).nominal
-            for what, number in usage.items()
-            if pool.node.exceeds(what, number)
+    def _admitted(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot, current: Attempt) -> Verdict:
+        usage = current.assignment.usage
+        for target in current.targets:
+            snapshot.tree.remove(target.cluster_queue, target.usage)
+        borrowed = {
+            fr: min(number, cq.node.usage.get(fr, 0) + number - cq.node.quota(fr).nominal)
+            for fr, number in usage.items()
+            if cq.node.borrows_with(fr, number)
         }
-        for each in made.evicts:
-            state.tree.add(each.cluster_queue, each.usage)
+        for target in current.targets:
+            snapshot.tree.add(target.cluster_queue, target.usage)
         flavors = self.model.flavors or {}
-        placed = assigned(made.assignment)
-        outcome: Outcome = "fits by borrowing" if beyond else "fits"
-        doubts = sorted({name for each in placed for name in each.flavors.values() if flavors[name].topology})
-        if made.evicts:
+        pod_sets = assigned(current.assignment)
+        topologies = sorted({name for pods in pod_sets for name in pods.flavors.values() if flavors[name].topology})
+        outcome: Outcome = "fits by borrowing" if borrowed else "fits"
+        if current.targets:
             outcome = "fits by preempting"
-        return Verdict(
-            name=workload.name,
-            namespace=workload.namespace,
-            queue=workload.queue,
-            path=workload.path,
-            cluster_queue=pool.said.name,
-            outcome="unknown" if doubts else outcome,
-            assigned=placed,
+        return _verdict(
+            workload,
+            cq.spec.name,
+            "unknown" if topologies else outcome,
+            [Reason("topology", _TOPOLOGY.format(name), workload.path, flavor=name) for name in topologies],
+            assigned=pod_sets,
             usage=usage,
-            borrowed={what: min(number, usage[what]) for what, number in beyond.items()},
-            preempts=tuple(each.workload.key for each in made.evicts),
-            checks=pool.said.checks_on({flavor for flavor, _ in usage}),
-            lacks=tuple(_place(workload, name) for name in doubts),
+            borrowed=borrowed,
+            preempts=tuple(target.workload.key for target in current.targets),
+            checks=cq.spec.checks_on({flavor for flavor, _ in usage}),
         )
 
 
-def _last(state: State, pool: Pool, workload: Workload) -> Attempt:
-    *_, last = attempts(state, pool, workload)
+def _last(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload) -> Attempt:
+    *_, last = attempts(snapshot, cq, workload)
     return last
 
 
-def _reclaims(queue: ClusterQueue) -> bool:
-    return queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Never"
-
-
-def _shared(workload: Workload, queue: ClusterQueue) -> Lack:
+def _not_together(workload: Workload) -> Reason:
+    """Every pod set has a flavor with enough quota, but Kueue's order of assignment does not find one for all."""
     message = (
-        f"others use what it asks for; whether they of cohort {queue.cohort} give way, Kueue tells at admission, by the"
-        " shares of its fair sharing"
+        "every pod set fits alone, but not all of them together: Kueue assigns flavors to the pod sets in order, and"
+        " the first ones take the quota that later ones need"
     )
-    return Lack("in-use", message, workload.path)
+    return Reason("quota", message, workload.path)
 
 
-def _spoilt(workload: Workload) -> Lack:
-    """Each pod set has a flavor with enough, and the order in which Kueue tries them leads to none for all."""
-    message = (
-        "each kind of pod fits by itself, but not all of them together: Kueue gives flavors to one kind after the "
-        "other, in the order of the queue, and those that come first take what the others need"
-    )
-    return Lack("quota", message, workload.path)
-
-
-def _place(workload: Workload, flavor: str) -> Lack:
-    message = f"its quota is there; whether flavor {flavor} has the nodes for its topology, Kueue tells at admission"
-    return Lack("topology", message, workload.path, flavor=flavor)
-
-
-def _verdict(workload: Workload, cluster_queue: str, outcome: Outcome, found: Sequence[Lack]) -> Verdict:
+def _verdict(
+    workload: Workload, cluster_queue: str, outcome: Outcome, reasons: Sequence[Reason], **admission: Any
+) -> Verdict:
     return Verdict(
         name=workload.name,
         namespace=workload.namespace,
@@ -164,5 +144,6 @@ def _verdict(workload: Workload, cluster_queue: str, outcome: Outcome, found: Se
         path=workload.path,
         cluster_queue=cluster_queue,
         outcome=outcome,
-        lacks=tuple(found),
+        reasons=tuple(reasons),
+        **admission,
     )

@@ -1,4 +1,4 @@
-"""One scheduling cycle: the heads of all queues, tried and then served one after the other.
+"""One scheduling cycle: nominate the heads of all queues, then process them in order.
 
 Source: schedule in pkg/scheduler/scheduler.go of Kueue v0.15.2.
 """
@@ -9,95 +9,95 @@ from dataclasses import dataclass, field
 from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.model import Admitted, FlavorResource, Usage
 from trainstack.kueue.nomination import Attempt
-from trainstack.kueue.pending_queue import Item, Pending
-from trainstack.kueue.snapshot import State
+from trainstack.kueue.pending_queue import Item, PendingQueue
+from trainstack.kueue.snapshot import Snapshot
 
 
 class Head:
-    """The head of a queue, and what its attempt came to."""
+    """The head of a queue with its attempt."""
 
-    __slots__ = ("fresh", "goes_on", "item", "made", "nominated", "order", "pending")
-
-    def __init__(self, item: Item, pending: Pending, made: Attempt, *, goes_on: bool = False) -> None:
-        """A head that was tried; `goes_on`: its next attempts begin where this one ended, and one of them succeeds."""
+    def __init__(self, item: Item, pending: PendingQueue, attempt: Attempt, *, continues: bool = False) -> None:
+        """`continues`: the next attempts begin where this one ended, and one of them succeeds."""
         self.item = item
         self.pending = pending
-        self.made = made
-        self.goes_on = goes_on
-        self.fresh = not item.tried
-        """It was tried from the first flavor on."""
-        self.nominated = made.nominated
-        self.order = (made.assignment.level, *item.order)
-        """Who borrows least goes first. Source: entryOrdering."""
+        self.attempt = attempt
+        self.continues = continues
+        self.from_first_flavor = not item.tried
+        self.nominated = attempt.nominated
+        self.order = (attempt.assignment.level, *item.order)
+        """Lowest borrowing level first. Source: entryOrdering."""
 
 
 @dataclass(slots=True)
-class Served:
-    """What a cycle comes to; all other heads come again, or are passed over."""
+class CycleResult:
+    """The heads that are admitted or preempt; all others are requeued or become inadmissible."""
 
     admitted: list[Head] = field(default_factory=list)
-    evicting: list[Head] = field(default_factory=list)
-    """Those that wait for others to go, as their attempts say."""
+    preempting: list[Head] = field(default_factory=list)
 
 
-def serve(state: State, heads: Sequence[Head]) -> Served:
-    """Serve the heads; what is taken or kept free for one is gone for those after it. The state stays as it was."""
-    served = Served()
-    going: dict[str, Admitted] = {}
+def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
+    """Process the heads; quota that one takes or reserves is not available to later ones.
+
+    The snapshot is unchanged on return.
+    """
+    result = CycleResult()
+    preempted: dict[str, Admitted] = {}
     reserved: list[tuple[str, Usage]] = []
-    left = len(heads)
-    for head in sorted(heads, key=lambda each: each.order) if left > 1 else heads:
-        said, made = head.pending.pool.said, head.made
-        usage: Usage = made.assignment.usage
-        left -= 1
+    remaining = len(heads)
+    for head in sorted(heads, key=lambda one: one.order) if remaining > 1 else heads:
+        queue, attempt = head.pending.cq.spec.name, head.attempt
+        usage: Usage = attempt.assignment.usage
+        remaining -= 1
         if not head.nominated:
-            usage = kept_free(head)
-        elif (reserved or head.made.skipped) and not still_fits(state, head, going):
-            # Skipped: its next attempt begins with the first flavor.
+            usage = quota_to_reserve(head)
+        elif (reserved or attempt.skipped) and not still_fits(snapshot, head, preempted):
+            # Skipped: the next attempt begins with the first flavor.
             head.item.tried = ()
             continue
-        elif made.evicts:
-            going |= {each.workload.key: each for each in made.evicts}
-            served.evicting.append(head)
+        elif attempt.targets:
+            preempted |= {target.workload.key: target for target in attempt.targets}
+            result.preempting.append(head)
         else:
-            served.admitted.append(head)
-        if left and usage:
-            state.tree.add(said.name, usage)
-            reserved.append((said.name, usage))
+            result.admitted.append(head)
+        if remaining and usage:
+            snapshot.tree.add(queue, usage)
+            reserved.append((queue, usage))
     for name, usage in reversed(reserved):
-        state.tree.remove(name, usage)
-    return served
+        snapshot.tree.remove(name, usage)
+    return result
 
 
-def still_fits(state: State, head: Head, going: Mapping[str, Admitted]) -> bool:
-    """Whether there is room once everybody has gone who was told to, and whom this one tells: somebody else."""
-    if any(each.workload.key in going for each in head.made.evicts):
+def still_fits(snapshot: Snapshot, head: Head, preempted: Mapping[str, Admitted]) -> bool:
+    """Whether the head fits after all preemptions of this cycle and its own; no target may be preempted twice."""
+    targets = head.attempt.targets
+    if any(target.workload.key in preempted for target in targets):
         return False
-    tree, leave = state.tree, [*going.values(), *head.made.evicts]
-    for each in leave:
-        tree.remove(each.cluster_queue, each.usage)
-    pool = head.pending.pool
-    fits = all(pool.available(what) >= number for what, number in head.made.assignment.usage.items())
-    for each in reversed(leave):
-        tree.add(each.cluster_queue, each.usage)
+    tree, removed = snapshot.tree, [*preempted.values(), *targets]
+    for other in removed:
+        tree.remove(other.cluster_queue, other.usage)
+    cq = head.pending.cq
+    fits = all(cq.available(fr) >= number for fr, number in head.attempt.assignment.usage.items())
+    for other in reversed(removed):
+        tree.add(other.cluster_queue, other.usage)
     return fits
 
 
-def kept_free(head: Head) -> dict[FlavorResource, int]:
-    """What nobody else gets in this cycle, because a head that fails is not sure to get it back later.
+def quota_to_reserve(head: Head) -> dict[FlavorResource, int]:
+    """Return the quota that a failed head keeps from later heads, because it may be unable to reclaim it.
 
     Source: quotaResourcesToReserve.
     """
-    if head.made.assignment.mode is Mode.NO_FIT or head.pending.pool.said.preemption.reclaim_within_cohort == "Any":
+    node, assignment, preemption = head.pending.cq.node, head.attempt.assignment, head.pending.cq.spec.preemption
+    if assignment.mode is Mode.NO_FIT or preemption.reclaim_within_cohort == "Any":
         return {}
-    node, assignment = head.pending.pool.node, head.made.assignment
-    found = {}
-    for what, number in assignment.usage.items():
-        quota, used = node.quota(what), node.usage.get(what, 0)
+    reserved = {}
+    for fr, number in assignment.usage.items():
+        quota, used = node.quota(fr), node.usage.get(fr, 0)
         if assignment.level == 0:
-            found[what] = max(0, min(number, quota.nominal - used))
+            reserved[fr] = max(0, min(number, quota.nominal - used))
         elif quota.borrowing_limit is None:
-            found[what] = number
+            reserved[fr] = number
         else:
-            found[what] = max(0, min(number, quota.nominal + quota.borrowing_limit - used))
-    return found
+            reserved[fr] = max(0, min(number, quota.nominal + quota.borrowing_limit - used))
+    return reserved

@@ -1,88 +1,82 @@
-"""What comes a while after its cause: quota of the evicted, and another try for all once an end has been put on record.
+"""Delayed effects: the release of an evicted workload's quota, and the requeue after a finished one.
 
 Source: pkg/controller/core/workload_controller.go of Kueue v0.15.2, Update.
 """
 
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from math import inf
 
-from trainstack.kueue.root_cohort import Kin
+from trainstack.kueue.root_cohort import RootCohort
 
-ECHO = 0.05
-"""Seconds after an end in which Kueue puts the workload's record in order. With each change of it all in its tree are
-tried again from the first."""
-EVICTION = 0.4
-"""Seconds from an eviction to the quota that it frees, as measured with Jobs: each is suspended, and its pods are told
-to go. Meanwhile who evicts is tried in vain, and others may take what is free."""
+FINISH_DELAY = 0.05
+"""Seconds after a workload finishes in which Kueue updates its status; each update requeues the cohort's workloads."""
+EVICTION_DELAY = 0.4
+"""Seconds from an eviction to the release of its quota, as measured with Jobs that are suspended and whose pods end.
+Meanwhile the preempting workload is tried in vain, and others may take free quota."""
 
 
-class Aftermath:
-    """Evicted workloads that still hold their quota, and trees that are to be tried once more."""
-
+class DelayedRequeue:
     def __init__(self, *, cycles: int | None) -> None:
-        """`cycles`: for how many an evicted workload holds its quota; None: for as long as on a cluster."""
+        """`cycles`: for how many cycles an evicted workload holds its quota; None: EVICTION_DELAY."""
         self._cycles = cycles
-        self._left: dict[str, int] = {}
-        """Evicted workloads, with the cycles that are left to them."""
-        self._ended: dict[Kin, None] = {}
-        """Where somebody has ended at a moment that is still to be told."""
-        self._moments: list[tuple[float, int, Kin | str]] = []
+        self._evicted: dict[str, int] = {}
+        """The remaining cycles of evicted workloads."""
+        self._finished: dict[RootCohort, None] = {}
+        """Root cohorts of workloads that finished since the last `advance_to`."""
+        self._queue: list[tuple[float, int, RootCohort | str]] = []
         self._count = 0
 
-    def ended(self, kin: Kin) -> None:
-        """Somebody in a tree has ended, at the moment that `come_to` tells next."""
+    def finished(self, root_cohort: RootCohort) -> None:
+        """Record a finished workload, at the time of the next `advance_to`."""
         if self._cycles is None:
-            self._ended[kin] = None
+            self._finished[root_cohort] = None
 
-    def come_to(self, now: float) -> None:
-        """Tell the time."""
-        for kin in self._ended:
-            self._put_off(kin, now + ECHO)
-        self._ended.clear()
+    def advance_to(self, now: float) -> None:
+        for root_cohort in self._finished:
+            self._delay(root_cohort, now + FINISH_DELAY)
+        self._finished.clear()
 
     def evict(self, key: str, now: float) -> bool:
-        """Tell a workload to go; False where it is told already."""
-        if key in self._left:
+        """Begin the eviction of a workload; return False if it has begun before."""
+        if key in self._evicted:
             return False
-        self._left[key] = self._cycles or 0
+        self._evicted[key] = self._cycles or 0
         if self._cycles is None:
-            self._put_off(key, now + EVICTION)
+            self._delay(key, now + EVICTION_DELAY)
         return True
 
     def forget(self, key: str) -> None:
-        """A workload has given its quota back."""
-        self._left.pop(key, None)
+        """Remove a workload whose quota was released."""
+        self._evicted.pop(key, None)
 
     @property
     def evicting(self) -> bool:
-        """Whether somebody is told to go and has not gone."""
-        return bool(self._left)
+        return bool(self._evicted)
 
     @property
-    def counting(self) -> bool:
-        """Whether cycles bring quota back."""
-        return self._cycles is not None and bool(self._left)
+    def counts_cycles(self) -> bool:
+        """Whether quota is released after a number of cycles."""
+        return self._cycles is not None and bool(self._evicted)
 
-    def over(self) -> Iterable[str]:
-        """Evicted workloads whose cycles are over; of all others one has passed."""
+    def released(self) -> list[str]:
+        """Return the evicted workloads without remaining cycles, and count one cycle for the others."""
         if self._cycles is None:
-            return ()
-        gone = [key for key, left in self._left.items() if left <= 0]
-        self._left = {key: left - 1 for key, left in self._left.items() if left > 0}
-        return gone
+            return []
+        released = [key for key, cycles in self._evicted.items() if cycles <= 0]
+        self._evicted = {key: cycles - 1 for key, cycles in self._evicted.items() if cycles > 0}
+        return released
 
     @property
     def next(self) -> float:
-        """When the next thing happens by itself, in seconds; infinity: nothing does."""
-        while self._moments and isinstance(self._moments[0][2], str) and self._moments[0][2] not in self._left:
-            heappop(self._moments)
-        return self._moments[0][0] if self._moments else inf
+        """The time of the next delayed effect in seconds; infinity without one."""
+        while self._queue and isinstance(self._queue[0][2], str) and self._queue[0][2] not in self._evicted:
+            heappop(self._queue)
+        return self._queue[0][0] if self._queue else inf
 
-    def pop(self) -> Kin | str:
-        """That thing: a tree is to be tried once more, or an evicted workload gives its quota back."""
-        return heappop(self._moments)[2]
+    def pop(self) -> RootCohort | str:
+        """Return the next root cohort to requeue, or the key of an evicted workload that releases its quota."""
+        return heappop(self._queue)[2]
 
-    def _put_off(self, what: Kin | str, at: float) -> None:
+    def _delay(self, effect: RootCohort | str, at: float) -> None:
         self._count += 1
-        heappush(self._moments, (at, self._count, what))
+        heappush(self._queue, (at, self._count, effect))

@@ -1,7 +1,7 @@
-"""A quick look before an attempt: whether a workload could be admitted at all now.
+"""A cheap check, before an attempt, whether a workload could be admitted.
 
-It may say yes where an attempt then fails, never no where one would succeed. Nearly everything that waits waits for one
-resource that is used up; that is seen here at a hundredth of an attempt's cost.
+It may let a workload pass whose attempt then fails, but never rejects one whose attempt would succeed. Most pending
+workloads wait for one exhausted resource; the check finds that at a hundredth of an attempt's cost.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -9,41 +9,39 @@ from dataclasses import dataclass
 
 from trainstack.kueue.model import FlavorResource, PodSet, Usage, Workload
 from trainstack.kueue.node_affinity import suits, untolerated
-from trainstack.kueue.snapshot import Pool, TriedGroup
+from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot
 
 Amount = tuple[FlavorResource, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must be free at the least for a workload to be admitted."""
+    """The minimum that must be available to admit a workload."""
 
     priority: int
     created: float
     choices: tuple[tuple[tuple[Amount, ...], ...], ...]
-    """Of each entry one flavor, with its amounts, must be free: an entry for each pod set and group. Flavors that never
-    have so much are left out, so an empty entry means never."""
+    """For each pod set and resource group the amounts on each possible flavor, one of which must be available. Flavors
+    without enough potential quota are left out; with an empty entry the workload is never admitted."""
 
     @property
     def flavors(self) -> tuple[str, ...]:
-        """All of them, sorted."""
-        return tuple(sorted({what[0] for choice in self.choices for amounts in choice for what, _ in amounts}))
+        return tuple(sorted({fr[0] for choice in self.choices for amounts in choice for fr, _ in amounts}))
 
 
-def needs_of(workload: Workload, pool: Pool) -> Needs:
-    """The needs of a workload in a queue."""
-    choices = tuple(choice for pods in workload.pod_sets for choice in _choices(pods, pool))
+def needs_of(workload: Workload, cq: QueueSnapshot) -> Needs:
+    choices = tuple(choice for pods in workload.pod_sets for choice in _choices(pods, cq))
     return Needs(workload.priority, workload.created, choices)
 
 
-def _choices(pods: PodSet, pool: Pool) -> Iterator[tuple[tuple[Amount, ...], ...]]:
-    least = pods.count if pods.least is None else max(0, min(pods.least, pods.count))
-    requests: Mapping[str, int] = {name: each * least for name, each in pods.per_pod.items()}
-    if "pods" in pool.group_of:
-        requests = {**requests, "pods": least}
-    groups: dict[int, tuple[TriedGroup, list[str]]] = {}
+def _choices(pods: PodSet, cq: QueueSnapshot) -> Iterator[tuple[tuple[Amount, ...], ...]]:
+    count = pods.count if pods.min_count is None else max(0, min(pods.min_count, pods.count))
+    requests: Mapping[str, int] = {name: number * count for name, number in pods.per_pod.items()}
+    if "pods" in cq.group_of:
+        requests = {**requests, "pods": count}
+    groups: dict[int, tuple[GroupFlavors, list[str]]] = {}
     for resource in requests:
-        group = pool.group_of.get(resource)
+        group = cq.group_of.get(resource)
         if group is None:
             yield ()
             return
@@ -56,178 +54,179 @@ def _choices(pods: PodSet, pool: Pool) -> Iterator[tuple[tuple[Amount, ...], ...
             and untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is None
             and suits(pods.selector, pods.affinity, flavor.labels, group.keys)
         )
-        yield tuple(found for each in flavors if (found := _scarcest_first(each, pool)) is not None)
+        yield tuple(found for amounts in flavors if (found := _scarcest_first(amounts, cq)) is not None)
 
 
 def kind_of(needs: Needs) -> Hashable:
-    """The same for needs that differ in their amounts and their age alone."""
-    choices = tuple(tuple(frozenset(what for what, _ in amounts) for amounts in choice) for choice in needs.choices)
+    """Return a key that is equal for needs that differ only in amounts and creation time."""
+    choices = tuple(tuple(frozenset(fr for fr, _ in amounts) for amounts in choice) for choice in needs.choices)
     return needs.priority, choices
 
 
-def floor(every: Sequence[Needs]) -> Needs:
-    """Of needs of one kind, what none of them is below: where this could not be admitted, none of them could."""
-    if len(every) == 1:
-        return every[0]
+def floor(needs: Sequence[Needs]) -> Needs:
+    """Return the minimum of needs of one kind: if it is not admissible, none of them is."""
+    first = needs[0]
+    if len(needs) == 1:
+        return first
     choices = tuple(
-        tuple(_smallest([each.choices[place][option] for each in every]) for option in range(len(choice)))
-        for place, choice in enumerate(every[0].choices)
+        tuple(_smallest([one.choices[place][option] for one in needs]) for option in range(len(choice)))
+        for place, choice in enumerate(first.choices)
     )
-    return Needs(every[0].priority, min(each.created for each in every), choices)
+    return Needs(first.priority, min(one.created for one in needs), choices)
 
 
-def _smallest(every: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
-    least = dict(every[0])
-    for amounts in every:
-        for what, number in amounts:
-            least[what] = min(least[what], number)
-    return tuple((what, least[what]) for what, _ in every[0])
+def _smallest(alternatives: Sequence[tuple[Amount, ...]]) -> tuple[Amount, ...]:
+    smallest = dict(alternatives[0])
+    for amounts in alternatives:
+        for fr, number in amounts:
+            smallest[fr] = min(smallest[fr], number)
+    return tuple((fr, smallest[fr]) for fr, _ in alternatives[0])
 
 
-def _scarcest_first(amounts: tuple[Amount, ...], pool: Pool) -> tuple[Amount, ...] | None:
-    """None where the queue never has so much."""
-    shares = {each: each[1] / max(1, pool.node.potential(each[0])) for each in amounts}
-    if any(number > pool.node.potential(what) for what, number in amounts):
+def _scarcest_first(amounts: tuple[Amount, ...], cq: QueueSnapshot) -> tuple[Amount, ...] | None:
+    """Sort the amounts; None if the queue never has enough quota."""
+    if any(number > cq.node.potential_available(fr) for fr, number in amounts):
         return None
+    shares = {amount: amount[1] / max(1, cq.node.potential_available(amount[0])) for amount in amounts}
     return tuple(sorted(amounts, key=shares.__getitem__, reverse=True))
 
 
-class Hope:
-    """What is free in one tree of queues, and who could be evicted; remembered until it changes."""
+class FeasibilityFilter:
+    """The available and preemptible quota of one cohort tree, cached until `invalidate`."""
 
-    def __init__(self, pools: Iterable[Pool]) -> None:
-        """Looks at queues that others change: they say `forget`."""
-        self._pools = {pool.said.name: pool for pool in pools}
-        self._free: dict[str, dict[FlavorResource, int]] = {name: {} for name in self._pools}
+    def __init__(self, cluster_queues: Iterable[QueueSnapshot]) -> None:
+        self._cluster_queues = {cq.spec.name: cq for cq in cluster_queues}
+        self._free: dict[str, dict[FlavorResource, int]] = {name: {} for name in self._cluster_queues}
         self._users: dict[tuple[str, FlavorResource], dict[int, list[tuple[float, int]]]] = {}
         self._borrowing: dict[FlavorResource, set[str]] = {}
         self.changes = 0
-        """Counts them."""
+        """The number of invalidations."""
         self._changed: dict[str, int] = {}
-        """The last change, by flavor."""
-        self._refused: set[Hashable] = set()
-        """Shapes."""
+        """The last change by flavor."""
+        self._inadmissible: set[Hashable] = set()
+        """Shapes whose attempt failed since the last change."""
 
-    def refuse(self, shape: Hashable) -> None:
-        """A workload was tried with all its flavors, and in vain: so are all of its shape until something changes."""
-        self._refused.add(shape)
+    def reject(self, shape: Hashable) -> None:
+        """Record that an attempt with all flavors failed; it fails for the whole shape until the usage changes."""
+        self._inadmissible.add(shape)
 
-    def remains(self, pool: Pool, shape: Hashable, needs: Needs) -> bool:
-        """Whether a workload of this shape could be admitted now, as far as is known."""
-        return shape not in self._refused and self.may_fit(pool, needs)
+    def may_admit(self, cq: QueueSnapshot, shape: Hashable, needs: Needs) -> bool:
+        return shape not in self._inadmissible and self.may_fit(cq, needs)
 
-    def forget(self, queue: str, usage: Usage) -> None:
-        """Somebody who uses this was admitted to a queue, or was told to go, or has gone."""
-        self._refused.clear()
+    def invalidate(self, queue: str, usage: Usage) -> None:
+        """Record that a workload with this usage was admitted, evicted or finished."""
+        self._inadmissible.clear()
         for free in self._free.values():
-            for what in usage:
-                free.pop(what, None)
+            for fr in usage:
+                free.pop(fr, None)
         self.changes += 1
-        for what in usage:
-            self._users.pop((queue, what), None)
-            self._borrowing.pop(what, None)
-            self._changed[what[0]] = self.changes
+        for fr in usage:
+            self._users.pop((queue, fr), None)
+            self._borrowing.pop(fr, None)
+            self._changed[fr[0]] = self.changes
 
-    def same(self, flavors: Iterable[str], since: int) -> bool:
-        """Whether the use of these flavors has not changed since so many changes."""
-        for name in flavors:  # noqa: SIM110 (this is where the time goes)
+    def unchanged(self, flavors: Iterable[str], since: int) -> bool:
+        for name in flavors:  # noqa: SIM110 (a hot path: `all` with a generator is slower)
             if self._changed.get(name, 0) > since:
                 return False
         return True
 
-    def reserves(self, pool: Pool, needs: Needs) -> int | None:
-        """Whether a workload that could not be admitted may keep something free for itself all the same.
+    def reserving_level(self, cq: QueueSnapshot, needs: Needs) -> int | None:
+        """Return the lowest borrowing level at which an inadmissible workload could still reserve quota in its cycle.
 
-        Returns the lowest level at which it would borrow, 0 or 1, which is its place in the cycle; None where it keeps
-        nothing.
+        0 without borrowing, otherwise 1; None if it reserves nothing.
         """
-        if pool.said.preemption.reclaim_within_cohort == "Any" or not all(needs.choices):
+        if cq.spec.preemption.reclaim_within_cohort == "Any" or not all(needs.choices):
             return None
         borrows = any(
-            all(any(pool.node.exceeds(what, number) for what, number in amounts) for amounts in choice)
+            all(any(cq.node.borrows_with(fr, number) for fr, number in amounts) for amounts in choice)
             for choice in needs.choices
         )
         return int(borrows)
 
-    def may_fit(self, pool: Pool, needs: Needs) -> bool:
-        """Whether a workload with these needs could be admitted now, as it is or by evictions."""
-        free = self._free[pool.said.name]
+    def may_fit(self, cq: QueueSnapshot, needs: Needs) -> bool:
+        """Whether the needs could be met now, with or without preemption."""
+        free = self._free[cq.spec.name]
         for choice in needs.choices:
             for amounts in choice:
                 contested = []
-                for what, number in amounts:
-                    there = free.get(what)
-                    if there is None:
-                        there = free[what] = pool.available(what)
-                    if number > there:
-                        contested.append((what, number, there))
-                if not contested or self._may_evict(pool, needs, contested):
+                for fr, number in amounts:
+                    available = free.get(fr)
+                    if available is None:
+                        available = free[fr] = cq.available(fr)
+                    if number > available:
+                        contested.append((fr, number, available))
+                if not contested or self._may_preempt(cq, needs, contested):
                     break
             else:
                 return False
         return True
 
-    def _may_evict(self, pool: Pool, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]) -> bool:
-        """Whether evictions could give so much, as fitsResourceQuota and classicalPreemptions have it.
+    def _may_preempt(
+        self, cq: QueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
+    ) -> bool:
+        """Whether preemption could free enough, by the rules of fitsResourceQuota and classicalPreemptions.
 
-        `contested`: what is wanted of one flavor, how much of it, and how much is free.
+        `contested`: the requested and the available amount by flavor and resource.
         """
-        policy, node = pool.said.preemption, pool.node
-        others = policy.reclaim_within_cohort != "Never" and self._others_borrow(pool, needs, contested)
+        policy, node = cq.spec.preemption, cq.node
+        others = policy.reclaim_within_cohort != "Never" and self._others_borrow(cq, needs, contested)
         within = policy.within_cluster_queue
         if not others and within == "Never":
             return False
-        own = [0 if within == "Never" else self._evictable(pool, what, needs) for what, _, _ in contested]
+        own = [0 if within == "Never" else self._preemptible(cq, fr, needs) for fr, _, _ in contested]
         if policy.borrow_within_cohort or (node.parent is not None and node.parent.parent is not None):
             return others or any(own)
-        # In a flat cohort, others give way only to what the queue has itself, and its own workloads for the rest.
+        # In a flat cohort, reclaiming restores at most the nominal quota; the rest must be preempted within the queue.
         return all(
-            number <= node.quota(what).nominal
-            and (number <= free + mine or (others and not node.exceeds(what, number - mine)))
-            for (what, number, free), mine in zip(contested, own, strict=True)
+            number <= node.quota(fr).nominal
+            and (number <= free + mine or (others and not node.borrows_with(fr, number - mine)))
+            for (fr, number, free), mine in zip(contested, own, strict=True)
         )
 
-    def _others_borrow(self, pool: Pool, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]) -> bool:
-        """Whether workloads that give way to this priority use what is contested, in queues that borrow of it.
+    def _others_borrow(
+        self, cq: QueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
+    ) -> bool:
+        """Whether borrowing queues have workloads that this priority may reclaim from.
 
-        Of several kinds of pods, and of several groups, all that they need may be contested together.
+        With several pod sets or resource groups, all that they need may be contested together.
         """
-        wanted = [what for what, _, _ in contested]
+        frs = [fr for fr, _, _ in contested]
         if len(needs.choices) > 1:
-            wanted = [what for choice in needs.choices for amounts in choice for what, _ in amounts]
-        reclaim = pool.said.preemption.reclaim_within_cohort
-        borrow = {name for what in wanted for name in self._who_borrows(what)} - {pool.said.name}
+            frs = [fr for choice in needs.choices for amounts in choice for fr, _ in amounts]
+        reclaim = cq.spec.preemption.reclaim_within_cohort
+        borrowing = {name for fr in frs for name in self._borrowing_queues(fr)} - {cq.spec.name}
         if reclaim == "Any":
-            return bool(borrow)
+            return bool(borrowing)
         below = needs.priority + (reclaim != "LowerPriority")
-        users = (self._users_of(self._pools[name], what) for name in borrow for what in wanted)
-        return any(level < below for each in users for level in each)
+        users = (self._users_of(self._cluster_queues[name], fr) for name in borrowing for fr in frs)
+        return any(priority < below for by_priority in users for priority in by_priority)
 
-    def _evictable(self, pool: Pool, what: FlavorResource, needs: Needs) -> int:
-        """How much of it workloads use in a queue that give way to these needs."""
-        newer = pool.said.preemption.within_cluster_queue == "LowerOrNewerEqualPriority"
+    def _preemptible(self, cq: QueueSnapshot, fr: FlavorResource, needs: Needs) -> int:
+        """Return how much the workload may free by preemption within its cluster queue."""
+        newer = cq.spec.preemption.within_cluster_queue == "LowerOrNewerEqualPriority"
         used = 0
-        for level, users in self._users_of(pool, what).items():
-            if level < needs.priority:
+        for priority, users in self._users_of(cq, fr).items():
+            if priority < needs.priority:
                 used += sum(number for _, number in users)
-            elif newer and level == needs.priority:
+            elif newer and priority == needs.priority:
                 used += sum(number for created, number in users if created > needs.created)
         return used
 
-    def _users_of(self, pool: Pool, what: FlavorResource) -> dict[int, list[tuple[float, int]]]:
-        """Who uses it in a queue, by priority: since when they wait or waited, and how much."""
-        key = (pool.said.name, what)
+    def _users_of(self, cq: QueueSnapshot, fr: FlavorResource) -> dict[int, list[tuple[float, int]]]:
+        """Return the creation time and amount of a queue's admitted workloads, by priority."""
+        key = (cq.spec.name, fr)
         users = self._users.get(key)
         if users is None:
             users = self._users[key] = {}
-            for each in pool.admitted.values():
-                if what in each.usage:
-                    users.setdefault(each.workload.priority, []).append((each.workload.created, each.usage[what]))
+            for other in cq.admitted.values():
+                if fr in other.usage:
+                    users.setdefault(other.workload.priority, []).append((other.workload.created, other.usage[fr]))
         return users
 
-    def _who_borrows(self, what: FlavorResource) -> set[str]:
-        """The queues that use more of it than they have."""
-        found = self._borrowing.get(what)
+    def _borrowing_queues(self, fr: FlavorResource) -> set[str]:
+        found = self._borrowing.get(fr)
         if found is None:
-            found = self._borrowing[what] = {name for name, pool in self._pools.items() if pool.node.exceeds(what)}
+            queues = self._cluster_queues.items()
+            found = self._borrowing[fr] = {name for name, cq in queues if cq.node.borrows_with(fr)}
         return found

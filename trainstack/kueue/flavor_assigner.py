@@ -1,296 +1,251 @@
-"""Which flavors a workload's pod sets get, and whether at once, by eviction or not at all.
+"""Assign flavors to a workload's pod sets.
 
-Source: pkg/scheduler/flavorassigner/flavorassigner.go of Kueue v0.15.2. Pod sets are served one after the other; each
-resource group gives one flavor to all that a pod set requests of it.
+Source: pkg/scheduler/flavorassigner/flavorassigner.go of Kueue v0.15.2. Pod sets are assigned one after another; all
+resources of a resource group that a pod set requests get the same flavor.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from trainstack.kueue.model import FlavorResource, Fungibility, PodSet, Taint, Workload
+from trainstack.kueue.model import FlavorFungibility, FlavorResource, PodSet, Workload
 from trainstack.kueue.node_affinity import suits, untolerated
-from trainstack.kueue.snapshot import Pool, TriedGroup
+from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot
 
 
 class Mode(IntEnum):
-    """How a flavor could be given, the better the higher."""
+    """How a flavor can be assigned; higher is better."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
-    """There is quota, others use it, and none of them may be evicted."""
+    """The quota is in use and no workload may be preempted."""
     PREEMPT = 2
     RECLAIM = 3
-    """By evicting workloads of other queues alone."""
+    """By preempting in other queues only."""
     FIT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Grade:
-    """A mode, and how far up the tree quota would be borrowed."""
-
+class GranularMode:
     mode: Mode
     level: int
+    """The borrowing level: how high in the cohort tree quota is borrowed."""
 
 
-_WORST, _BEST = Grade(Mode.NO_FIT, 2**31), Grade(Mode.FIT, 0)
+_WORST, _BEST = GranularMode(Mode.NO_FIT, 2**31), GranularMode(Mode.FIT, 0)
+
+
+Tried = tuple[Mapping[str, int], ...]
+"""By pod set, the index of the last tried flavor of each resource; -1: the group's last flavor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A flavor for one resource of a pod set."""
-
+class FlavorAssignment:
     flavor: str
     mode: Mode
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why a flavor, or a group, does not serve a pod set at once."""
-
-    pod_set: str
-    resource: str = ""
-    flavor: str = ""
-    """Both empty where it is not about one."""
-    wanted: int = 0
-    """With what the pod sets before it take."""
-    before: int = 0
-    """What the pod sets before it take."""
-    most: int = 0
-    """What there is: if nobody used any where it never fits, else now."""
-    never: bool = True
-    taint: Taint | None = None
-    uncovered: bool = False
-    topology: bool = False
-
-
 @dataclass(slots=True)
-class Placed:
-    """A pod set with its flavors."""
-
+class PodSetAssignment:
     name: str
     count: int
     requests: Mapping[str, int]
-    given: dict[str, Given] = field(default_factory=dict)
-    """By resource; empty where a group refuses the pod set, or it requests nothing."""
+    flavors: dict[str, FlavorAssignment] = field(default_factory=dict)
+    """By resource; empty if a resource group has no flavor for the pod set."""
     tried: dict[str, int] = field(default_factory=dict)
-    """By resource, the place of the last flavor that was tried; -1: of the group's last one."""
-    refused: list[Refused] = field(default_factory=list)
-    """Empty: it fits at once."""
+    fits: bool = True
+    """Whether every resource group fits without preemption."""
 
     @property
     def mode(self) -> Mode:
-        """The worst of its flavors."""
-        if not self.refused:
+        if self.fits:
             return Mode.FIT
-        return min((each.mode for each in self.given.values()), default=Mode.NO_FIT)
+        return min((given.mode for given in self.flavors.values()), default=Mode.NO_FIT)
 
 
 @dataclass(slots=True)
 class Assignment:
-    """All pod sets, as far as they were served: none after one that was refused."""
-
-    placed: list[Placed] = field(default_factory=list)
+    pod_sets: list[PodSetAssignment] = field(default_factory=list)
+    """Ends with the first pod set that gets no flavor."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     level: int = 0
-    """How far up quota is borrowed; 0: none is."""
+    """The borrowing level; 0: nothing is borrowed."""
 
     @property
     def mode(self) -> Mode:
-        """The worst of its pod sets."""
-        return min((each.mode for each in self.placed), default=Mode.NO_FIT)
+        return min((pods.mode for pods in self.pod_sets), default=Mode.NO_FIT)
 
     @property
-    def tried(self) -> tuple[Mapping[str, int], ...]:
-        """Where the next attempt goes on, by pod set."""
-        return tuple(each.tried for each in self.placed)
+    def tried(self) -> Tried:
+        return tuple(pods.tried for pods in self.pod_sets)
 
     @property
     def unfinished(self) -> bool:
-        """Whether there are flavors that the next attempt would begin with. Source: PendingFlavors, workload.go."""
-        return any(place != -1 for each in self.placed for place in each.tried.values())
+        """Whether the next attempt continues with flavors not tried yet. Source: PendingFlavors, workload.go."""
+        return any(index != -1 for pods in self.pod_sets for index in pods.tried.values())
 
     def contested(self) -> set[FlavorResource]:
-        """What others would have to give back. Source: flavorResourcesNeedPreemption, preemption.go."""
+        """Return what must be freed by preemption. Source: flavorResourcesNeedPreemption, preemption.go."""
         return {
             (given.flavor, resource)
-            for each in self.placed
-            for resource, given in each.given.items()
+            for pods in self.pod_sets
+            for resource, given in pods.flavors.items()
             if given.mode not in (Mode.FIT, Mode.NO_FIT)
         }
 
 
 Oracle = Callable[[FlavorResource, int], tuple[Mode, int]]
-"""Tells for one flavor and resource, and the amount, who could be evicted, and the level of borrowing afterwards."""
+"""Simulates preemption for an amount of one flavor and resource; returns the mode and the borrowing level after it."""
 
 
 def assign(
     workload: Workload,
-    pool: Pool,
+    cq: QueueSnapshot,
     oracle: Oracle,
     *,
     counts: Sequence[int] | None = None,
-    tried: Sequence[Mapping[str, int]] = (),
+    tried: Tried = (),
 ) -> Assignment:
-    """Serve a workload from a queue.
+    """Assign flavors of a cluster queue to a workload.
 
-    Args:
-        workload: its pod sets.
-        pool: the queue.
-        oracle: see there.
-        counts: of the pod sets, where it is to be admitted with fewer; None: all.
-        tried: where the attempt before this one ended.
-
+    `counts`: reduced pod counts for partial admission. `tried`: `Assignment.tried` of the previous attempt.
     """
     result = Assignment()
     for index, pods in enumerate(workload.pod_sets):
         count = pods.count if counts is None else counts[index]
         requests = scaled(pods, count)
-        if "pods" in pool.group_of:
+        if "pods" in cq.group_of:
             requests["pods"] = count
-        placed = Placed(pods.name, count, requests)
-        result.placed.append(placed)
-        before = tried[index] if index < len(tried) else {}
-        _serve(pods, placed, pool, oracle, result.usage, before)
-        for resource, given in placed.given.items():
+        assigned = PodSetAssignment(pods.name, count, requests)
+        result.pod_sets.append(assigned)
+        _assign_pod_set(pods, assigned, cq, oracle, result.usage, tried[index] if index < len(tried) else {})
+        for resource, given in assigned.flavors.items():
             result.level = max(result.level, given.level)
-            what = (given.flavor, resource)
-            result.usage[what] = result.usage.get(what, 0) + requests[resource]
-        if requests and not placed.given:
+            fr = (given.flavor, resource)
+            result.usage[fr] = result.usage.get(fr, 0) + requests[resource]
+        if requests and not assigned.flavors:
             break
     return result
 
 
 def scaled(pods: PodSet, count: int) -> dict[str, int]:
-    """What so many pods of the set request. Source: ScaledTo, pkg/workload/workload.go."""
+    """Return the requests of `count` pods of a pod set. Source: ScaledTo, pkg/workload/workload.go."""
     if pods.count in (0, count):
         return dict(pods.requests)
     return {resource: total // pods.count * count for resource, total in pods.requests.items()}
 
 
-def _serve(
+def _assign_pod_set(
     pods: PodSet,
-    placed: Placed,
-    pool: Pool,
+    assigned: PodSetAssignment,
+    cq: QueueSnapshot,
     oracle: Oracle,
     usage: Mapping[FlavorResource, int],
     tried: Mapping[str, int],
 ) -> None:
-    for resource in placed.requests:
-        if resource in placed.given:
+    for resource in assigned.requests:
+        if resource in assigned.flavors:
             continue
-        group = pool.group_of.get(resource)
-        if group is None:
-            placed.refused.append(Refused(pods.name, resource, uncovered=True))
-            placed.given, placed.tried = {}, {}
+        group = cq.group_of.get(resource)
+        found: dict[str, FlavorAssignment] = {}
+        fits, last = False, -1
+        if group is not None:
+            requests = {name: number for name, number in assigned.requests.items() if name in group.covered}
+            search = _FlavorSearch(pods, cq, group, oracle, usage)
+            found, last, fits = search.run(requests, tried.get(resource, -1) + 1)
+        assigned.fits = assigned.fits and fits
+        if not found:
+            assigned.flavors, assigned.tried = {}, {}
             return
-        wanted = {name: number for name, number in placed.requests.items() if name in group.covered}
-        search = _Search(pods, pool, group, oracle, usage)
-        given, place, refused = search.run(wanted, tried.get(resource, -1) + 1)
-        placed.refused += refused
-        if not given:
-            placed.given, placed.tried = {}, {}
-            return
-        placed.given |= given
-        placed.tried |= dict.fromkeys(given, place)
+        assigned.flavors |= found
+        assigned.tried |= dict.fromkeys(found, last)
 
 
-class _Search:
-    """The search of one group's flavors for one pod set. Source: findFlavorForPodSets."""
+@dataclass(slots=True)
+class _FlavorSearch:
+    """The search for a flavor of one resource group. Source: findFlavorForPodSets."""
 
-    def __init__(
-        self, pods: PodSet, pool: Pool, group: TriedGroup, oracle: Oracle, usage: Mapping[FlavorResource, int]
-    ) -> None:
-        self._pods, self._pool, self._group, self._oracle, self._usage = pods, pool, group, oracle, usage
-        self._refused: list[Refused] = []
+    pods: PodSet
+    cq: QueueSnapshot
+    group: GroupFlavors
+    oracle: Oracle
+    usage: Mapping[FlavorResource, int]
+    """Of the pod sets before this one."""
 
-    def run(self, wanted: Mapping[str, int], start: int) -> tuple[dict[str, Given], int, list[Refused]]:
-        """The flavors, the place where the search ended, and why not at once; no reasons where it is."""
-        fungibility = self._pool.said.fungibility
-        best: dict[str, Given] = {}
-        grade, place = _WORST, -1
-        for index in range(start, len(self._group.names)):
-            place = index
-            if not self._stands(index):
+    def run(self, requests: Mapping[str, int], start: int) -> tuple[dict[str, FlavorAssignment], int, bool]:
+        """Return the flavor of each resource, the index of the last tried flavor, and whether the group fits."""
+        fungibility = self.cq.spec.fungibility
+        best: dict[str, FlavorAssignment] = {}
+        best_mode, last = _WORST, -1
+        for index in range(start, len(self.group.names)):
+            last = index
+            if not self._matches(index):
                 continue
-            found, this = self._grade(self._group.names[index], wanted)
-            if not _goes_on(this, fungibility):
-                best, grade = found, this
+            found, mode = self._assign_flavor(self.group.names[index], requests)
+            if not _try_next_flavor(mode, fungibility):
+                best, best_mode = found, mode
                 break
-            if preferred(this, grade, fungibility):
-                best, grade = found, this
-        if place == len(self._group.names) - 1:
-            place = -1
-        return best, place, [] if grade.mode is Mode.FIT else self._refused
+            if preferred(mode, best_mode, fungibility):
+                best, best_mode = found, mode
+        if last == len(self.group.names) - 1:
+            last = -1
+        # As in Kueue, a group without flavors gives no reason against a fit.
+        return best, last, best_mode.mode is Mode.FIT or not self.group.names
 
-    def _stands(self, index: int) -> bool:
-        """Whether the pods may stand on the nodes of a flavor. Source: checkFlavorForPodSets."""
-        flavor, pods, name = self._group.flavors[index], self._pods, self._group.names[index]
-        if flavor is None:
-            self._refused.append(Refused(pods.name, flavor=name))
+    def _matches(self, index: int) -> bool:
+        """Whether the pods may run on the flavor's nodes. Source: checkFlavorForPodSets."""
+        flavor, pods = self.group.flavors[index], self.pods
+        if flavor is None or ((flavor.topology is None) == pods.topology and not self.cq.only_topologies):
             return False
-        if (flavor.topology is None) == pods.topology and not self._pool.only_topologies:
-            self._refused.append(Refused(pods.name, flavor=name, topology=True))
+        if flavor.taints and untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is not None:
             return False
-        if flavor.taints:
-            taint = untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
-            if taint is not None:
-                self._refused.append(Refused(pods.name, flavor=name, taint=taint))
-                return False
-        if (pods.selector or pods.affinity) and not suits(
-            pods.selector, pods.affinity, flavor.labels, self._group.keys
-        ):
-            self._refused.append(Refused(pods.name, flavor=name))
-            return False
-        return True
+        return not (pods.selector or pods.affinity) or suits(
+            pods.selector, pods.affinity, flavor.labels, self.group.keys
+        )
 
-    def _grade(self, flavor: str, wanted: Mapping[str, int]) -> tuple[dict[str, Given], Grade]:
-        """How a flavor would serve all that is wanted of the group: as its worst resource."""
-        found: dict[str, Given] = {}
+    def _assign_flavor(
+        self, flavor: str, requests: Mapping[str, int]
+    ) -> tuple[dict[str, FlavorAssignment], GranularMode]:
+        """Return the assignments of one flavor, and the worst mode among the resources."""
+        found: dict[str, FlavorAssignment] = {}
         worst = _BEST
-        for resource, number in wanted.items():
-            this = self._quota((flavor, resource), number)
-            if preferred(worst, this, self._pool.said.fungibility):
-                worst = this
+        for resource, number in requests.items():
+            mode = self._fit((flavor, resource), number)
+            if preferred(worst, mode, self.cq.spec.fungibility):
+                worst = mode
             if worst.mode is Mode.NO_FIT:
                 break
-            found[resource] = Given(flavor, this.mode, this.level)
+            found[resource] = FlavorAssignment(flavor, mode.mode, mode.level)
         return found, worst
 
-    def _quota(self, what: FlavorResource, number: int) -> Grade:
+    def _fit(self, fr: FlavorResource, number: int) -> GranularMode:
         """Source: fitsResourceQuota."""
-        pool, node = self._pool, self._pool.node
-        before = self._usage.get(what, 0)
-        total = before + number
-        most = node.potential(what)
-        if total > most:
-            self._refused.append(Refused(self._pods.name, what[1], what[0], total, before, most))
-            return Grade(Mode.NO_FIT, 0)
-        level, somebody_above = node.level(what, total)
-        free = pool.available(what)
-        if total <= free:
-            return Grade(Mode.FIT, level)
-        self._refused.append(Refused(self._pods.name, what[1], what[0], total, before, free, never=False))
-        if total <= node.quota(what).nominal or somebody_above or pool.said.preemption.borrow_within_cohort:
-            return Grade(*self._oracle(what, total))
-        return Grade(Mode.NO_FIT, level)
+        cq, node = self.cq, self.cq.node
+        total = self.usage.get(fr, 0) + number
+        if total > node.potential_available(fr):
+            return GranularMode(Mode.NO_FIT, 0)
+        level, may_reclaim = node.borrowing_level(fr, total)
+        if total <= cq.available(fr):
+            return GranularMode(Mode.FIT, level)
+        if total <= node.quota(fr).nominal or may_reclaim or cq.spec.preemption.borrow_within_cohort:
+            return GranularMode(*self.oracle(fr, total))
+        return GranularMode(Mode.NO_FIT, level)
 
 
-def _goes_on(grade: Grade, fungibility: Fungibility) -> bool:
-    """Whether the next flavor is tried too. Source: shouldTryNextFlavor."""
-    if grade.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
+def _try_next_flavor(mode: GranularMode, fungibility: FlavorFungibility) -> bool:
+    """Source: shouldTryNextFlavor."""
+    if mode.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
         return True
-    if grade.mode in (Mode.PREEMPT, Mode.RECLAIM) and fungibility.when_can_preempt == "TryNextFlavor":
+    if mode.mode is not Mode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
         return True
-    return grade.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
+    return mode.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
 
 
-def preferred(one: Grade, other: Grade, fungibility: Fungibility) -> bool:
-    """Whether one grade is better than another. Source: isPreferred.
+def preferred(one: GranularMode, other: GranularMode, fungibility: FlavorFungibility) -> bool:
+    """Whether one mode is better than another. Source: isPreferred.
 
-    By default the mode counts first. `preference: BorrowingOverPreemption` lets the level count first there, as the
-    source has it.
+    `preference: BorrowingOverPreemption` compares the borrowing level before the preemption mode, as in the source.
     """
     if one.mode is Mode.NO_FIT or other.mode is Mode.NO_FIT:
         return other.mode is Mode.NO_FIT and one.mode is not Mode.NO_FIT

@@ -1,4 +1,4 @@
-"""A verdict for people in a line or a few, and for programs as plain data."""
+"""Verdicts as text and as JSON."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -8,43 +8,42 @@ from trainstack.kueue.model import Usage
 from trainstack.kueue.quantities import quantity, readable
 from trainstack.kueue.verdict import Assigned, Verdict
 
-_NAMES = 4
-"""Runs that are named of those with one verdict."""
+_MOST_NAMES = 4
 
 
 def summary(verdict: Verdict) -> str:
-    """The outcome in one line: `fits by borrowing: on a100; borrows 4 nvidia.com/gpu on a100`."""
+    """Format a verdict in one line: `fits by borrowing: on a100; borrows 4 nvidia.com/gpu on a100`."""
     parts = [placed(verdict.assigned)] if verdict.assigned else []
     if verdict.borrowed:
         parts.append(f"borrows {amounts(verdict.borrowed)}")
     if verdict.preempts:
-        parts.append(f"in the place of {_some(verdict.preempts)}")
+        parts.append(f"preempts {_first(verdict.preempts)}")
     if verdict.checks:
         parts.append(f"then admission check {', '.join(verdict.checks)}")
-    parts += [lack.message for lack in verdict.lacks]
+    parts += [reason.message for reason in verdict.reasons]
     if verdict.remedies:
         parts.append(f"what would help: {'; or '.join(remedy.text for remedy in verdict.remedies)}")
     return ": ".join(filter(None, [verdict.outcome, "; ".join(parts)]))
 
 
 def lines(verdicts: Iterable[Verdict]) -> list[str]:
-    """A line for each verdict, told once for all runs that have the same: `digits, digits-2: fits: on cpu`."""
-    alike: dict[str, list[str]] = {}
+    """Return one line per distinct verdict, with its runs: `digits, digits-2: fits: on cpu`."""
+    names: dict[str, list[str]] = {}
     for verdict in verdicts:
-        alike.setdefault(summary(verdict), []).append(verdict.name)
-    return [f"{_some(names)}: {said}" for said, names in alike.items()]
+        names.setdefault(summary(verdict), []).append(verdict.name)
+    return [f"{_first(runs)}: {text}" for text, runs in names.items()]
 
 
 def placed(assigned: Sequence[Assigned]) -> str:
-    """On which flavors: `on a100`, or where pods differ `master on cpu, 3 worker on a100`."""
-    flavors = {each.pod_set: " and ".join(dict.fromkeys(each.flavors.values())) or "no flavor" for each in assigned}
+    """Name the flavors: `on a100`, or if pod sets differ `1 master on cpu, 3 worker on a100`."""
+    flavors = {pods.pod_set: " and ".join(dict.fromkeys(pods.flavors.values())) or "no flavor" for pods in assigned}
     if len(set(flavors.values())) == 1:
         return f"on {next(iter(flavors.values()))}"
-    return ", ".join(f"{each.count} {each.pod_set} on {flavors[each.pod_set]}" for each in assigned)
+    return ", ".join(f"{pods.count} {pods.pod_set} on {flavors[pods.pod_set]}" for pods in assigned)
 
 
 def amounts(usage: Usage) -> str:
-    """How much of what: `4 nvidia.com/gpu and 8Gi memory on a100`."""
+    """Format a usage: `4 nvidia.com/gpu and 8Gi memory on a100`."""
     by_flavor: dict[str, list[str]] = {}
     for (flavor, resource), number in usage.items():
         by_flavor.setdefault(flavor, []).append(f"{readable(resource, number)} {resource}")
@@ -52,12 +51,13 @@ def amounts(usage: Usage) -> str:
 
 
 def as_data(verdict: Verdict) -> dict[str, Any]:
-    """All of it, as JSON takes it; amounts as Kubernetes writes them."""
-    data = asdict(verdict)
+    """Return a verdict as JSON data, with Kubernetes quantities."""
+    # The key `lacks` is part of the published output.
+    data = {"lacks" if key == "reasons" else key: value for key, value in asdict(verdict).items()}
     data["usage"] = _listed(verdict.usage)
     data["borrowed"] = _listed(verdict.borrowed)
-    for lack, said in zip(verdict.lacks, data["lacks"], strict=True):
-        said["missing"] = quantity(lack.resource, lack.missing) if lack.resource else ""
+    for reason, body in zip(verdict.reasons, data["lacks"], strict=True):
+        body["missing"] = quantity(reason.resource, reason.missing) if reason.resource else ""
     return data
 
 
@@ -68,6 +68,6 @@ def _listed(usage: Usage) -> list[Mapping[str, str]]:
     ]
 
 
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMES
-    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:_NAMES])} and {rest} more"
+def _first(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:_MOST_NAMES])} and {rest} more"

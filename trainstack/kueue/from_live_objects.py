@@ -1,4 +1,4 @@
-"""A cluster's quota and who uses it, as it will be once an environment's own objects are what it declares."""
+"""A snapshot of a cluster's queues as they will be after `up` has applied the environment's own objects."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -6,14 +6,14 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_objects, read_snapshot
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.objects.labels import RUN, is_field_manager
 
 Body = Mapping[str, Any]
 Lists = Mapping[str, Iterable[Body] | None]
-"""Objects by kind; None of a kind that may not be read, or that was not asked for."""
+"""Objects by kind; None for a kind that could not be read or was not requested."""
 _DECISIVE = {"AdmissionCheck", "Cohort", "LimitRange", "Namespace", "Workload"}
-"""Kinds without which it is not known what a queue has left, whom it admits, or what pods request."""
+"""Kinds without which the available quota, the admitted namespaces or the requests of pods are unknown."""
 
 
 def snapshot(
@@ -23,62 +23,60 @@ def snapshot(
     without: Collection[tuple[str, str]] = (),
     grows: bool = False,
     kueue: Body | None = None,
-) -> Snapshot:
-    """What a run of the environment would meet.
+) -> QueueState:
+    """Return the queues that a run of the environment would find.
 
     Args:
-        lists: what was read of the cluster, each object with its kind.
-        declared: the environment; its objects count as they are declared, since `up` creates or updates them.
-        without: runs whose Workloads are passed over, since a run does not compete with itself: by namespace and run
-            id, or the name of the object. The id is in the labels of its pods, whatever its object is called.
-        grows: whether nodes are made on demand.
-        kueue: the running Kueue's Configuration; None where it is not known.
+        lists: the cluster's objects, with their kinds.
+        declared: the environment; its objects replace the live ones, since `up` creates or updates them.
+        without: runs whose Workloads are ignored, because a run does not compete with itself: namespace, and run id
+            (from the pods' labels) or object name.
+        grows: whether an autoscaler adds nodes.
+        kueue: the Configuration of the running Kueue; None if unknown.
 
     """
     unread = {kind for kind, bodies in lists.items() if bodies is None}
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
-    found = [each for bodies in lists.values() for each in bodies or () if not _is_of(each, without)]
-    made = read_snapshot(laid_over(found, declared_objects(declared)), unread=unread, kueue=kueue)
-    return replace(made, model=replace(made.model, grows=grows))
+    found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
+    result = read_snapshot(with_declared(found, declared_objects(declared)), unread=unread, kueue=kueue)
+    return replace(result, model=replace(result.model, grows=grows))
 
 
-def laid_over(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
-    """Live objects as they will be: what is declared of them wins, fields and labels that others have set stay."""
-    wanted = {_key(each): each for each in declared}
-    for each in live:
-        own = wanted.pop(_key(each), None)
-        yield each if own is None else _merged(each, own)
-    yield from wanted.values()
+def with_declared(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
+    """Yield live objects with the declared fields applied; fields and labels of other managers are kept."""
+    new = {_key(body): body for body in declared}
+    for body in live:
+        own = new.pop(_key(body), None)
+        yield body if own is None else _merged(body, own)
+    yield from new.values()
 
 
 def _merged(live: Body, own: Body) -> Body:
     labels = {**(live["metadata"].get("labels") or {}), **(own["metadata"].get("labels") or {})}
-    stays = {key: value for key, value in (live.get("spec") or {}).items() if not _goes(live, key)}
-    spec = {**stays, **(own.get("spec") or {})}
-    metadata = {**live["metadata"], **own["metadata"], "labels": labels}
-    laid = {**live, **own, "metadata": metadata, "spec": spec}
+    kept = {key: value for key, value in (live.get("spec") or {}).items() if not _owned(live, key)}
+    spec = {**kept, **(own.get("spec") or {})}
+    merged = {**live, **own, "metadata": {**live["metadata"], **own["metadata"], "labels": labels}, "spec": spec}
     if spec != live.get("spec"):
-        # What a controller has said of it is about what it was.
-        laid.pop("status", None)
-    return laid
+        # The status describes the spec before the change.
+        merged.pop("status", None)
+    return merged
 
 
-def _goes(live: Body, key: str) -> bool:
-    """Whether a field goes once the environment does not say it any more: nobody else has set it."""
+def _owned(live: Body, key: str) -> bool:
+    """Whether only our field managers have set a field, so that server-side apply removes it if it is not declared."""
     fields = live["metadata"].get("managedFields") or ()
-    held = [each["manager"] for each in fields if f"f:{key}" in each.get("fieldsV1", {}).get("f:spec", {})]
-    return bool(held) and all(map(is_field_manager, held))
+    managers = [entry["manager"] for entry in fields if f"f:{key}" in entry.get("fieldsV1", {}).get("f:spec", {})]
+    return bool(managers) and all(map(is_field_manager, managers))
 
 
-def _is_of(body: Body, runs: Collection[tuple[str, str]]) -> bool:
-    """Whether it is a Workload of one of these."""
+def _is_workload_of(body: Body, runs: Collection[tuple[str, str]]) -> bool:
     if body["kind"] != "Workload":
         return False
     metadata = body["metadata"]
-    pods = (each["template"].get("metadata") or {} for each in body["spec"]["podSets"])
-    names = {(each.get("labels") or {}).get(RUN) for each in pods}
-    names |= {each["name"] for each in metadata.get("ownerReferences") or ()}
+    pods = (pod_set["template"].get("metadata") or {} for pod_set in body["spec"]["podSets"])
+    names = {(pod.get("labels") or {}).get(RUN) for pod in pods}
+    names |= {owner["name"] for owner in metadata.get("ownerReferences") or ()}
     return any((metadata["namespace"], name) in runs for name in names)
 
 

@@ -1,11 +1,11 @@
-"""Models and snapshots from Kubernetes objects: those that an environment's builders make, or those that a cluster has.
+"""Models and snapshots from Kubernetes objects, declared by an environment or read from a cluster.
 
 Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
 """
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.model import (
@@ -13,17 +13,17 @@ from trainstack.kueue.model import (
     ClusterQueue,
     Cohort,
     Flavor,
+    FlavorFungibility,
     FlavorResource,
-    Fungibility,
-    Group,
     LimitRange,
     LocalQueue,
     Model,
     Node,
     Preemption,
+    QueueState,
     Quota,
     Requirement,
-    Snapshot,
+    ResourceGroup,
     Taint,
     Transformation,
     Workload,
@@ -36,7 +36,7 @@ Body = Mapping[str, Any]
 
 
 def declared_model(declared: Declared) -> Model:
-    """Of an environment's files, on an idle cluster; where another stack has the queues, they are unknown."""
+    """Return the model of an environment's files; queues that another stack declares are unknown."""
     environment = declared.settings.environment
     owns = environment.profile == "owner" and "platform" in environment.halves
     unread = ("Node",) if owns else (*_KINDS, "Node")
@@ -44,7 +44,7 @@ def declared_model(declared: Declared) -> Model:
 
 
 def declared_objects(declared: Declared) -> list[Body]:
-    """What an environment declares of all that an admission depends on."""
+    """Return the declared objects that admission depends on."""
     return [*declared.namespaces.of_kind("Namespace"), *declared.queues.manifests]
 
 
@@ -54,18 +54,17 @@ _KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass
 def read_model(
     objects: Iterable[Body], *, unread: Container[str] = (), declared: bool = False, kueue: Body | None = None
 ) -> Model:
-    """A model of objects; those of kinds that it does not need are passed over.
+    """Return the model of objects; other kinds are ignored.
 
     Args:
-        objects: of the kinds that Kueue's admission depends on.
-        unread: kinds that may not be read: what there is of them is unknown.
-        declared: whether they come from an environment's files.
-        kueue: the running Kueue's Configuration, as far as it is known.
+        objects: the objects that admission depends on.
+        unread: kinds that could not be read.
+        declared: whether the objects are declared by an environment's files.
+        kueue: the Configuration of the running Kueue, if known.
 
     """
-    said = kueue or {}
-    counting: Body = said.get("resources") or {}
-    sharing: Body | None = said.get("fairSharing")
+    resources: Body = (kueue or {}).get("resources") or {}
+    sharing: Body | None = (kueue or {}).get("fairSharing")
     by_kind: dict[str, dict[str, Body]] = defaultdict(dict)
     for body in objects:
         metadata = body["metadata"]
@@ -84,7 +83,7 @@ def read_model(
         cluster_queues=None if cluster_queues is None else _named(map(_cluster_queue, cluster_queues)),
         local_queues=None
         if local_queues is None
-        else {(each.namespace, each.name): each for each in map(_local_queue, local_queues)},
+        else {(queue.namespace, queue.name): queue for queue in map(_local_queue, local_queues)},
         cohorts=_named(map(_cohort, by_kind["Cohort"].values())),
         namespaces={
             _name(body): {**(body["metadata"].get("labels") or {}), _NAMESPACE_NAME: _name(body)}
@@ -98,60 +97,61 @@ def read_model(
             for body in by_kind["RuntimeClass"].values()
             if (body.get("overhead") or {}).get("podFixed")
         },
-        excluded=tuple(counting.get("excludeResourcePrefixes") or ()),
-        transformations={each["input"]: _transformation(each) for each in counting.get("transformations") or ()},
-        # In v1beta1 it may be there and not enabled.
+        excluded=tuple(resources.get("excludeResourcePrefixes") or ()),
+        transformations={
+            body["input"]: Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")
+            for body in resources.get("transformations") or ()
+        },
+        # In v1beta1, fairSharing may be set and not enabled.
         fair_sharing=sharing is not None and bool(sharing.get("enable", True)),
         nodes=None if nodes is None else tuple(map(_node, nodes)),
         declared=declared,
     )
 
 
-def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None) -> Snapshot:
-    """A model and who uses it, from what was read of a cluster: Kueue's Workloads too. Arguments as `read_model`'s."""
+def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None) -> QueueState:
+    """Return a model with the admitted and pending workloads of Kueue's Workloads. Arguments as in `read_model`."""
     bodies = list(objects)
     model = read_model(bodies, unread=unread, kueue=kueue)
     found = [read_kueue_workload(body, model) for body in bodies if body["kind"] == "Workload"]
-    return Snapshot(
+    return QueueState(
         model=model,
-        admitted=tuple(each for each in found if isinstance(each, Admitted)),
-        pending=tuple(each for each in found if isinstance(each, Workload)),
+        admitted=tuple(workload for workload in found if isinstance(workload, Admitted)),
+        pending=tuple(workload for workload in found if isinstance(workload, Workload)),
     )
 
 
 def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
-    """The limits of a namespace's LimitRanges, one for containers and one for pods.
+    """Merge the limits of a namespace's LimitRanges, into one for containers and one for pods.
 
     Source: Summarize in Kueue's pkg/util/limitrange/limitrange.go, and the API server's own defaults of a LimitRange.
     """
-    found = {}
-    for kind in ("Container", "Pod"):
-        least: dict[str, int] = {}
-        most: dict[str, int] = {}
+    found = []
+    kinds: tuple[Literal["Container", "Pod"], ...] = ("Container", "Pod")
+    for kind in kinds:
+        minimum: dict[str, int] = {}
+        maximum: dict[str, int] = {}
         limits: dict[str, int] = {}
-        wants: dict[str, int] = {}
-        for item in (each for each in items if each["type"] == kind):
+        requests: dict[str, int] = {}
+        of_kind = [item for item in items if item["type"] == kind]
+        for item in of_kind:
             highest, lowest = exactly(item.get("max")), exactly(item.get("min"))
-            given = {**highest, **exactly(item.get("default"))} if kind == "Container" else {}
-            asked = {**lowest, **given, **exactly(item.get("defaultRequest"))} if kind == "Container" else {}
-            most |= {name: min(number, most.get(name, number)) for name, number in highest.items()}
-            least |= {name: max(number, least.get(name, number)) for name, number in lowest.items()}
-            limits, wants = {**given, **limits}, {**asked, **wants}
-            found[kind] = LimitRange(
-                kind="Container" if kind == "Container" else "Pod",
-                least=least,
-                most=most,
-                default_limits=limits,
-                default_requests=wants,
-            )
-    return tuple(found.values())
+            maximum |= {name: min(number, maximum.get(name, number)) for name, number in highest.items()}
+            minimum |= {name: max(number, minimum.get(name, number)) for name, number in lowest.items()}
+            if kind == "Container":
+                default = {**highest, **exactly(item.get("default"))}
+                limits = {**default, **limits}
+                requests = {**lowest, **default, **exactly(item.get("defaultRequest")), **requests}
+        if of_kind:
+            found.append(LimitRange(kind, minimum, maximum, limits, requests))
+    return tuple(found)
 
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
-def _named(things: Iterable[Any]) -> dict[str, Any]:
-    return {each.name: each for each in things}
+def _named(parsed: Iterable[Any]) -> dict[str, Any]:
+    return {one.name: one for one in parsed}
 
 
 def _name(body: Body) -> str:
@@ -182,44 +182,47 @@ def _cluster_queue(body: Body) -> ClusterQueue:
     return ClusterQueue(
         name=_name(body),
         groups=tuple(
-            Group(frozenset(each["coveredResources"]), tuple(flavor["name"] for flavor in each["flavors"]))
-            for each in groups
+            ResourceGroup(frozenset(group["coveredResources"]), tuple(flavor["name"] for flavor in group["flavors"]))
+            for group in groups
         ),
         quotas=_quotas(groups),
         cohort=spec.get("cohortName") or None,
         namespaces=_selector(spec.get("namespaceSelector")),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
         preemption=_preemption(spec.get("preemption") or {}),
-        fungibility=Fungibility(
+        fungibility=FlavorFungibility(
             when_can_borrow=fungibility.get("whenCanBorrow") or "MayStopSearch",
             when_can_preempt=fungibility.get("whenCanPreempt") or "TryNextFlavor",
             preference=fungibility.get("preference"),
         ),
         stop_policy=spec.get("stopPolicy") or "None",
-        checks=tuple(each["name"] for each in checks),
-        check_flavors={each["name"]: frozenset(each["onFlavors"]) for each in checks if each.get("onFlavors")},
+        checks=tuple(check["name"] for check in checks),
+        check_flavors={check["name"]: frozenset(check["onFlavors"]) for check in checks if check.get("onFlavors")},
         inactive=_inactive(body),
     )
 
 
 _CALCULATED = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}
-"""Reasons that the model tells by itself, for what an environment will have made of the queue."""
+"""Reasons of the condition Active that the model calculates itself, from what the environment declares."""
 
 
 def _inactive(queue: Body) -> str:
     if queue["metadata"].get("deletionTimestamp"):
         return "it is being deleted"
     conditions = (queue.get("status") or {}).get("conditions") or ()
-    told = (each for each in conditions if each["type"] == "Active" and each["status"] == "False")
-    messages = (each.get("message") or each["reason"] for each in told if each["reason"] not in _CALCULATED)
+    messages = (
+        condition.get("message") or condition["reason"]
+        for condition in conditions
+        if condition["type"] == "Active" and condition["status"] == "False" and condition["reason"] not in _CALCULATED
+    )
     return next(messages, "").removeprefix("Can't admit new workloads: ").rstrip(".")
 
 
-def _preemption(said: Body) -> Preemption:
-    borrowing = said.get("borrowWithinCohort") or {}
+def _preemption(spec: Body) -> Preemption:
+    borrowing = spec.get("borrowWithinCohort") or {}
     return Preemption(
-        within_cluster_queue=said.get("withinClusterQueue") or "Never",
-        reclaim_within_cohort=said.get("reclaimWithinCohort") or "Never",
+        within_cluster_queue=spec.get("withinClusterQueue") or "Never",
+        reclaim_within_cohort=spec.get("reclaimWithinCohort") or "Never",
         borrow_within_cohort=borrowing.get("policy", "Never") != "Never",
         borrow_threshold=borrowing.get("maxPriorityThreshold"),
     )
@@ -229,22 +232,22 @@ def _quotas(groups: Iterable[Body]) -> dict[FlavorResource, Quota]:
     found = {}
     for group in groups:
         for flavor in group["flavors"]:
-            for said in flavor["resources"]:
-                resource = said["name"]
+            for body in flavor["resources"]:
+                resource = body["name"]
                 nominal, borrowing, lending = (
-                    None if said.get(key) is None else value(resource, said[key])
+                    None if body.get(key) is None else value(resource, body[key])
                     for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
                 )
-                found[(flavor["name"], resource)] = Quota(nominal or 0, borrowing, lending)
+                found[flavor["name"], resource] = Quota(nominal or 0, borrowing, lending)
     return cast("dict[FlavorResource, Quota]", found)
 
 
-def _selector(said: Body | None) -> tuple[Requirement, ...] | None:
-    """A label selector; one that is not there selects nothing, one that is empty everything."""
-    if said is None:
+def _selector(body: Body | None) -> tuple[Requirement, ...] | None:
+    """Return a label selector: a missing one matches nothing, an empty one everything."""
+    if body is None:
         return None
-    equal = (Requirement(key, "In", (wanted,)) for key, wanted in (said.get("matchLabels") or {}).items())
-    return (*equal, *requirements(said.get("matchExpressions")))
+    labels = (Requirement(key, "In", (value,)) for key, value in (body.get("matchLabels") or {}).items())
+    return (*labels, *requirements(body.get("matchExpressions")))
 
 
 def _local_queue(body: Body) -> LocalQueue:
@@ -259,11 +262,7 @@ def _local_queue(body: Body) -> LocalQueue:
 
 def _is_active(check: Body) -> bool:
     conditions = (check.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
-
-
-def _transformation(body: Body) -> Transformation:
-    return Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")
+    return any(condition["type"] == "Active" and condition["status"] == "True" for condition in conditions)
 
 
 def _node(body: Body) -> Node:
@@ -273,9 +272,9 @@ def _node(body: Body) -> Node:
         labels=body["metadata"].get("labels") or {},
         taints=_taints(spec.get("taints")),
         allocatable={name: value(name, text) for name, text in body["status"].get("allocatable", {}).items()},
-        closed=bool(spec.get("unschedulable")),
+        unschedulable=bool(spec.get("unschedulable")),
     )
 
 
 def _taints(bodies: Iterable[Body] | None) -> tuple[Taint, ...]:
-    return tuple(Taint(each["key"], each.get("value") or "", each["effect"]) for each in bodies or ())
+    return tuple(Taint(body["key"], body.get("value") or "", body["effect"]) for body in bodies or ())

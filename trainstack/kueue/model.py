@@ -1,9 +1,9 @@
-"""What a verdict is made from: Kueue's objects as plain data, in the integers that Kueue calculates with.
+"""Kueue's objects as plain data, in the integers that Kueue calculates with.
 
-Amounts are integers, as Kueue's `resources.ResourceValue` makes them: `cpu` in thousandths of a core, everything else
-in its own unit (bytes, pieces), rounded up. Source: pkg/resources/requests.go of Kueue v0.15.2.
+Amounts are integers as in Kueue's `resources.ResourceValue`: `cpu` in millicores, all other resources in their own
+unit (bytes, pieces), rounded up. Source: pkg/resources/requests.go of Kueue v0.15.2.
 
-What may not be read is None, and is never guessed.
+None means that a field could not be read; unread values are never guessed.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,20 +11,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 FlavorResource = tuple[str, str]
-"""A flavor and a resource: what quota is counted by."""
+"""Flavor and resource, the key of a quota."""
 Amounts = Mapping[str, int]
 """By resource."""
 Usage = Mapping[FlavorResource, int]
-"""By flavor and resource."""
 
 Policy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
-Fungible = Literal["MayStopSearch", "TryNextFlavor"]
+FungibilityPolicy = Literal["MayStopSearch", "TryNextFlavor"]
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint of nodes."""
-
     key: str
     value: str
     effect: str
@@ -32,7 +29,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A pod's, or a flavor's, permission to stand on tainted nodes. Empty: any."""
+    """A toleration of a pod or of a flavor; an empty field matches any value."""
 
     key: str
     operator: str
@@ -42,7 +39,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """An expression of a selector: of a node affinity, or of labels."""
+    """An expression of a label selector or of a node affinity."""
 
     key: str
     operator: str
@@ -51,8 +48,6 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A kind of node."""
-
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
@@ -62,68 +57,61 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Of one resource on one flavor."""
-
     nominal: int
     borrowing_limit: int | None = None
-    """None: as much as the cohort lends."""
+    """None: no limit."""
     lending_limit: int | None = None
-    """None: all of it."""
+    """None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Resources that get one flavor together, and the flavors in the order in which they are tried."""
-
+class ResourceGroup:
     covered: frozenset[str]
     flavors: tuple[str, ...]
+    """In the order in which they are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Whom a queue's workloads may evict."""
+    """Which workloads a workload of the cluster queue may preempt."""
 
     within_cluster_queue: Policy = "Never"
     reclaim_within_cohort: Policy = "Never"
     borrow_within_cohort: bool = False
-    """Whether a workload may evict in other queues and borrow besides."""
+    """Whether a workload may preempt in other queues while it borrows."""
     borrow_threshold: int | None = None
-    """The highest priority that may be evicted so; None: any below the workload's own."""
+    """The highest priority that may be preempted while borrowing; None: any priority below the workload's own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fungibility:
-    """When the next flavor is tried although this one would do."""
-
-    when_can_borrow: Fungible = "MayStopSearch"
-    when_can_preempt: Fungible = "TryNextFlavor"
+class FlavorFungibility:
+    when_can_borrow: FungibilityPolicy = "MayStopSearch"
+    when_can_preempt: FungibilityPolicy = "TryNextFlavor"
     preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """A pool of quota."""
-
     name: str
-    groups: tuple[Group, ...]
+    groups: tuple[ResourceGroup, ...]
     quotas: Mapping[FlavorResource, Quota]
     cohort: str | None = None
     namespaces: tuple[Requirement, ...] | None = ()
-    """Requirements on the labels of a namespace that may use it; (): all may. None: none may."""
+    """The namespaceSelector; (): every namespace matches. None: no namespace matches."""
     strict: bool = False
-    """StrictFIFO: what does not fit holds everything behind it."""
+    """StrictFIFO: an inadmissible head blocks all workloads behind it."""
     preemption: Preemption = Preemption()
-    fungibility: Fungibility = Fungibility()
+    fungibility: FlavorFungibility = FlavorFungibility()
     stop_policy: str = "None"
     checks: tuple[str, ...] = ()
-    """Admission checks that a workload must still pass once its quota is reserved."""
+    """Admission checks that a workload must pass after its quota is reserved."""
     check_flavors: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Of a check that is for some flavors alone, which; a workload that is given none of them need not pass it."""
+    """The flavors of each check that applies to some flavors only."""
     inactive: str = ""
-    """Why it admits nothing, in Kueue's words, where that is nothing that the rest of the model tells."""
+    """Kueue's message why the queue is inactive, if the other fields do not explain it."""
 
     def checks_on(self, flavors: Collection[str]) -> tuple[str, ...]:
-        """The checks of a workload on these flavors. Source: AdmissionChecksForWorkload, pkg/workload/workload.go."""
+        """Return the checks of a workload on these flavors. Source: AdmissionChecksForWorkload, workload.go."""
         limited = self.check_flavors
         return tuple(
             name for name in self.checks if not limited or not limited.get(name, frozenset(flavors)).isdisjoint(flavors)
@@ -132,18 +120,14 @@ class ClusterQueue:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Queues, and further cohorts, that lend each other what they do not use."""
-
     name: str
     parent: str | None = None
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
-    """Its own, which all below it may borrow."""
+    """The cohort's own quota, which all queues below it may borrow."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
-    """The queue that a namespace's workloads name."""
-
     namespace: str
     name: str
     cluster_queue: str
@@ -152,110 +136,100 @@ class LocalQueue:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node, empty."""
-
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     allocatable: Amounts
-    closed: bool = False
-    """Cordoned."""
+    unschedulable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRange:
-    """What a namespace asks of each container, or of each pod, and gives to containers that say nothing.
+    """The limits of all LimitRanges of a namespace for one kind, with the tightest bounds and the first defaults.
 
-    Of several of a kind the tightest bounds and the first defaults count: `kueue.from_objects` makes one of them.
+    Amounts are in billionths of the unit (`quantities.exact`): containers are added up before anything is rounded.
     """
 
     kind: Literal["Container", "Pod"]
-    least: Amounts = field(default_factory=dict)
-    most: Amounts = field(default_factory=dict)
+    minimum: Amounts = field(default_factory=dict)
+    maximum: Amounts = field(default_factory=dict)
     default_limits: Amounts = field(default_factory=dict)
     default_requests: Amounts = field(default_factory=dict)
-    """All in billionths of the unit, as `kueue.quantities.exact` gives them: containers are added up exactly
-    before anything is rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """What Kueue counts a resource as, where its configuration says so."""
+    """A resource transformation of Kueue's configuration."""
 
     outputs: Mapping[str, int]
-    """For each whole unit, so much of other resources: in billionths."""
+    """Amounts of other resources for each whole unit of the input, in billionths."""
     replaces: bool
-    """Whether the resource itself is counted no more."""
+    """Whether the input itself is not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Everything that an admission depends on beside the workload and what others use."""
+    """Everything that admission depends on, except the workload and the usage of others."""
 
     flavors: Mapping[str, Flavor] | None
     cluster_queues: Mapping[str, ClusterQueue] | None
-    """By name. None: they may not be read, or another stack declares them."""
+    """None: not readable, or declared by another stack."""
     local_queues: Mapping[tuple[str, str], LocalQueue] | None
     """By namespace and name."""
     cohorts: Mapping[str, Cohort] = field(default_factory=dict)
-    """Those that are declared; a queue may be in one that is not."""
+    """Declared cohorts; a queue may name a cohort that has no object."""
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Labels of namespaces; of one that is not among them only the name is known."""
+    """Labels by namespace; for other namespaces only the name is known."""
     priorities: Mapping[str, int] | None = field(default_factory=dict)
-    """Values of WorkloadPriorityClasses."""
+    """Values of the WorkloadPriorityClasses."""
     active_checks: Mapping[str, bool] | None = field(default_factory=dict)
-    """Whether an admission check is active, by name."""
+    """Whether an admission check is active."""
     limit_ranges: Mapping[str, tuple[LimitRange, ...]] = field(default_factory=dict)
     """By namespace."""
     overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What a pod of a RuntimeClass costs beside its containers, by the class's name."""
+    """The pod overhead of each RuntimeClass."""
     excluded: tuple[str, ...] = ()
-    """What the names of resources begin with that Kueue does not count."""
+    """Prefixes of the resources that Kueue does not count."""
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
-    """By the name of the resource that pods request."""
+    """By the resource that pods request."""
     fair_sharing: bool = False
-    """Whether shares decide who of other queues is evicted, which is not calculated here."""
+    """Whether Kueue selects preemption targets by fair sharing, which is not calculated here."""
     nodes: tuple[Node, ...] | None = None
-    """None: not known; then nothing is said of node shapes."""
+    """None: unknown; then pods are not compared with nodes."""
     grows: bool = False
-    """Nodes are made on demand, so none is the largest."""
+    """Whether an autoscaler adds nodes, so that no largest node is known."""
     declared: bool = True
-    """From an environment's files, whose paths the verdicts then name; False: from a live cluster."""
+    """Read from an environment's files, whose paths the verdicts name; False: from a live cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of a workload that are alike."""
-
     name: str
-    """As Kueue calls it: `main`, the role in lower case, or the Job of a JobSet."""
+    """As in Kueue's Workload: `main`, the role in lower case, or the Job of a JobSet."""
     count: int
     requests: Amounts
-    """Of all its pods together; one pod's rounded up, times `count`."""
-    least: int | None = None
-    """The fewest pods that will do, where the workload may be admitted with fewer; None: all."""
+    """Of all pods together: one pod's requests, rounded up, times `count`."""
+    min_count: int | None = None
+    """The fewest pods that may be admitted (partial admission); None: all."""
     selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[tuple[Requirement, ...], ...] = ()
-    """Required node affinity: expressions of a term hold together, of the terms one suffices. (): none is required."""
+    """Terms of the required node affinity; a node must match all expressions of at least one term."""
     tolerations: tuple[Toleration, ...] = ()
     topology: bool = False
-    """It asks for a topology."""
+    """Whether the pods request a topology."""
     faults: tuple[str, ...] = ()
-    """Why Kueue refuses it whatever quota there is: requests above their limits, or outside the LimitRange."""
+    """Why Kueue rejects the pods whatever the quota: requests above limits, or outside a LimitRange."""
     path: str = ""
-    """The setting that says it; empty for what is no run of this environment."""
+    """The setting that declares the pods; empty for a workload that the environment does not declare."""
     resources_path: str = ""
 
     @property
     def per_pod(self) -> dict[str, int]:
-        """What one pod requests."""
         return {name: total // self.count for name, total in self.requests.items()} if self.count else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Pods that are admitted together or not at all: a run, or a Workload that lives."""
-
     name: str
     namespace: str
     queue: str
@@ -263,32 +237,31 @@ class Workload:
     pod_sets: tuple[PodSet, ...]
     priority: int = 0
     created: float = 0.0
-    """Orders workloads of one priority: seconds, from whatever beginning."""
+    """Creation time in seconds from any epoch; orders workloads of equal priority."""
     path: str = ""
-    """Of the run in the settings."""
+    """The run's path in the settings."""
 
     @property
     def key(self) -> str:
-        """`<namespace>/<name>`."""
         return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A workload that has its quota."""
+    """A workload with reserved quota."""
 
     workload: Workload
     cluster_queue: str
     usage: Usage
     reserved: float = 0.0
-    """When it got it: of equal priority, the latest is evicted first."""
+    """When its quota was reserved; of equal priority, the latest is preempted first."""
     evicted: bool = False
-    """It has been told to go."""
+    """Its eviction has begun."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """A model and who uses it."""
+class QueueState:
+    """A model with its admitted and pending workloads."""
 
     model: Model
     admitted: tuple[Admitted, ...] = ()

@@ -1,35 +1,33 @@
-"""Node shapes: whether a node of the flavors that pods are given could hold one of them. Kueue judges quota alone."""
+"""Whether a node of the assigned flavors can hold a pod; Kueue itself compares quota only."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from trainstack.kueue.model import Flavor, Model, Node, PodSet, Requirement, Toleration, Workload
-from trainstack.kueue.node_affinity import holds, untolerated
+from trainstack.kueue.model import Model, Node, PodSet, Workload
+from trainstack.kueue.node_affinity import matches, untolerated
 from trainstack.kueue.quantities import readable
-from trainstack.kueue.verdict import Assigned, Lack
+from trainstack.kueue.verdict import Assigned, Reason
 
 
-def oversized(workload: Workload, assigned: Iterable[Assigned], model: Model) -> list[Lack]:
-    """Pods that no node could hold, were it empty; they would be admitted and stay Pending.
+def oversized(workload: Workload, assigned: Iterable[Assigned], model: Model) -> list[Reason]:
+    """Return a reason for each pod set whose pods no empty node could hold; they would stay Pending.
 
-    Args:
-        workload: whose pods they are.
-        assigned: the flavors that they are given; without any, all nodes count that the pods may stand on.
-        model: with the nodes; where they are not known, or are made on demand, nothing is found.
-
+    Pods without an assigned flavor are compared with all nodes. The result is empty if the nodes are unknown or an
+    autoscaler adds nodes.
     """
     if model.nodes is None or model.grows:
         return []
-    given = {each.pod_set: tuple(dict.fromkeys(each.flavors.values())) for each in assigned}
-    return [lack for pods in workload.pod_sets for lack in _too_large(workload, pods, given.get(pods.name, ()), model)]
+    given = {pods.pod_set: tuple(dict.fromkeys(pods.flavors.values())) for pods in assigned}
+    return [
+        reason for pods in workload.pod_sets for reason in _too_large(workload, pods, given.get(pods.name, ()), model)
+    ]
 
 
-def standing(labels: Mapping[str, str], nodes: Iterable[Node]) -> list[Node]:
-    """The nodes that bear these labels."""
+def nodes_with_labels(labels: Mapping[str, str], nodes: Iterable[Node]) -> list[Node]:
     return [node for node in nodes if labels.items() <= node.labels.items()]
 
 
 def capacity(nodes: Iterable[Node]) -> dict[str, int]:
-    """What nodes have together, by resource."""
+    """Return the total allocatable amount of each resource."""
     total: dict[str, int] = {}
     for node in nodes:
         for resource, number in node.allocatable.items():
@@ -37,67 +35,60 @@ def capacity(nodes: Iterable[Node]) -> dict[str, int]:
     return total
 
 
-def _too_large(workload: Workload, pods: PodSet, names: tuple[str, ...], model: Model) -> Iterator[Lack]:
+def _too_large(workload: Workload, pods: PodSet, names: tuple[str, ...], model: Model) -> Iterator[Reason]:
     flavors = [(model.flavors or {})[name] for name in names]
-    of_flavor = standing({key: value for each in flavors for key, value in each.labels.items()}, model.nodes or ())
-    where = f" of flavor {' and '.join(names)}" if names else ""
+    labels = {key: value for flavor in flavors for key, value in flavor.labels.items()}
+    of_flavor = nodes_with_labels(labels, model.nodes or ())
+    which = f" of flavor {' and '.join(names)}" if names else ""
+    pod = "pod" if pods.name == "main" else f"{pods.name} pod"
 
-    def lack(message: str, path: str, resource: str = "", missing: int = 0) -> Lack:
-        return Lack("shape", message, path, pods.name, names[0] if names else "", resource, missing)
+    def reason(message: str, path: str, resource: str = "", missing: int = 0) -> Reason:
+        return Reason("shape", message, path, pods.name, names[0] if names else "", resource, missing)
 
     if not of_flavor:
-        # A flavor that stands for no node is another finding; here it is two that stand for none together.
-        if all(standing(each.labels, model.nodes or ()) for each in flavors):
-            yield lack(f"no node is{where}" if names else "the cluster has no node", f"{workload.path}.queue")
+        # Rule flavor-nodes reports a single flavor without nodes.
+        if all(nodes_with_labels(flavor.labels, model.nodes or ()) for flavor in flavors):
+            message = f"no node has the labels{which}" if names else "the cluster has no nodes"
+            yield reason(message, f"{workload.path}.queue")
         return
     chosen = [node for node in of_flavor if _selects(pods, node)]
     if not chosen:
+        expressions = [requirement for term in pods.affinity for requirement in term]
         asked = [f"{key}={value}" for key, value in pods.selector.items()]
-        asked += [f"{each.key} {each.operator}" for term in pods.affinity for each in term]
-        keys = {*pods.selector, *(each.key for term in pods.affinity for each in term)}
+        asked += [f"{requirement.key} {requirement.operator}" for requirement in expressions]
+        keys = {*pods.selector, *(requirement.key for requirement in expressions)}
         known = sorted({f"{key}={node.labels[key]}" for node in of_flavor for key in keys if key in node.labels})
-        there = f"; there are {', '.join(known)}" if known else ""
-        message = f"no node{where} has the labels that its pods select ({', '.join(sorted(asked))}){there}"
-        yield lack(message, f"{workload.path}.nodeSelector")
+        existing = f"; existing labels: {', '.join(known)}" if known else ""
+        message = f"no node{which} has the labels that the pods select ({', '.join(sorted(asked))}){existing}"
+        yield reason(message, f"{workload.path}.nodeSelector")
         return
-    tolerations = (*pods.tolerations, *_given(flavors))
+    tolerations = (*pods.tolerations, *(toleration for flavor in flavors for toleration in flavor.tolerations))
     suited = [node for node in chosen if untolerated(node.taints, tolerations) is None]
     if not suited:
         taints = sorted({f"{taint.key}:{taint.effect}" for node in chosen for taint in node.taints})
-        message = f"each node{where} has a taint that neither the pods nor the flavor tolerate ({', '.join(taints)})"
-        yield lack(message, f"{workload.path}.tolerations")
+        message = f"every node{which} has a taint that neither the pods nor the flavor tolerate ({', '.join(taints)})"
+        yield reason(message, f"{workload.path}.tolerations")
         return
-    wanted = {resource: number for resource, number in pods.per_pod.items() if number}
-    if any(all(node.allocatable.get(each, 0) >= number for each, number in wanted.items()) for node in suited):
+    requests = {resource: number for resource, number in pods.per_pod.items() if number}
+    if any(all(node.allocatable.get(name, 0) >= number for name, number in requests.items()) for node in suited):
         return
-    short = [each for each, number in wanted.items() if all(node.allocatable.get(each, 0) < number for node in suited)]
-    for each in short:
-        most = max(node.allocatable.get(each, 0) for node in suited)
+    largest = {name: max(node.allocatable.get(name, 0) for node in suited) for name in requests}
+    short = [name for name, number in requests.items() if largest[name] < number]
+    for name in short:
         message = (
-            f"a {_named(pods)} asks for {readable(each, wanted[each])} {each}; a node{where} has"
-            f" {readable(each, most)} at most"
+            f"a {pod} requests {readable(name, requests[name])} {name};"
+            f" the largest node{which} has {readable(name, largest[name])}"
         )
-        yield lack(message, pods.resources_path, each, wanted[each] - most)
+        yield reason(message, pods.resources_path, name, requests[name] - largest[name])
     if not short:
-        said = ", ".join(f"{each}={readable(each, number)}" for each, number in sorted(wanted.items()))
-        yield lack(f"no node{where} has at once what a {_named(pods)} asks for ({said})", pods.resources_path)
-
-
-def _given(flavors: Iterable[Flavor]) -> list[Toleration]:
-    return [each for flavor in flavors for each in flavor.tolerations]
+        listed = ", ".join(f"{name}={readable(name, number)}" for name, number in sorted(requests.items()))
+        yield reason(f"no single node{which} has everything that a {pod} requests ({listed})", pods.resources_path)
 
 
 def _selects(pods: PodSet, node: Node) -> bool:
-    """Whether the scheduler would take the node by its labels."""
+    """Whether the scheduler would select the node; an affinity term without expressions matches no node."""
     if not pods.selector.items() <= node.labels.items():
         return False
-    return not pods.affinity or any(_all_hold(term, node) for term in pods.affinity)
-
-
-def _all_hold(term: Iterable[Requirement], node: Node) -> bool:
-    requirements = list(term)
-    return bool(requirements) and all(holds(each, node.labels) for each in requirements)
-
-
-def _named(pods: PodSet) -> str:
-    return "pod" if pods.name == "main" else f"{pods.name} pod"
+    return not pods.affinity or any(
+        bool(term) and all(matches(requirement, node.labels) for requirement in term) for term in pods.affinity
+    )

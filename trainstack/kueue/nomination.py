@@ -1,106 +1,100 @@
-"""One attempt to admit a workload, as Kueue makes it when the workload is at the head of its queue.
+"""One attempt to admit a workload at the head of its queue.
 
 Source: getInitialAssignments in pkg/scheduler/scheduler.go and flavorassigner/podset_reducer.go of Kueue v0.15.2.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trainstack.kueue.flavor_assigner import Assignment, Mode, assign
+from trainstack.kueue.flavor_assigner import Assignment, Mode, Tried, assign
 from trainstack.kueue.model import Admitted, FlavorResource, Workload
-from trainstack.kueue.preemption import demanded, possible, targets
-from trainstack.kueue.snapshot import Pool, State
+from trainstack.kueue.preemption import Context, preemption_targets, simulate_preemption
+from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an attempt comes to."""
-
     assignment: Assignment
-    evicts: tuple[Admitted, ...] = ()
-    """Who would have to go first; () where it fits as it is, and where nobody may be evicted."""
+    targets: tuple[Admitted, ...] = ()
+    """The preemption targets; () if none are needed, or none may be preempted."""
 
     @property
     def nominated(self) -> bool:
-        """Whether Kueue goes on to admit it, now or once others have gone."""
-        return self.assignment.mode is Mode.FIT or bool(self.evicts)
+        return self.assignment.mode is Mode.FIT or bool(self.targets)
 
     @property
     def skipped(self) -> bool:
-        """Whether Kueue nominates it and then finds that the quota is not there.
+        """Whether Kueue nominates the workload and then finds that the quota is not available.
 
-        With `preference: BorrowingOverPreemption` a resource that fits by borrowing hides one that is in use and would
-        not have to be borrowed: Kueue takes the flavor for one that fits, and skips the workload cycle after cycle.
+        With `preference: BorrowingOverPreemption` a resource that fits by borrowing hides a contested resource that
+        fits within nominal quota: Kueue takes the flavor for a fit, and skips the workload cycle after cycle.
         """
         return self.assignment.mode is Mode.FIT and bool(self.assignment.contested())
 
     @property
     def succeeds(self) -> bool:
-        """Whether it is admitted, now or once others have gone."""
+        """Whether the workload is admitted, at once or after preemption."""
         return self.nominated and not self.skipped
 
 
-def attempt(state: State, pool: Pool, workload: Workload, tried: Sequence[Mapping[str, int]] = ()) -> Attempt:
-    """One attempt, with fewer pods where all of them do not fit and the workload allows it.
+def attempt(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Attempt:
+    """Make one attempt, with partial admission if not all pods fit; the snapshot is unchanged on return.
 
-    Args:
-        state: who uses what; as before when this returns.
-        pool: the workload's queue.
-        workload: what asks.
-        tried: where its attempt before this one ended.
-
+    `tried`: `Assignment.tried` of the workload's previous attempt.
     """
-    whole = _attempt(state, pool, workload, None, tried)
+    whole = _attempt(snapshot, cq, workload, None, tried)
     if whole.nominated:
         return whole
-    return _reduced(state, pool, workload, tried) or whole
+    return _reduced(snapshot, cq, workload, tried) or whole
 
 
-def attempts(
-    state: State, pool: Pool, workload: Workload, tried: tuple[Mapping[str, int], ...] = ()
-) -> Iterator[Attempt]:
-    """The attempts that Kueue makes while nothing else happens: each begins where the one before ended.
+def attempts(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried = ()) -> Iterator[Attempt]:
+    """Yield the attempts of consecutive cycles if nothing else changes; each continues after the flavors tried before.
 
-    It stops when no flavors are left to begin with, or where it would go round for ever, as Kueue then does.
-    `tried`: where one before them ended.
+    Ends when no untried flavors are left, or when the attempts would repeat.
     """
-    seen: list[tuple[Mapping[str, int], ...]] = []
+    seen: list[Tried] = []
     while tried not in seen:
         seen.append(tried)
-        made = attempt(state, pool, workload, tried)
-        yield made
-        if made.nominated or not made.assignment.unfinished:
+        current = attempt(snapshot, cq, workload, tried)
+        yield current
+        if current.nominated or not current.assignment.unfinished:
             return
-        tried = made.assignment.tried
+        tried = current.assignment.tried
 
 
 def _attempt(
-    state: State, pool: Pool, workload: Workload, counts: Sequence[int] | None, tried: Sequence[Mapping[str, int]]
+    snapshot: Snapshot,
+    cq: QueueSnapshot,
+    workload: Workload,
+    counts: Sequence[int] | None,
+    tried: Tried,
 ) -> Attempt:
-    def oracle(what: FlavorResource, number: int) -> tuple[Mode, int]:
-        return possible(state, workload, pool, what, number)
+    def oracle(fr: FlavorResource, number: int) -> tuple[Mode, int]:
+        return simulate_preemption(snapshot, workload, cq, fr, number)
 
-    assignment = assign(workload, pool, oracle, counts=counts, tried=tried)
+    assignment = assign(workload, cq, oracle, counts=counts, tried=tried)
     if assignment.mode in (Mode.FIT, Mode.NO_FIT):
         return Attempt(assignment)
-    return Attempt(assignment, tuple(targets(state, demanded(workload, pool, assignment))))
+    ctx = Context(workload, cq, assignment.contested(), assignment.usage)
+    return Attempt(assignment, tuple(preemption_targets(snapshot, ctx)))
 
 
-def _reduced(state: State, pool: Pool, workload: Workload, tried: Sequence[Mapping[str, int]]) -> Attempt | None:
-    """With as many pods as fit, by bisection: sets shrink in step, from all their pods to the fewest that will do."""
+def _reduced(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried) -> Attempt | None:
+    """Search by bisection for the most pods that fit; all pod sets shrink in proportion, down to `min_count`."""
     sets = workload.pod_sets
-    spare = [0 if each.least is None else each.count - each.least for each in sets]
-    if not any(each > 0 for each in spare):
+    spare = [0 if pods.min_count is None else pods.count - pods.min_count for pods in sets]
+    if not any(number > 0 for number in spare):
         return None
     total = sum(spare)
     low, high = 0, total + 1
-    good: tuple[int, Attempt] | None = None
+    found: tuple[int, Attempt] | None = None
     while low < high:
         middle = (low + high) // 2
-        counts = [each.count - extra * middle // total for each, extra in zip(sets, spare, strict=True)]
-        made = _attempt(state, pool, workload, counts, tried)
-        if made.nominated:
-            high, good = middle, (middle, made)
+        counts = [pods.count - extra * middle // total for pods, extra in zip(sets, spare, strict=True)]
+        reduced = _attempt(snapshot, cq, workload, counts, tried)
+        if reduced.nominated:
+            high, found = middle, (middle, reduced)
         else:
             low = middle + 1
-    return good[1] if good is not None and good[0] == low else None
+    return found[1] if found is not None and found[0] == low else None

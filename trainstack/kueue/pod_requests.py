@@ -1,6 +1,6 @@
-"""Pod sets from pod templates: what all pods of one request together, and where they may stand."""
+"""Pod sets from pod templates, with requests as Kueue counts them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainstack.kueue.model import LimitRange, Model, PodSet, Requirement, Toleration
@@ -8,7 +8,7 @@ from trainstack.kueue.quantities import WHOLE, counted, exactly
 
 Body = Mapping[str, Any]
 Exact = dict[str, int]
-"""By resource, in billionths of its unit."""
+"""Amounts by resource, in billionths."""
 _TOPOLOGY = (
     "kueue.x-k8s.io/podset-required-topology",
     "kueue.x-k8s.io/podset-preferred-topology",
@@ -16,8 +16,6 @@ _TOPOLOGY = (
     "kueue.x-k8s.io/podset-slice-required-topology",
     "kueue.x-k8s.io/podset-slice-size",
 )
-_OF_PODS = ("cpu", "memory")
-"""What a pod may request as a whole, beside huge pages."""
 
 
 def pod_set(
@@ -27,36 +25,24 @@ def pod_set(
     namespace: str,
     model: Model,
     *,
-    least: int | None = None,
+    min_count: int | None = None,
     path: str = "",
     resources_path: str = "",
 ) -> PodSet:
-    """A pod set as Kueue counts it.
-
-    Args:
-        name: as Kueue calls it.
-        count: its pods at once.
-        template: their template, with `metadata` and `spec`.
-        namespace: theirs; its limit ranges say what containers have that say nothing.
-        model: limit ranges and overheads.
-        least: the fewest pods that will do.
-        path: the setting that says the pods.
-        resources_path: the setting that says what they request.
-
-    Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go.
-
-    """
+    """Return a pod set as Kueue counts it. Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go."""
     spec: Body = template["spec"]
-    asked, faults = requests(spec, model.limit_ranges.get(namespace, ()), model.overheads)
-    each = _as_counted(asked, model)
+    requested, faults = requests(spec, model.limit_ranges.get(namespace, ()), model.overheads)
     annotations = (template.get("metadata") or {}).get("annotations") or {}
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
     return PodSet(
         name=name,
         count=count,
-        requests={resource: counted(resource, number) * count for resource, number in each.items()},
-        least=least,
+        requests={key: counted(key, number) * count for key, number in _transformed(requested, model).items()},
+        min_count=min_count,
         selector=spec.get("nodeSelector") or {},
-        affinity=_affinity(spec),
+        affinity=tuple(requirements(term.get("matchExpressions")) for term in affinity.get("nodeSelectorTerms") or ()),
         tolerations=tolerations(spec.get("tolerations") or ()),
         topology=any(key in annotations for key in _TOPOLOGY),
         faults=faults,
@@ -68,125 +54,112 @@ def pod_set(
 def requests(
     spec: Body, limits: Sequence[LimitRange], overheads: Mapping[str, Mapping[str, str]]
 ) -> tuple[Exact, tuple[str, ...]]:
-    """What one pod requests, and why Kueue would refuse it whatever quota there is.
+    """Return the requests of one pod, and why Kueue rejects it whatever the quota.
 
-    A container's own figures come first, then the namespace's defaults, then its limits. Sidecars run beside
-    everything after them; of the other init containers, and of all of them against the containers, the largest counts.
+    A container's own values take precedence over the namespace's defaults, and those over its limits. Sidecars are
+    added to all containers that start after them; of the init containers and the sum of the containers the maximum
+    counts.
 
     Source: AdjustResources, ValidateResources and ValidateLimitRange in Kueue's pkg/workload/resources.go; PodRequests
     in k8s.io/component-helpers/resource.
     """
-    first = [_completed(each, limits) for each in spec.get("initContainers") or ()]
-    others = [_completed(each, limits) for each in spec.get("containers") or ()]
+    init_containers, containers = spec.get("initContainers") or (), spec.get("containers") or ()
+    of_containers = [bounds for bounds in limits if bounds.kind == "Container"]
+    init = [_defaulted(container, of_containers) for container in init_containers]
+    main = [_defaulted(container, of_containers) for container in containers]
     total: Exact = {}
-    for wants, _ in others:
-        _add(total, wants)
-    beside: Exact = {}
+    for requested, _ in main:
+        _add(total, requested)
+    sidecars: Exact = {}
     highest: Exact = {}
-    for container, (wants, _) in zip(spec.get("initContainers") or (), first, strict=True):
+    for container, (requested, _) in zip(init_containers, init, strict=True):
         if container.get("restartPolicy") == "Always":
-            _add(total, wants)
-            _add(beside, wants)
-            at_once = beside
+            _add(total, requested)
+            _add(sidecars, requested)
+            current = sidecars
         else:
-            at_once = dict(wants)
-            _add(at_once, beside)
-        _raise(highest, at_once)
+            current = dict(requested)
+            _add(current, sidecars)
+        _raise(highest, current)
     _raise(total, highest)
     for resource, number in exactly((spec.get("resources") or {}).get("requests")).items():
-        if resource in _OF_PODS or resource.startswith("hugepages-"):
+        if resource in ("cpu", "memory") or resource.startswith("hugepages-"):
             total[resource] = number
     _add(total, exactly(spec.get("overhead") or overheads.get(spec.get("runtimeClassName") or "", {})))
-    return total, (*_faults("init container", spec.get("initContainers") or (), first, limits),
-                   *_faults("container", spec.get("containers") or (), others, limits),
-                   *_pod_faults(total, limits))  # fmt: skip
+    faults = [
+        *_faults("init container", init_containers, init, of_containers),
+        *_faults("container", containers, main, of_containers),
+    ]
+    for bounds in limits:
+        if bounds.kind == "Pod":
+            faults += _outside("a pod", total, total, bounds)
+    return total, tuple(faults)
 
 
-def _as_counted(asked: Exact, model: Model) -> Exact:
-    """Without what Kueue is told to pass over, and with what it is told to count instead or besides.
-
-    Source: dropExcludedResources and applyResourceTransformations in Kueue's pkg/workload/workload.go.
-    """
-    kept = {name: number for name, number in asked.items() if not name.startswith(model.excluded)}
+def _transformed(requested: Exact, model: Model) -> Exact:
+    """Source: dropExcludedResources and applyResourceTransformations in Kueue's pkg/workload/workload.go."""
     total: Exact = {}
-    for name, number in kept.items():
-        change = model.transformations.get(name)
-        if change is not None:
-            _add(total, {other: each * -(-number // WHOLE) for other, each in change.outputs.items()})
-        if change is None or not change.replaces:
+    for name, number in requested.items():
+        if name.startswith(model.excluded):
+            continue
+        transformation = model.transformations.get(name)
+        if transformation is not None:
+            _add(total, {other: per_unit * -(-number // WHOLE) for other, per_unit in transformation.outputs.items()})
+        if transformation is None or not transformation.replaces:
             _add(total, {name: number})
     return total
 
 
 def tolerations(bodies: Iterable[Body]) -> tuple[Toleration, ...]:
-    """As the API writes them."""
     return tuple(
         Toleration(
-            key=each.get("key") or "",
-            operator=each.get("operator") or "Equal",
-            value=each.get("value") or "",
-            effect=each.get("effect") or "",
+            key=body.get("key") or "",
+            operator=body.get("operator") or "Equal",
+            value=body.get("value") or "",
+            effect=body.get("effect") or "",
         )
-        for each in bodies
+        for body in bodies
     )
 
 
 def requirements(bodies: Iterable[Body] | None) -> tuple[Requirement, ...]:
-    """As the API writes expressions."""
     return tuple(
-        Requirement(each["key"], each["operator"], tuple(str(value) for value in each.get("values") or ()))
-        for each in bodies or ()
+        Requirement(body["key"], body["operator"], tuple(str(value) for value in body.get("values") or ()))
+        for body in bodies or ()
     )
 
 
-def _affinity(spec: Body) -> tuple[tuple[Requirement, ...], ...]:
-    node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    return tuple(requirements(term.get("matchExpressions")) for term in required.get("nodeSelectorTerms") or ())
-
-
-def _completed(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
-    """A container's requests and limits, with what is given to it where it says nothing."""
-    said = container.get("resources") or {}
-    most, wants = exactly(said.get("limits")), exactly(said.get("requests"))
-    for each in limits:
-        if each.kind == "Container":
-            most = {**each.default_limits, **most}
-            wants = {**each.default_requests, **wants}
-    return {**most, **wants}, most
+def _defaulted(container: Body, limits: Sequence[LimitRange]) -> tuple[Exact, Exact]:
+    """Return a container's requests and limits, with the namespace's defaults."""
+    resources = container.get("resources") or {}
+    most, requested = exactly(resources.get("limits")), exactly(resources.get("requests"))
+    for bounds in limits:
+        most = {**bounds.default_limits, **most}
+        requested = {**bounds.default_requests, **requested}
+    return {**most, **requested}, most
 
 
 def _faults(
-    what: str, containers: Sequence[Body], completed: Sequence[tuple[Exact, Exact]], limits: Sequence[LimitRange]
-) -> tuple[str, ...]:
-    found = []
-    for container, (wants, most) in zip(containers, completed, strict=True):
-        named = f"{what} {container.get('name', '')}".strip()
-        found += [
-            f"{named} requests more {resource} than its limit allows"
-            for resource in sorted(wants)
-            if resource in most and wants[resource] > most[resource]
-        ]
-        highest = {resource: max(number, most.get(resource, 0)) for resource, number in wants.items()}
-        lowest = {resource: min(number, most.get(resource, number)) for resource, number in wants.items()}
-        for each in limits:
-            if each.kind == "Container":
-                found += _outside(named, lowest, highest, each)
-    return tuple(found)
+    kind: str, containers: Sequence[Body], defaulted: Sequence[tuple[Exact, Exact]], limits: Sequence[LimitRange]
+) -> Iterator[str]:
+    for container, (requested, most) in zip(containers, defaulted, strict=True):
+        name = f"{kind} {container.get('name', '')}".strip()
+        for resource in sorted(requested):
+            if resource in most and requested[resource] > most[resource]:
+                yield f"{name} requests more {resource} than its limit"
+        highest = {resource: max(number, most.get(resource, 0)) for resource, number in requested.items()}
+        lowest = {resource: min(number, most.get(resource, number)) for resource, number in requested.items()}
+        for bounds in limits:
+            yield from _outside(name, lowest, highest, bounds)
 
 
-def _pod_faults(total: Exact, limits: Sequence[LimitRange]) -> tuple[str, ...]:
-    return tuple(fault for each in limits if each.kind == "Pod" for fault in _outside("a pod", total, total, each))
-
-
-def _outside(named: str, lowest: Exact, highest: Exact, limits: LimitRange) -> list[str]:
-    words = "the namespace's LimitRange allows"
-    more = [each for each in sorted(highest) if highest[each] > limits.most.get(each, highest[each])]
-    less = [each for each in sorted(lowest) if lowest[each] < limits.least.get(each, 0)]
-    return [
-        *(f"{named} has more {resource} than {words}" for resource in more),
-        *(f"{named} has less {resource} than {words}" for resource in less),
-    ]
+def _outside(name: str, lowest: Exact, highest: Exact, bounds: LimitRange) -> Iterator[str]:
+    for resource in sorted(highest):
+        if highest[resource] > bounds.maximum.get(resource, highest[resource]):
+            yield f"{name} has more {resource} than the namespace's LimitRange allows"
+    for resource in sorted(lowest):
+        if lowest[resource] < bounds.minimum.get(resource, 0):
+            yield f"{name} has less {resource} than the namespace's LimitRange allows"
 
 
 def _add(total: Exact, more: Mapping[str, int]) -> None:
@@ -194,6 +167,6 @@ def _add(total: Exact, more: Mapping[str, int]) -> None:
         total[resource] = total.get(resource, 0) + number
 
 
-def _raise(total: Exact, least: Mapping[str, int]) -> None:
-    for resource, number in least.items():
+def _raise(total: Exact, minimum: Mapping[str, int]) -> None:
+    for resource, number in minimum.items():
         total[resource] = max(total.get(resource, number), number)

@@ -1,247 +1,239 @@
-"""Whom a workload may evict, and whom it would.
+"""Preemption: candidates, targets, and the oracle of the flavor assigner.
 
 Source: pkg/scheduler/preemption of Kueue v0.15.2 (preemption.go, preemption_oracle.go, classical/, common/), without
-its fair sharing, which an environment cannot declare.
+fair sharing, which an environment cannot declare.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 
-from trainstack.kueue.flavor_assigner import Assignment, Mode
+from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.model import Admitted, FlavorResource, Policy, Usage, Workload
-from trainstack.kueue.resource_node import Node
-from trainstack.kueue.snapshot import Pool, State
+from trainstack.kueue.resource_node import ResourceNode
+from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
 
-class Right(Enum):
-    """By what a workload may evict another."""
-
-    SAME_QUEUE = "of lower priority in the same cluster queue"
-    HIERARCHY = "borrows what is nearer to this workload's queue"
-    WITHOUT_BORROWING = "borrows, and may be evicted where this workload then borrows nothing"
-    WHILE_BORROWING = "borrows, and is of so low a priority that this workload may borrow besides"
+class Variant(Enum):
+    WITHIN_CQ = auto()
+    HIERARCHICAL_RECLAIM = auto()
+    RECLAIM_WITHOUT_BORROWING = auto()
+    RECLAIM_WHILE_BORROWING = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A workload that may be evicted."""
-
     admitted: Admitted
-    right: Right
-    common: Node | None
-    """The smallest cohort that both queues are in; None for the workload's own queue."""
+    variant: Variant
+    common: ResourceNode | None
+    """The lowest common ancestor of both queues; None for the workload's own queue."""
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """What a workload needs that others use."""
-
+class Context:
     workload: Workload
-    pool: Pool
+    cq: QueueSnapshot
     contested: Collection[FlavorResource]
-    """Where others would have to give way."""
+    """What must be freed by preemption."""
     usage: Usage
-    """All that it would take."""
+    """The whole usage of the workload."""
 
 
-def targets(state: State, demand: Demand) -> list[Admitted]:
-    """The workloads that would be evicted; none where evicting does not help.
+def preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
+    """Return the workloads to preempt; empty if preemption does not make room.
 
-    They are taken in order until the workload fits, and given back, latest first, as far as it still fits.
-    The state is as before when this returns. Source: classicalPreemptions.
+    Candidates are removed in order until the workload fits, then added back, latest first, while it still fits. The
+    snapshot is unchanged on return. Source: classicalPreemptions.
     """
-    borrows = demand.pool.said.preemption.borrow_within_cohort
-    below = borrows or _under_nominal(demand)
-    candidates = _candidates(state, demand, by_priority=below)
-    rights = {each.right for each in candidates}
-    if rights <= {Right.SAME_QUEUE} or not below:
+    borrows = ctx.cq.spec.preemption.borrow_within_cohort
+    by_priority = borrows or _under_nominal(ctx)
+    candidates = _candidates(snapshot, ctx, by_priority=by_priority)
+    variants = {candidate.variant for candidate in candidates}
+    if variants <= {Variant.WITHIN_CQ} or not by_priority:
         attempts: tuple[bool, ...] = (True,)
-    elif not borrows and Right.HIERARCHY not in rights:
+    elif not borrows and Variant.HIERARCHICAL_RECLAIM not in variants:
         attempts = (False, True)
     else:
         attempts = (True, False)
+    without_borrowing = Variant.RECLAIM_WITHOUT_BORROWING
     for borrowing in attempts:
-        usable = [each for each in candidates if not (borrowing and each.right is Right.WITHOUT_BORROWING)]
-        if _enough(demand, usable, borrowing=borrowing):
-            chosen = _attempt(state, demand, usable, borrowing=borrowing)
-            if chosen:
-                return chosen
+        usable = [candidate for candidate in candidates if not borrowing or candidate.variant is not without_borrowing]
+        if _may_succeed(ctx, usable, borrowing=borrowing):
+            targets = _attempt(snapshot, ctx, usable, borrowing=borrowing)
+            if targets:
+                return targets
     return []
 
 
-def possible(state: State, workload: Workload, pool: Pool, what: FlavorResource, number: int) -> tuple[Mode, int]:
-    """Whether evictions could give one resource of one flavor, and how far up it would be borrowed then.
+def simulate_preemption(
+    snapshot: Snapshot, workload: Workload, cq: QueueSnapshot, fr: FlavorResource, number: int
+) -> tuple[Mode, int]:
+    """Return the mode for one resource of one flavor, and the borrowing level after preemption.
 
     Source: SimulatePreemption in preemption_oracle.go.
     """
-    found = targets(state, Demand(workload, pool, (what,), {what: number}))
-    if not found:
-        return Mode.NO_CANDIDATES, pool.node.level(what, number)[0]
-    for each in found:
-        state.tree.remove(each.cluster_queue, each.usage)
-    level, _ = pool.node.level(what, number)
-    for each in found:
-        state.tree.add(each.cluster_queue, each.usage)
-    own = any(each.cluster_queue == pool.said.name for each in found)
+    targets = preemption_targets(snapshot, Context(workload, cq, (fr,), {fr: number}))
+    if not targets:
+        return Mode.NO_CANDIDATES, cq.node.borrowing_level(fr, number)[0]
+    for target in targets:
+        snapshot.tree.remove(target.cluster_queue, target.usage)
+    level, _ = cq.node.borrowing_level(fr, number)
+    for target in targets:
+        snapshot.tree.add(target.cluster_queue, target.usage)
+    own = any(target.cluster_queue == cq.spec.name for target in targets)
     return Mode.PREEMPT if own else Mode.RECLAIM, level
 
 
-def demanded(workload: Workload, pool: Pool, assignment: Assignment) -> Demand:
-    """What an assignment needs that others use."""
-    return Demand(workload, pool, assignment.contested(), assignment.usage)
-
-
-def _enough(demand: Demand, candidates: list[Candidate], *, borrowing: bool) -> bool:
-    """Whether it could fit if all of them went; spares most attempts that end in nothing."""
-    node = demand.pool.node
-    for what, number in demand.usage.items():
-        if demand.pool.available(what) + sum(each.admitted.usage.get(what, 0) for each in candidates) < number:
+def _may_succeed(ctx: Context, candidates: list[Candidate], *, borrowing: bool) -> bool:
+    """Whether the workload could fit without all candidates; avoids most attempts that fail."""
+    node = ctx.cq.node
+    for fr, number in ctx.usage.items():
+        freed = [(candidate.variant, candidate.admitted.usage.get(fr, 0)) for candidate in candidates]
+        if ctx.cq.available(fr) + sum(used for _, used in freed) < number:
             return False
-        own = sum(each.admitted.usage.get(what, 0) for each in candidates if each.right is Right.SAME_QUEUE)
-        if not borrowing and node.exceeds(what, number - own):
+        own = sum(used for variant, used in freed if variant is Variant.WITHIN_CQ)
+        if not borrowing and node.borrows_with(fr, number - own):
             return False
     return bool(candidates)
 
 
-def _attempt(state: State, demand: Demand, candidates: list[Candidate], *, borrowing: bool) -> list[Admitted]:
-    chosen: list[Admitted] = []
-    fitted = False
+def _attempt(snapshot: Snapshot, ctx: Context, candidates: list[Candidate], *, borrowing: bool) -> list[Admitted]:
+    targets: list[Admitted] = []
+    fits = False
     for candidate in candidates:
-        if not _counts(state, demand, candidate):
+        if not _is_valid(snapshot, ctx, candidate):
             continue
-        state.remove(candidate.admitted)
-        chosen.append(candidate.admitted)
-        if _fits(demand, borrowing=borrowing):
-            fitted = True
+        snapshot.remove(candidate.admitted)
+        targets.append(candidate.admitted)
+        if fits := _fits(ctx, borrowing=borrowing):
+            targets = _fill_back(snapshot, ctx, targets, borrowing=borrowing)
             break
-    kept = _without_needless(state, demand, chosen, borrowing=borrowing) if fitted else chosen
-    for each in kept:
-        state.add(each)
-    return kept if fitted else []
+    for target in targets:
+        snapshot.add(target)
+    return targets if fits else []
 
 
-def _without_needless(state: State, demand: Demand, chosen: list[Admitted], *, borrowing: bool) -> list[Admitted]:
+def _fill_back(snapshot: Snapshot, ctx: Context, targets: list[Admitted], *, borrowing: bool) -> list[Admitted]:
     """Source: fillBackWorkloads."""
-    left = list(chosen)
+    left = list(targets)
     for index in range(len(left) - 2, -1, -1):
-        state.add(left[index])
-        if _fits(demand, borrowing=borrowing):
+        snapshot.add(left[index])
+        if _fits(ctx, borrowing=borrowing):
             left[index] = left[-1]
             left.pop()
         else:
-            state.remove(left[index])
+            snapshot.remove(left[index])
     return left
 
 
-def _fits(demand: Demand, *, borrowing: bool) -> bool:
+def _fits(ctx: Context, *, borrowing: bool) -> bool:
     """Source: workloadFits."""
-    node = demand.pool.node
+    node = ctx.cq.node
     return not any(
-        (not borrowing and node.exceeds(what, number)) or number > demand.pool.available(what)
-        for what, number in demand.usage.items()
+        (not borrowing and node.borrows_with(fr, number)) or number > ctx.cq.available(fr)
+        for fr, number in ctx.usage.items()
     )
 
 
-def _under_nominal(demand: Demand) -> bool:
+def _under_nominal(ctx: Context) -> bool:
     """Source: queueUnderNominalInResourcesNeedingPreemption."""
-    node = demand.pool.node
-    return all(node.usage.get(what, 0) < node.quota(what).nominal for what in demand.contested)
+    node = ctx.cq.node
+    return all(node.usage.get(fr, 0) < node.quota(fr).nominal for fr in ctx.contested)
 
 
-def _counts(state: State, demand: Demand, candidate: Candidate) -> bool:
-    """Whether a candidate still is one, after those that were taken before it. Source: candidateIsValid."""
-    if candidate.right is Right.SAME_QUEUE:
+def _is_valid(snapshot: Snapshot, ctx: Context, candidate: Candidate) -> bool:
+    """Whether a candidate is still valid after earlier ones were removed. Source: candidateIsValid."""
+    if candidate.variant is Variant.WITHIN_CQ:
         return True
-    node = state.pools[candidate.admitted.cluster_queue].node
-    if node.within(demand.contested):
+    node = snapshot.cluster_queues[candidate.admitted.cluster_queue].node
+    if node.within_nominal(ctx.contested):
         return False
-    for above in node.above():
-        if above is candidate.common:
+    for cohort in node.ancestors():
+        if cohort is candidate.common:
             break
-        if above.within(demand.contested):
+        if cohort.within_nominal(ctx.contested):
             return False
     return True
 
 
-def _candidates(state: State, demand: Demand, *, by_priority: bool) -> list[Candidate]:
-    """All who may be evicted, in the order in which they are taken. Source: NewCandidateIterator.
+def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[Candidate]:
+    """Return all candidates in the order of preemption. Source: NewCandidateIterator.
 
-    `by_priority`: False leaves out those of other queues who may only be evicted where this workload borrows nothing,
-    since it would.
+    Without `by_priority` the workload borrows, so candidates that require preemption without borrowing are left out.
     """
-    policy = demand.pool.said.preemption.within_cluster_queue
+    policy = ctx.cq.spec.preemption.within_cluster_queue
     own = [
-        Candidate(each, Right.SAME_QUEUE, None)
-        for each in (demand.pool.admitted.values() if policy != "Never" else ())
-        if _may(demand, each, policy)
+        Candidate(admitted, Variant.WITHIN_CQ, None)
+        for admitted in (ctx.cq.admitted.values() if policy != "Never" else ())
+        if _satisfies(ctx, admitted, policy)
     ]
-    others = list(_others(state, demand, by_priority=by_priority))
-    hierarchy = [each for each in others if each.right is Right.HIERARCHY]
-    rest = [each for each in others if each.right is not Right.HIERARCHY]
-    groups = [sorted(group, key=_order) for group in (hierarchy, rest, own)]
-    evicted = [each for group in groups for each in group if each.admitted.evicted]
-    return [*evicted, *(each for group in groups for each in group if not each.admitted.evicted)]
+    hierarchical: list[Candidate] = []
+    rest: list[Candidate] = []
+    for candidate in _reclaim_candidates(snapshot, ctx, by_priority=by_priority):
+        by_hierarchy = candidate.variant is Variant.HIERARCHICAL_RECLAIM
+        (hierarchical if by_hierarchy else rest).append(candidate)
+    ordered = [candidate for group in (hierarchical, rest, own) for candidate in sorted(group, key=_order)]
+    return sorted(ordered, key=lambda candidate: not candidate.admitted.evicted)
 
 
 def _order(candidate: Candidate) -> tuple[int, float, str]:
-    """Lowest priority first, then who was admitted last. Source: CandidatesOrdering; ties are Kueue's by uid."""
+    """Lowest priority first, then the latest reservation. Source: CandidatesOrdering; Kueue breaks ties by uid."""
     return candidate.admitted.workload.priority, -candidate.admitted.reserved, candidate.admitted.workload.key
 
 
-def _may(demand: Demand, other: Admitted, policy: Policy) -> bool:
+def _satisfies(ctx: Context, other: Admitted, policy: Policy) -> bool:
     """Source: classifyPreemptionVariant and SatisfiesPreemptionPolicy."""
-    mine, theirs = demand.workload, other.workload
-    lower = mine.priority > theirs.priority
-    newer = mine.priority == theirs.priority and mine.created < theirs.created
+    preemptor, victim = ctx.workload, other.workload
+    lower = preemptor.priority > victim.priority
+    newer = preemptor.priority == victim.priority and preemptor.created < victim.created
     if policy == "Any" or lower or (newer and policy == "LowerOrNewerEqualPriority"):
-        return not other.usage.keys().isdisjoint(demand.contested)
+        return not other.usage.keys().isdisjoint(ctx.contested)
     return False
 
 
-def _others(state: State, demand: Demand, *, by_priority: bool) -> Iterator[Candidate]:
-    """Who borrows in other queues of the tree. Source: collectCandidatesForHierarchicalReclaim."""
-    pool = demand.pool
-    if pool.said.preemption.reclaim_within_cohort == "Never":
+def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> Iterator[Candidate]:
+    """Yield workloads of borrowing queues in the cohort tree. Source: collectCandidatesForHierarchicalReclaim."""
+    cq = ctx.cq
+    policy = cq.spec.preemption.reclaim_within_cohort
+    if policy == "Never":
         return
-    nearer, rest = _fits_in(pool.node, demand.usage)
-    below: Node | None = None
-    for cohort in pool.node.above():
-        for node in _borrowing(cohort, below, pool.node, demand.contested) if nearer or by_priority else ():
-            for each in state.pool_of(node).admitted.values():
-                if _may(demand, each, pool.said.preemption.reclaim_within_cohort):
-                    yield Candidate(each, Right.HIERARCHY if nearer else _right(demand, each), cohort)
-        enough, rest = _fits_in(cohort, rest)
-        nearer = nearer or enough
-        below = cohort
+    hierarchical, rest = _fits_in_quota(cq.node, ctx.usage)
+    visited: ResourceNode | None = None
+    for cohort in cq.node.ancestors():
+        for node in _borrowing_queues(cohort, visited, cq.node, ctx.contested) if hierarchical or by_priority else ():
+            for other in snapshot.cluster_queue_of(node).admitted.values():
+                if _satisfies(ctx, other, policy):
+                    variant = Variant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, other)
+                    yield Candidate(other, variant, cohort)
+        fits, rest = _fits_in_quota(cohort, rest)
+        hierarchical = hierarchical or fits
+        visited = cohort
 
 
-def _right(demand: Demand, other: Admitted) -> Right:
+def _variant(ctx: Context, other: Admitted) -> Variant:
     """Source: classifyPreemptionVariant and isAboveBorrowingThreshold."""
-    policy, theirs = demand.pool.said.preemption, other.workload.priority
-    if not policy.borrow_within_cohort or theirs >= demand.workload.priority:
-        return Right.WITHOUT_BORROWING
-    high = policy.borrow_threshold is not None and theirs > policy.borrow_threshold
-    return Right.WITHOUT_BORROWING if high else Right.WHILE_BORROWING
+    policy, priority = ctx.cq.spec.preemption, other.workload.priority
+    if not policy.borrow_within_cohort or priority >= ctx.workload.priority:
+        return Variant.RECLAIM_WITHOUT_BORROWING
+    above_threshold = policy.borrow_threshold is not None and priority > policy.borrow_threshold
+    return Variant.RECLAIM_WITHOUT_BORROWING if above_threshold else Variant.RECLAIM_WHILE_BORROWING
 
 
-def _borrowing(cohort: Node, below: Node | None, own: Node, contested: Collection[FlavorResource]) -> Iterator[Node]:
-    """The queues of a cohort that use more than they have, but for those of the part that was looked at before.
-
-    Source: collectCandidatesInSubtree.
-    """
+def _borrowing_queues(
+    cohort: ResourceNode, visited: ResourceNode | None, own: ResourceNode, contested: Collection[FlavorResource]
+) -> Iterator[ResourceNode]:
+    """Yield the borrowing queues below a cohort, without the visited subtree. Source: collectCandidatesInSubtree."""
     for child in cohort.cohorts:
-        if child is not below and not child.within(contested):
-            yield from _borrowing(child, below, own, contested)
+        if child is not visited and not child.within_nominal(contested):
+            yield from _borrowing_queues(child, visited, own, contested)
     for queue in cohort.queues:
-        if queue is not own and queue.active and not queue.within(contested):
+        if queue is not own and queue.active and not queue.within_nominal(contested):
             yield queue
 
 
-def _fits_in(node: Node, wanted: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
-    """Whether a node has so much more of its own, and what is left to ask of its parent.
-
-    Source: QuantitiesFitInQuota.
-    """
-    fits = not any(node.exceeds(what, number) for what, number in wanted.items())
-    return fits, {what: max(0, number - node.free_of_kept(what)) for what, number in wanted.items()}
+def _fits_in_quota(
+    node: ResourceNode, requests: Mapping[FlavorResource, int]
+) -> tuple[bool, dict[FlavorResource, int]]:
+    """Whether the requests fit without borrowing, and the rest for the parent. Source: QuantitiesFitInQuota."""
+    fits = not any(node.borrows_with(fr, number) for fr, number in requests.items())
+    return fits, {fr: max(0, number - node.local_available(fr)) for fr, number in requests.items()}

@@ -1,279 +1,230 @@
-"""What would make a run fit: changes of the environment or of the run, each tried before it is told."""
+"""Changes of the environment or of the run that make a run fit; each is simulated before it is suggested."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from trainstack.kueue.cohort_paths import queue_path, quota_path
+from trainstack.kueue.field_paths import queue_path, quota_path
 from trainstack.kueue.flavor_assigner import scaled
-from trainstack.kueue.model import ClusterQueue, FlavorResource, Group, Model, PodSet, Quota, Toleration, Workload
+from trainstack.kueue.model import ClusterQueue, FlavorResource, PodSet, Quota, ResourceGroup, Toleration, Workload
 from trainstack.kueue.quantities import quantity, readable
-from trainstack.kueue.snapshot import Pool, State
-from trainstack.kueue.verdict import Change, Lack, Remedy, Verdict
+from trainstack.kueue.snapshot import QueueSnapshot
+from trainstack.kueue.verdict import Change, Reason, Remedy, Verdict
+
+if TYPE_CHECKING:
+    from trainstack.kueue.admission_simulator import AdmissionSimulator
 
 MOST = 3
-"""Remedies that are told of one run."""
 _ANOTHER_QUEUE, _ANOTHER_POD, _ANOTHER_RESOURCE = 0.0, 0.5, 1.0
-"""How large changes are that are none of a number."""
-
-
-class Judging(Protocol):
-    """What tries a change."""
-
-    model: Model
-    idle: State
-
-    def alone(self, workload: Workload) -> Verdict:
-        """The verdict on an idle cluster, without remedies."""
-
-    def over(self, model: Model) -> "Judging":
-        """The same over another model."""
+"""Sizes of changes that do not change an amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     size: float
-    """How large the change is: of a number, in parts of what the workload asks for."""
+    """Of a changed amount: relative to what the workload requests."""
     text: str
     changes: tuple[Change, ...]
-    tried: Callable[[], Verdict]
+    simulate: Callable[[], Verdict]
 
 
-def remedies(judge: Judging, workload: Workload, verdict: Verdict) -> tuple[Remedy, ...]:
-    """The smallest changes that help, at most three."""
-    # Pods of several roles may lack the same; it is one change.
-    different = {each.text: each for each in _candidates(judge, workload, verdict)}
-    candidates = sorted(different.values(), key=lambda each: (each.size, each.text))
-    return tuple(islice(_that_help(candidates), MOST))
-
-
-def _that_help(candidates: Iterable[_Candidate]) -> Iterator[Remedy]:
-    for each in candidates:
-        outcome = each.tried().outcome
-        if outcome in ("fits", "fits by borrowing"):
-            yield Remedy(each.text, each.changes, outcome)
-
-
-def _candidates(judge: Judging, workload: Workload, verdict: Verdict) -> Iterator[_Candidate]:
-    yield from _other_queues(judge, workload)
-    pool = judge.idle.pools.get(verdict.cluster_queue)
-    if pool is None:
-        return
-    short = [each for each in verdict.lacks if each.cause == "quota" and each.resource]
-    if short:
-        yield from _more_quota(judge, workload, pool, short)
-        yield from _fewer_pods(judge, workload, short)
-        yield from _smaller_pods(judge, workload, short)
-    uncovered = [each for each in verdict.lacks if each.cause == "uncovered"]
-    if uncovered:
-        yield from _covered(judge, workload, pool, uncovered)
-    if any(each.cause in ("taint", "affinity") for each in verdict.lacks):
-        yield from _other_nodes(judge, workload, pool, verdict.lacks)
-    if any(each.cause == "queue-closed" for each in verdict.lacks):
-        yield _opened(judge, workload, pool)
-
-
-def _other_queues(judge: Judging, workload: Workload) -> Iterator[_Candidate]:
-    shrinks = any(pods.least is not None for pods in workload.pod_sets)
-    for (namespace, name), local in (judge.model.local_queues or {}).items():
-        pool = judge.idle.pools.get(local.cluster_queue)
-        if namespace != workload.namespace or name == workload.queue or pool is None:
-            continue
-        if shrinks or pool.may_hold(workload):
-            other = replace(workload, queue=name)
-            change = Change(f"{workload.path}.queue", workload.queue, name)
-            yield _Candidate(_ANOTHER_QUEUE, f"use queue {name}", (change,), partial(judge.alone, other))
-
-
-def _more_quota(judge: Judging, workload: Workload, pool: Pool, short: list[Lack]) -> Iterator[_Candidate]:
-    wanted: dict[FlavorResource, int] = {}
-    for each in short:
-        what = (each.flavor, each.resource)
-        wanted[what] = max(wanted.get(what, 0), each.missing)
-    had = {what: pool.node.quota(what) for what in wanted}
-    raised = {what: replace(had[what], nominal=had[what].nominal + more) for what, more in wanted.items()}
-    yield _requoted(judge, workload, pool, "nominalQuota", had, raised)
-    limits = {what: each.borrowing_limit for what, each in had.items()}
-    if all(limit is not None for limit in limits.values()):
-        raised = {
-            what: replace(had[what], borrowing_limit=(had[what].borrowing_limit or 0) + more)
-            for what, more in wanted.items()
-        }
-        yield _requoted(judge, workload, pool, "borrowingLimit", had, raised)
-
-
-def _requoted(
-    judge: Judging,
-    workload: Workload,
-    pool: Pool,
-    key: str,
-    had: dict[FlavorResource, Quota],
-    raised: dict[FlavorResource, Quota],
-) -> _Candidate:
-    queue = pool.said.name
-    texts, changes, size = [], [], 0.0
-    for (flavor, resource), quota in raised.items():
-        before, after = (
-            each.nominal if key == "nominalQuota" else each.borrowing_limit or 0
-            for each in (had[flavor, resource], quota)
-        )
-        texts.append(
-            f"raise {key} of {resource} on {flavor} from {readable(resource, before)} to {readable(resource, after)}"
-        )
-        path = quota_path(judge.model, queue, flavor, resource, key)
-        changes.append(Change(path, quantity(resource, before), quantity(resource, after)))
-        size += (after - before) / max(1, sum(pods.requests.get(resource, 0) for pods in workload.pod_sets))
-
-    def tried() -> Verdict:
-        for what, quota in raised.items():
-            pool.node.requote(what, quota)
-        try:
-            return judge.alone(workload)
-        finally:
-            for what, quota in had.items():
-                pool.node.requote(what, quota)
-
-    return _Candidate(size, f"in cluster queue {queue}, {' and '.join(texts)}", tuple(changes), tried)
-
-
-def _fewer_pods(judge: Judging, workload: Workload, short: list[Lack]) -> Iterator[_Candidate]:
-    for index, pods in enumerate(workload.pod_sets):
-        if pods.count < 2 or pods.name not in {each.pod_set for each in short}:
-            continue
-        low, high = 0, pods.count - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if judge.alone(_with_count(workload, index, middle)).fits:
-                low = middle
-            else:
-                high = middle - 1
-        if low:
-            fewer = _with_count(workload, index, low)
-            name = "" if pods.name == "main" else f"{pods.name} "
-            text = f"run {low} {name}pod{'' if low == 1 else 's'} instead of {pods.count}"
-            change = Change(pods.path, str(pods.count), str(low))
-            size = (pods.count - low) / pods.count
-            yield _Candidate(size, text, (change,), partial(judge.alone, fewer))
-
-
-def _with_count(workload: Workload, index: int, count: int) -> Workload:
-    pods = workload.pod_sets[index]
-    return _with(workload, {index: replace(pods, count=count, requests=scaled(pods, count), least=None)})
-
-
-def _with(workload: Workload, changed: dict[int, PodSet]) -> Workload:
-    return replace(workload, pod_sets=tuple(changed.get(index, pods) for index, pods in enumerate(workload.pod_sets)))
-
-
-def _smaller_pods(judge: Judging, workload: Workload, short: list[Lack]) -> Iterator[_Candidate]:
-    """Each pod asks for as much as there is for it."""
-    changed: dict[int, PodSet] = {}
-    texts, changes, size = [], [], 0.0
-    for index, pods in enumerate(workload.pod_sets):
-        own = [each for each in short if each.pod_set == pods.name]
-        requests = dict(pods.requests)
-        for each in own:
-            had = pods.per_pod.get(each.resource, 0)
-            left = had - -(-each.missing // max(1, pods.count))
-            if left <= 0:
-                return
-            requests[each.resource] = left * pods.count
-            name = "each pod" if pods.name == "main" else f"each {pods.name} pod"
-            resource = each.resource
-            texts.append(f"{readable(resource, left)} {resource} in {name} instead of {readable(resource, had)}")
-            changes.append(Change(pods.resources_path, quantity(resource, had), quantity(resource, left)))
-            size += (had - left) / had
-        changed[index] = replace(pods, requests=requests)
-    smaller = _with(workload, changed)
-    yield _Candidate(size, f"ask for {' and '.join(texts)}", tuple(changes), partial(judge.alone, smaller))
-
-
-def _covered(judge: Judging, workload: Workload, pool: Pool, uncovered: list[Lack]) -> Iterator[_Candidate]:
-    queue, model = pool.said, judge.model
-    names = sorted({each.resource for each in uncovered})
-    totals = {name: sum(pods.requests.get(name, 0) for pods in workload.pod_sets) for name in names}
-    if queue.groups:
-        group = queue.groups[0]
-        quotas = {(flavor, name): Quota(total) for flavor in group.flavors for name, total in totals.items()}
-        wider = replace(
-            queue,
-            groups=(Group(group.covered | set(names), group.flavors), *queue.groups[1:]),
-            quotas={**queue.quotas, **quotas},
-        )
-        amounts = " and ".join(f"{name} (at least {readable(name, total)})" for name, total in totals.items())
-        path = f"{queue_path(model, queue.name)}.resourceGroups[0].coveredResources"
-        change = Change(path, ", ".join(sorted(group.covered)), ", ".join(sorted(group.covered | set(names))))
-        yield _Candidate(
-            _ANOTHER_RESOURCE,
-            f"cover {amounts} in cluster queue {queue.name}",
-            (change,),
-            lambda: judge.over(_with_queue(model, wider)).alone(workload),
-        )
-    without = _with(
-        workload,
-        {
-            index: replace(pods, requests={name: n for name, n in pods.requests.items() if name not in totals})
-            for index, pods in enumerate(workload.pod_sets)
-        },
+def remedies(simulator: "AdmissionSimulator", workload: Workload, verdict: Verdict) -> tuple[Remedy, ...]:
+    """Return the smallest changes that help, at most MOST."""
+    search = _Search(simulator, workload)
+    cq = simulator.idle.cluster_queues.get(verdict.cluster_queue)
+    candidates = [*search.other_queues(), *(search.candidates(cq, verdict.reasons) if cq is not None else ())]
+    # Several pod sets may lead to the same change.
+    distinct = {candidate.text: candidate for candidate in candidates}
+    ordered = sorted(distinct.values(), key=lambda candidate: (candidate.size, candidate.text))
+    outcomes = ((candidate, candidate.simulate().outcome) for candidate in ordered)
+    helpful = (
+        Remedy(candidate.text, candidate.changes, outcome)
+        for candidate, outcome in outcomes
+        if outcome in ("fits", "fits by borrowing")
     )
-    changes = tuple(Change(each.path, each.resource, "") for each in uncovered)
-    text = f"take {' and '.join(names)} out of the resources"
-    yield _Candidate(_ANOTHER_RESOURCE, text, changes, partial(judge.alone, without))
+    return tuple(islice(helpful, MOST))
 
 
-def _with_queue(model: Model, queue: ClusterQueue) -> Model:
-    return replace(model, cluster_queues={**(model.cluster_queues or {}), queue.name: queue})
+@dataclass(frozen=True, slots=True)
+class _Search:
+    simulator: "AdmissionSimulator"
+    workload: Workload
 
+    def candidates(self, cq: QueueSnapshot, reasons: tuple[Reason, ...]) -> Iterator[_Candidate]:
+        short = [reason for reason in reasons if reason.cause == "quota" and reason.resource]
+        if short:
+            yield from self.more_quota(cq, short)
+            yield from self.fewer_pods(short)
+            yield from self.smaller_pods(short)
+        uncovered = [reason for reason in reasons if reason.cause == "uncovered"]
+        if uncovered:
+            yield from self.covered(cq.spec, uncovered)
+        for reason in reasons:
+            if reason.cause == "taint":
+                yield self.tolerated(reason)
+            elif reason.cause == "affinity":
+                yield self.selected(cq, reason)
+            elif reason.cause == "queue-closed":
+                yield self.opened(cq.spec)
 
-def _other_nodes(judge: Judging, workload: Workload, pool: Pool, found: Iterable[Lack]) -> Iterator[_Candidate]:
-    """A run says once for all its pods what they tolerate and select; so all are tried with the change."""
-    flavors = judge.model.flavors or {}
-    sets = {pods.name: pods for pods in workload.pod_sets}
-    for each in found:
-        if each.pod_set not in sets:
-            continue
-        if each.cause == "taint":
-            taints = flavors[each.flavor].taints
-            more = tuple(Toleration(one.key, "Equal", one.value, one.effect) for one in taints)
-            tolerant = [replace(pods, tolerations=(*pods.tolerations, *more)) for pods in workload.pod_sets]
-            said = " and ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
-            change = Change(f"{workload.path}.tolerations", "", said)
-            yield _Candidate(
-                _ANOTHER_POD,
-                f"tolerate {said}, the taints of flavor {each.flavor}",
-                (change,),
-                partial(judge.alone, replace(workload, pod_sets=tuple(tolerant))),
+    def other_queues(self) -> Iterator[_Candidate]:
+        workload, simulator = self.workload, self.simulator
+        shrinks = any(pods.min_count is not None for pods in workload.pod_sets)
+        for (namespace, name), local in (simulator.model.local_queues or {}).items():
+            cq = simulator.idle.cluster_queues.get(local.cluster_queue)
+            if namespace != workload.namespace or name == workload.queue or cq is None:
+                continue
+            if shrinks or cq.may_hold(workload):
+                change = Change(f"{workload.path}.queue", workload.queue, name)
+                other = partial(simulator.alone, replace(workload, queue=name))
+                yield _Candidate(_ANOTHER_QUEUE, f"use queue {name}", (change,), other)
+
+    def more_quota(self, cq: QueueSnapshot, short: list[Reason]) -> Iterator[_Candidate]:
+        missing: dict[FlavorResource, int] = {}
+        for reason in short:
+            fr = (reason.flavor, reason.resource)
+            missing[fr] = max(missing.get(fr, 0), reason.missing)
+        before = {fr: cq.node.quota(fr) for fr in missing}
+        nominal = {fr: replace(quota, nominal=quota.nominal + missing[fr]) for fr, quota in before.items()}
+        yield self.raised(cq, "nominalQuota", before, nominal)
+        limits = {fr: quota.borrowing_limit for fr, quota in before.items()}
+        if None not in limits.values():
+            borrowing = {
+                fr: replace(quota, borrowing_limit=(quota.borrowing_limit or 0) + missing[fr])
+                for fr, quota in before.items()
+            }
+            yield self.raised(cq, "borrowingLimit", before, borrowing)
+
+    def raised(
+        self, cq: QueueSnapshot, key: str, before: dict[FlavorResource, Quota], after: dict[FlavorResource, Quota]
+    ) -> _Candidate:
+        queue = cq.spec.name
+        texts, changes, size = [], [], 0.0
+        for fr, quota in after.items():
+            flavor, resource = fr
+            old, new = (
+                one.nominal if key == "nominalQuota" else one.borrowing_limit or 0 for one in (before[fr], quota)
             )
-        elif each.cause == "affinity":
-            labels = flavors[each.flavor].labels
-            keys = next(group.keys for group in pool.group_of.values() if each.flavor in group.names)
-            before = sets[each.pod_set].selector
-            after = {key: labels.get(key, wanted) for key, wanted in before.items() if key in labels or key not in keys}
-            others = [replace(pods, selector=after, affinity=()) for pods in workload.pod_sets]
-            said = _selected(after)
-            change = Change(f"{workload.path}.nodeSelector", _selected(before), said)
-            text = f"select {said}" if said else f"leave {_selected(before)} out of nodeSelector"
-            yield _Candidate(
-                _ANOTHER_POD,
-                f"{text} for flavor {each.flavor}",
-                (change,),
-                partial(judge.alone, replace(workload, pod_sets=tuple(others))),
-            )
+            amounts = f"from {readable(resource, old)} to {readable(resource, new)}"
+            texts.append(f"raise {key} of {resource} on {flavor} {amounts}")
+            path = quota_path(self.simulator.model, queue, flavor, resource, key)
+            changes.append(Change(path, quantity(resource, old), quantity(resource, new)))
+            size += (new - old) / max(1, sum(pods.requests.get(resource, 0) for pods in self.workload.pod_sets))
+
+        def simulate() -> Verdict:
+            for fr, quota in after.items():
+                cq.node.set_quota(fr, quota)
+            try:
+                return self.simulator.alone(self.workload)
+            finally:
+                for fr, quota in before.items():
+                    cq.node.set_quota(fr, quota)
+
+        return _Candidate(size, f"in cluster queue {queue}, {' and '.join(texts)}", tuple(changes), simulate)
+
+    def fewer_pods(self, short: list[Reason]) -> Iterator[_Candidate]:
+        for index, pods in enumerate(self.workload.pod_sets):
+            if pods.count < 2 or pods.name not in {reason.pod_set for reason in short}:
+                continue
+            low, high = 0, pods.count - 1
+            while low < high:
+                middle = (low + high + 1) // 2
+                if self.with_count(index, middle).fits:
+                    low = middle
+                else:
+                    high = middle - 1
+            if low:
+                name = "" if pods.name == "main" else f"{pods.name} "
+                text = f"run {low} {name}pod{'' if low == 1 else 's'} instead of {pods.count}"
+                change = Change(pods.path, str(pods.count), str(low))
+                size = (pods.count - low) / pods.count
+                yield _Candidate(size, text, (change,), partial(self.with_count, index, low))
+
+    def with_count(self, index: int, count: int) -> Verdict:
+        sets = list(self.workload.pod_sets)
+        sets[index] = replace(sets[index], count=count, requests=scaled(sets[index], count), min_count=None)
+        return self.simulator.alone(replace(self.workload, pod_sets=tuple(sets)))
+
+    def smaller_pods(self, short: list[Reason]) -> Iterator[_Candidate]:
+        """Reduce each pod's requests to the available quota."""
+        smaller: dict[str, dict[str, int]] = {}
+        texts, changes, size = [], [], 0.0
+        for pods in self.workload.pod_sets:
+            smaller[pods.name] = dict(pods.requests)
+            for reason in (reason for reason in short if reason.pod_set == pods.name):
+                resource = reason.resource
+                before = pods.per_pod.get(resource, 0)
+                after = before - -(-reason.missing // max(1, pods.count))
+                if after <= 0:
+                    return
+                smaller[pods.name][resource] = after * pods.count
+                name = "each pod" if pods.name == "main" else f"each {pods.name} pod"
+                texts.append(f"{resource} in {name} from {readable(resource, before)} to {readable(resource, after)}")
+                changes.append(Change(pods.resources_path, quantity(resource, before), quantity(resource, after)))
+                size += (before - after) / before
+        simulate = self.with_pods(lambda pods: replace(pods, requests=smaller[pods.name]))
+        yield _Candidate(size, f"decrease {' and '.join(texts)}", tuple(changes), simulate)
+
+    def covered(self, queue: ClusterQueue, uncovered: list[Reason]) -> Iterator[_Candidate]:
+        names = sorted({reason.resource for reason in uncovered})
+        totals = {name: sum(pods.requests.get(name, 0) for pods in self.workload.pod_sets) for name in names}
+        if queue.groups:
+            group = queue.groups[0]
+            covered = group.covered | set(names)
+            quotas = {(flavor, name): Quota(total) for flavor in group.flavors for name, total in totals.items()}
+            groups = (ResourceGroup(covered, group.flavors), *queue.groups[1:])
+            wider = replace(queue, groups=groups, quotas={**queue.quotas, **quotas})
+            amounts = " and ".join(f"{name} (at least {readable(name, total)})" for name, total in totals.items())
+            path = f"{queue_path(self.simulator.model, queue.name)}.resourceGroups[0].coveredResources"
+            change = Change(path, ", ".join(sorted(group.covered)), ", ".join(sorted(covered)))
+            text = f"cover {amounts} in cluster queue {queue.name}"
+            yield _Candidate(_ANOTHER_RESOURCE, text, (change,), partial(self.with_queue, wider))
+        changes = tuple(Change(reason.path, reason.resource, "") for reason in uncovered)
+        text = f"remove {' and '.join(names)} from the resources"
+        simulate = self.with_pods(
+            lambda pods: replace(pods, requests={name: n for name, n in pods.requests.items() if name not in totals})
+        )
+        yield _Candidate(_ANOTHER_RESOURCE, text, changes, simulate)
+
+    def opened(self, queue: ClusterQueue) -> _Candidate:
+        change = Change(queue_path(self.simulator.model, queue.name, "namespaces"), "", self.workload.namespace)
+        text = f"add {self.workload.namespace} to the namespaces of cluster queue {queue.name}"
+        return _Candidate(_ANOTHER_QUEUE, text, (change,), partial(self.with_queue, replace(queue, namespaces=())))
+
+    def with_queue(self, queue: ClusterQueue) -> Verdict:
+        """Simulate with another cluster queue of the same name."""
+        model = self.simulator.model
+        changed = replace(model, cluster_queues={**(model.cluster_queues or {}), queue.name: queue})
+        return type(self.simulator)(changed).alone(self.workload)
+
+    def with_pods(self, change: Callable[[PodSet], PodSet]) -> Callable[[], Verdict]:
+        changed = replace(self.workload, pod_sets=tuple(map(change, self.workload.pod_sets)))
+        return partial(self.simulator.alone, changed)
+
+    # A run's tolerations and nodeSelector apply to all its pods, so the simulation changes all pod sets.
+    def tolerated(self, reason: Reason) -> _Candidate:
+        taints = (self.simulator.model.flavors or {})[reason.flavor].taints
+        added = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
+        listed = " and ".join(
+            f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in taints
+        )
+        change = Change(f"{self.workload.path}.tolerations", "", listed)
+        text = f"tolerate {listed}, the taints of flavor {reason.flavor}"
+        simulate = self.with_pods(lambda pods: replace(pods, tolerations=(*pods.tolerations, *added)))
+        return _Candidate(_ANOTHER_POD, text, (change,), simulate)
+
+    def selected(self, cq: QueueSnapshot, reason: Reason) -> _Candidate:
+        labels = (self.simulator.model.flavors or {})[reason.flavor].labels
+        keys = next(group.keys for group in cq.group_of.values() if reason.flavor in group.names)
+        before = next(pods.selector for pods in self.workload.pod_sets if pods.name == reason.pod_set)
+        after = {key: labels.get(key, value) for key, value in before.items() if key in labels or key not in keys}
+        change = Change(f"{self.workload.path}.nodeSelector", _listed(before), _listed(after))
+        text = f"select {_listed(after)}" if after else f"remove {_listed(before)} from nodeSelector"
+        simulate = self.with_pods(lambda pods: replace(pods, selector=after, affinity=()))
+        return _Candidate(_ANOTHER_POD, f"{text} for flavor {reason.flavor}", (change,), simulate)
 
 
-def _selected(labels: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={wanted}" for key, wanted in sorted(labels.items()))
-
-
-def _opened(judge: Judging, workload: Workload, pool: Pool) -> _Candidate:
-    model, queue = judge.model, pool.said
-    opened = _with_queue(model, replace(queue, namespaces=()))
-    path = queue_path(model, queue.name, "namespaces")
-    return _Candidate(
-        _ANOTHER_QUEUE,
-        f"add {workload.namespace} to the namespaces of cluster queue {queue.name}",
-        (Change(path, "", workload.namespace),),
-        lambda: judge.over(opened).alone(workload),
-    )
+def _listed(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -1,108 +1,88 @@
-"""The tree of cohorts and queues, with what each has, keeps, lends and uses.
+"""The cohort tree: quota and usage of cohorts and cluster queues.
 
-Source: pkg/cache/scheduler/resource_node.go of Kueue v0.15.2. A node's quota is what it has itself and what its
-children have less what they keep; what exceeds a child's own part of its usage counts as its parent's.
+Source: pkg/cache/scheduler/resource_node.go of Kueue v0.15.2. A node's subtree quota is its own quota plus its
+children's, without the local quota that children do not lend. Usage above a child's local quota counts for its parent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from trainstack.kueue.model import ClusterQueue, FlavorResource, Model, Quota, Usage
 
 _NONE = Quota(0)
 
 
-class Node:
-    """A cohort or a cluster queue. Numbers are by flavor and resource; what is not there is 0."""
+@dataclass(slots=True, eq=False)
+class ResourceNode:
+    """A cohort or a cluster queue; a missing flavor and resource counts as 0."""
 
-    __slots__ = (
-        "_height",
-        "_most",
-        "active",
-        "cohorts",
-        "kept",
-        "name",
-        "parent",
-        "queues",
-        "quotas",
-        "subtree",
-        "usage",
-    )
+    quotas: Mapping[FlavorResource, Quota]
+    active: bool = True
+    """Of a cluster queue; an inactive queue still lends its quota."""
+    parent: "ResourceNode | None" = None
+    cohorts: list["ResourceNode"] = field(default_factory=list)
+    queues: list["ResourceNode"] = field(default_factory=list)
+    subtree_quota: dict[FlavorResource, int] = field(default_factory=dict)
+    local_quota: dict[FlavorResource, int] = field(default_factory=dict)
+    """The part of the subtree quota that the lending limit excludes from lending."""
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    _potential: dict[FlavorResource, int] = field(default_factory=dict)
+    _height: int = -1
 
-    def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota]) -> None:
-        """A node with its own quotas, in no tree yet."""
-        self.name = name
-        self.quotas = quotas
-        self.active = True
-        """Of a queue: whether it admits. One that does not lends on, and counts for nothing else."""
-        self.parent: Node | None = None
-        self.cohorts: list[Node] = []
-        self.queues: list[Node] = []
-        self.subtree: dict[FlavorResource, int] = {}
-        """All that it and its children have, less what children keep."""
-        self.kept: dict[FlavorResource, int] = {}
-        """Of that, what its lending limit keeps from its parent."""
-        self.usage: dict[FlavorResource, int] = {}
-        self._most: dict[FlavorResource, int] = {}
-        self._height = -1
+    def quota(self, fr: FlavorResource) -> Quota:
+        return self.quotas.get(fr, _NONE)
 
-    def quota(self, what: FlavorResource) -> Quota:
-        """Its own; nothing where none is written."""
-        return self.quotas.get(what, _NONE)
+    def local_available(self, fr: FlavorResource) -> int:
+        return max(0, self.local_quota.get(fr, 0) - self.usage.get(fr, 0))
 
-    def free_of_kept(self, what: FlavorResource) -> int:
-        """What it keeps and does not use."""
-        return max(0, self.kept.get(what, 0) - self.usage.get(what, 0))
-
-    def available(self, what: FlavorResource) -> int:
-        """What could be used beside the present usage; negative where more is used than there is."""
-        used = self.usage.get(what, 0)
+    def available(self, fr: FlavorResource) -> int:
+        """Return what may be used in addition to the usage; negative if the usage exceeds the quota."""
+        used = self.usage.get(fr, 0)
         if self.parent is None:
-            return self.subtree.get(what, 0) - used
-        above = self.parent.available(what)
-        kept = self.kept.get(what, 0)
-        limit = self.quota(what).borrowing_limit
+            return self.subtree_quota.get(fr, 0) - used
+        from_parent = self.parent.available(fr)
+        local = self.local_quota.get(fr, 0)
+        limit = self.quota(fr).borrowing_limit
         if limit is not None:
-            above = min(above, self.subtree.get(what, 0) - kept - max(0, used - kept) + limit)
-        return above + (kept - used if kept > used else 0)
+            from_parent = min(from_parent, self.subtree_quota.get(fr, 0) - local - max(0, used - local) + limit)
+        return from_parent + (local - used if local > used else 0)
 
-    def potential(self, what: FlavorResource) -> int:
-        """What could be used if nobody used anything."""
-        known = self._most.get(what)
+    def potential_available(self, fr: FlavorResource) -> int:
+        """Return what is available without any usage."""
+        known = self._potential.get(fr)
         if known is None:
-            known = self._most[what] = self._potential(what)
+            known = self.subtree_quota.get(fr, 0)
+            if self.parent is not None:
+                limit, own = self.quota(fr).borrowing_limit, known
+                known = self.local_quota.get(fr, 0) + self.parent.potential_available(fr)
+                if limit is not None:
+                    known = min(known, own + limit)
+            self._potential[fr] = known
         return known
 
-    def _potential(self, what: FlavorResource) -> int:
-        if self.parent is None:
-            return self.subtree.get(what, 0)
-        most = self.kept.get(what, 0) + self.parent.potential(what)
-        limit = self.quota(what).borrowing_limit
-        return most if limit is None else min(most, self.subtree.get(what, 0) + limit)
-
-    def add(self, what: FlavorResource, number: int) -> None:
-        """Use so much more."""
-        beyond = number - self.free_of_kept(what)
-        self.usage[what] = self.usage.get(what, 0) + number
+    def add(self, fr: FlavorResource, number: int) -> None:
+        """Add usage."""
+        beyond = number - self.local_available(fr)
+        self.usage[fr] = self.usage.get(fr, 0) + number
         if self.parent is not None and beyond > 0:
-            self.parent.add(what, beyond)
+            self.parent.add(fr, beyond)
 
-    def remove(self, what: FlavorResource, number: int) -> None:
-        """Use so much less."""
-        beyond = self.usage.get(what, 0) - self.kept.get(what, 0)
-        self.usage[what] = self.usage.get(what, 0) - number
+    def remove(self, fr: FlavorResource, number: int) -> None:
+        """Remove usage."""
+        beyond = self.usage.get(fr, 0) - self.local_quota.get(fr, 0)
+        self.usage[fr] = self.usage.get(fr, 0) - number
         if self.parent is not None and beyond > 0:
-            self.parent.remove(what, min(number, beyond))
+            self.parent.remove(fr, min(number, beyond))
 
-    def exceeds(self, what: FlavorResource, number: int = 0) -> bool:
-        """Whether, with so much more, it uses more than it has: a queue than its nominal quota."""
-        return self.usage.get(what, 0) + number > self.subtree.get(what, 0)
+    def borrows_with(self, fr: FlavorResource, number: int = 0) -> bool:
+        """Whether the node borrows if this much usage is added: above nominal quota for a cluster queue."""
+        return self.usage.get(fr, 0) + number > self.subtree_quota.get(fr, 0)
 
-    def within(self, wanted: Iterable[FlavorResource]) -> bool:
-        """Whether it uses no more than it has of all of these."""
-        return not any(self.exceeds(what) for what in wanted)
+    def within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
+        return not any(self.borrows_with(fr) for fr in frs)
 
-    def above(self) -> Iterator["Node"]:
-        """The cohorts that it is in, from its own up to the root."""
+    def ancestors(self) -> Iterator["ResourceNode"]:
+        """Yield the cohorts from the parent up to the root."""
         node = self.parent
         while node is not None:
             yield node
@@ -110,78 +90,80 @@ class Node:
 
     @property
     def height(self) -> int:
-        """Steps down to the furthest active queue. Source: getNodeHeight, hierarchical_preemption.go."""
+        """The distance to the furthest active queue below. Source: getNodeHeight, hierarchical_preemption.go."""
         if self._height < 0:
             own = int(bool(self.cohorts) or any(queue.active for queue in self.queues))
             self._height = max((own, *(cohort.height + 1 for cohort in self.cohorts)))
         return self._height
 
-    def level(self, what: FlavorResource, number: int) -> tuple[int, bool]:
-        """How far up so much more has to be borrowed, and whether there is somebody above that to reclaim from.
+    def borrowing_level(self, fr: FlavorResource, number: int) -> tuple[int, bool]:
+        """Return the height of the lowest subtree that fits the usage, and whether it has a parent to reclaim from.
 
-        0 is no borrowing, otherwise the height of the smallest cohort that has it, or of the whole tree.
+        The height is 0 without borrowing, and the root's height if no subtree fits.
         Source: FindHeightOfLowestSubtreeThatFits, hierarchical_preemption.go.
         """
-        if self.parent is None or not self.exceeds(what, number):
+        if self.parent is None or not self.borrows_with(fr, number):
             return 0, self.parent is not None
-        rest, root = number - self.free_of_kept(what), self
-        for node in self.above():
-            if not node.exceeds(what, rest):
+        rest, root = number - self.local_available(fr), self
+        for node in self.ancestors():
+            if not node.borrows_with(fr, rest):
                 return node.height, node.parent is not None
-            rest -= node.free_of_kept(what)
+            rest -= node.local_available(fr)
             root = node
         return root.height, False
 
-    def sum_up(self) -> None:
-        """Calculate what it and all below it have."""
-        self.subtree = {what: quota.nominal for what, quota in self.quotas.items()}
+    def update_subtree_quota(self) -> None:
+        """Calculate the quota of the node and of all nodes below it."""
+        self.subtree_quota = {fr: quota.nominal for fr, quota in self.quotas.items()}
         for child in (*self.cohorts, *self.queues):
-            child.sum_up()
-            for what, number in child.subtree.items():
-                self.subtree[what] = self.subtree.get(what, 0) + number - child.kept.get(what, 0)
-        for what in self.quotas:
-            self._keep(what)
+            child.update_subtree_quota()
+            for fr, number in child.subtree_quota.items():
+                self.subtree_quota[fr] = self.subtree_quota.get(fr, 0) + number - child.local_quota.get(fr, 0)
+        for fr in self.quotas:
+            self._update_local_quota(fr)
 
-    def requote(self, what: FlavorResource, quota: Quota) -> None:
-        """Give it another quota of its own; what those above it have follows."""
-        more = quota.nominal - self.quota(what).nominal
-        self.quotas = {**self.quotas, what: quota}
-        self._have_more(what, more)
-        *_, root = (self, *self.above())
-        root.forget()
+    def set_quota(self, fr: FlavorResource, quota: Quota) -> None:
+        """Replace the node's own quota, and update the quota of its ancestors."""
+        more = quota.nominal - self.quota(fr).nominal
+        self.quotas = {**self.quotas, fr: quota}
+        root = self
+        for node in (self, *self.ancestors()):
+            local = node.local_quota.get(fr, 0)
+            node.subtree_quota[fr] = node.subtree_quota.get(fr, 0) + more
+            node._update_local_quota(fr)  # noqa: SLF001 (of its own kind)
+            more += local - node.local_quota.get(fr, 0)
+            root = node
+        root.forget_potential()
 
-    def forget(self) -> None:
-        """What it and all below it could use is to be calculated anew."""
-        self._most.clear()
+    def forget_potential(self) -> None:
+        """Discard the cached potential quota of the node and of all nodes below it."""
+        self._potential.clear()
         for child in (*self.cohorts, *self.queues):
-            child.forget()
+            child.forget_potential()
 
-    def _have_more(self, what: FlavorResource, more: int) -> None:
-        kept = self.kept.get(what, 0)
-        self.subtree[what] = self.subtree.get(what, 0) + more
-        self._keep(what)
-        if self.parent is not None:
-            self.parent._have_more(what, more - self.kept.get(what, 0) + kept)  # noqa: SLF001 (of its own kind)
-
-    def _keep(self, what: FlavorResource) -> None:
-        limit = self.quota(what).lending_limit
+    def _update_local_quota(self, fr: FlavorResource) -> None:
+        limit = self.quota(fr).lending_limit
         if limit is None:
-            self.kept.pop(what, None)
+            self.local_quota.pop(fr, None)
         else:
-            self.kept[what] = max(0, self.subtree[what] - limit)
+            self.local_quota[fr] = max(0, self.subtree_quota[fr] - limit)
 
 
-class Tree:
-    """All cohorts and queues of a model, idle at first."""
+class CohortTree:
+    """All cohorts and cluster queues of a model, without usage."""
 
     def __init__(self, model: Model) -> None:
-        """Build it; cohorts that are their own ancestors, and all in them, stand apart as `cyclic`."""
+        """Build the tree; cohorts in a cycle or below one have no parent, and their queues are inactive."""
         queues = model.cluster_queues or {}
-        names = {each.cohort for each in queues.values()} | {each.parent for each in model.cohorts.values()}
-        self.cohorts = {name: Node(name, {}) for name in names if name is not None}
-        self.cohorts |= {name: Node(name, each.quotas) for name, each in model.cohorts.items()}
-        self._parents = {name: each.parent for name, each in model.cohorts.items()}
-        self.queues = {name: self._queue(each) for name, each in queues.items()}
+        names = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in model.cohorts.values()}
+        self.cohorts = {name: ResourceNode({}) for name in names if name is not None}
+        self.cohorts |= {name: ResourceNode(cohort.quotas) for name, cohort in model.cohorts.items()}
+        self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
+        self.queues = {name: ResourceNode(queue.quotas) for name, queue in queues.items()}
+        for name, queue in queues.items():
+            if queue.cohort is not None and not self.cyclic(queue.cohort):
+                self.queues[name].parent = self.cohorts[queue.cohort]
+                self.cohorts[queue.cohort].queues.append(self.queues[name])
         for name, node in self.cohorts.items():
             parent = self._parents.get(name)
             if parent is not None and not self.cyclic(name):
@@ -189,19 +171,12 @@ class Tree:
                 node.parent.cohorts.append(node)
         for node in (*self.cohorts.values(), *self.queues.values()):
             if node.parent is None:
-                node.sum_up()
-        for name, each in queues.items():
-            self.queues[name].active = active(model, each) and not (each.cohort and self.cyclic(each.cohort))
-
-    def _queue(self, queue: ClusterQueue) -> Node:
-        node = Node(queue.name, queue.quotas)
-        if queue.cohort is not None and not self.cyclic(queue.cohort):
-            node.parent = self.cohorts[queue.cohort]
-            node.parent.queues.append(node)
-        return node
+                node.update_subtree_quota()
+        for name, queue in queues.items():
+            self.queues[name].active = active(model, queue) and not (queue.cohort and self.cyclic(queue.cohort))
 
     def cyclic(self, cohort: str) -> bool:
-        """Whether a cohort is its own ancestor, or below one that is. Kueue admits nothing there."""
+        """Whether a cohort is its own ancestor or below such a cohort; Kueue admits nothing there."""
         seen: set[str] = set()
         name: str | None = cohort
         while name is not None and name not in seen:
@@ -210,46 +185,34 @@ class Tree:
         return name is not None
 
     def add(self, queue: str, usage: Usage) -> None:
-        """Let a queue use so much more."""
-        node = self.queues[queue]
-        for what, number in usage.items():
-            node.add(what, number)
+        """Add usage to a cluster queue."""
+        for fr, number in usage.items():
+            self.queues[queue].add(fr, number)
 
     def remove(self, queue: str, usage: Usage) -> None:
-        """Let a queue use so much less."""
-        node = self.queues[queue]
-        for what, number in usage.items():
-            node.remove(what, number)
+        """Remove usage from a cluster queue."""
+        for fr, number in usage.items():
+            self.queues[queue].remove(fr, number)
 
-    def potential(self, cluster_queue: str, flavor: str, resource: str) -> int:
-        """The most that a queue can have, if nobody else uses anything; 0 where it has no such quota."""
+    def potential_available(self, cluster_queue: str, flavor: str, resource: str) -> int:
+        """Return what a cluster queue can use on an idle cluster; 0 if it has no such quota."""
         node = self.queues[cluster_queue]
-        return node.potential((flavor, resource)) if (flavor, resource) in node.quotas else 0
-
-    def available(self, cluster_queue: str, flavor: str, resource: str) -> int:
-        """What a queue can have now; 0 where it has no such quota."""
-        node = self.queues[cluster_queue]
-        return max(0, node.available((flavor, resource))) if (flavor, resource) in node.quotas else 0
-
-    def subtree(self, cohort: str, flavor: str, resource: str) -> int:
-        """What a cohort and all below it have."""
-        return self.cohorts[cohort].subtree.get((flavor, resource), 0)
+        return node.potential_available((flavor, resource)) if (flavor, resource) in node.quotas else 0
 
 
 def active(model: Model, queue: ClusterQueue) -> bool:
-    """Whether Kueue takes a queue for able to admit, cohorts aside. Source: updateQueueStatus, clusterqueue.go."""
+    """Whether a cluster queue is active, apart from its cohort. Source: updateQueueStatus, clusterqueue.go."""
     if queue.stop_policy != "None" or queue.inactive:
         return False
-    return not missing_flavors(model, queue) and not idle_checks(model, queue)
+    return not missing_flavors(model, queue) and not inactive_checks(model, queue)
 
 
 def missing_flavors(model: Model, queue: ClusterQueue) -> list[str]:
-    """Flavors that the queue names and nobody declares."""
     known = model.flavors
     return [name for group in queue.groups for name in group.flavors if known is not None and name not in known]
 
 
-def idle_checks(model: Model, queue: ClusterQueue) -> list[str]:
-    """Admission checks of the queue that are missing or not active."""
+def inactive_checks(model: Model, queue: ClusterQueue) -> list[str]:
+    """Return the queue's admission checks that are missing or not active."""
     known = model.active_checks
     return [name for name in queue.checks if known is not None and not known.get(name, False)]

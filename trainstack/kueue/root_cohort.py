@@ -1,64 +1,62 @@
-"""Queues that share quota: what is known of all of them, until any of it changes hands."""
+"""The queues of one cohort tree, with what is cached about them until their usage changes."""
 
 from collections.abc import Iterable, Mapping
 
 from trainstack.kueue.cycle import Head
-from trainstack.kueue.feasibility import Hope
+from trainstack.kueue.feasibility import FeasibilityFilter
 from trainstack.kueue.model import Usage
 from trainstack.kueue.nomination import Attempt, attempt, attempts
-from trainstack.kueue.pending_queue import Item, Pending, Shape
-from trainstack.kueue.snapshot import State
+from trainstack.kueue.pending_queue import Item, PendingQueue, Shape
+from trainstack.kueue.snapshot import Snapshot
 
 
-class Kin:
-    """The queues below one root."""
-
-    def __init__(self, state: State, members: Iterable[Pending]) -> None:
-        """Nothing is known yet."""
-        self._state = state
+class RootCohort:
+    def __init__(self, snapshot: Snapshot, members: Iterable[PendingQueue]) -> None:
+        self._snapshot = snapshot
         self.members = tuple(members)
-        self.hope = Hope(each.pool for each in self.members)
-        self._made: dict[Shape, tuple[Attempt, bool]] = {}
-        """Attempts from the first flavor on: those of one shape come to the same."""
+        self.feasibility = FeasibilityFilter(pending.cq for pending in self.members)
+        self._attempts: dict[Shape, tuple[Attempt, bool]] = {}
+        """Attempts that begin with the first flavor: they are equal for all workloads of one shape."""
 
-    def tried(self, item: Item, pending: Pending) -> Head:
-        """An attempt of a queue's head, from where its last one ended.
+    def nominate(self, item: Item, pending: PendingQueue) -> Head:
+        """Attempt to admit the head of a queue, from where its last attempt ended.
 
-        Where its next ones would all fail too they are not made: Kueue makes them one by one in as many cycles.
+        If its next attempts would all fail they are not made; Kueue makes them one by one in later cycles.
         """
         if item.generation != pending.generation:
             item.tried, item.generation = (), pending.generation
-        known = self._made.get(item.shape) if not item.tried else None
+        known = self._attempts.get(item.shape) if not item.tried else None
         if known is None:
-            known = self._try(item, pending)
+            known = self._attempt(item, pending)
             if not item.tried:
-                self._made[item.shape] = known
-        made, goes_on = known
-        return Head(item, pending, made, goes_on=goes_on)
+                self._attempts[item.shape] = known
+        current, continues = known
+        return Head(item, pending, current, continues=continues)
 
-    def _try(self, item: Item, pending: Pending) -> tuple[Attempt, bool]:
-        pool, workload = pending.pool, item.workload
-        made = attempt(self._state, pool, workload, item.tried)
-        if made.nominated or not made.assignment.unfinished:
-            return made, False
-        return made, any(each.nominated for each in attempts(self._state, pool, workload, made.assignment.tried))
+    def _attempt(self, item: Item, pending: PendingQueue) -> tuple[Attempt, bool]:
+        cq, workload = pending.cq, item.workload
+        current = attempt(self._snapshot, cq, workload, item.tried)
+        if current.nominated or not current.assignment.unfinished:
+            return current, False
+        later = attempts(self._snapshot, cq, workload, current.assignment.tried)
+        return current, any(one.nominated for one in later)
 
-    def wake(self) -> None:
-        """Let all be tried again: quota has become free."""
+    def requeue_inadmissible(self) -> None:
+        """Make all workloads pending again: quota was released."""
         for pending in self.members:
-            pending.wake()
+            pending.requeue_inadmissible()
 
-    def forget(self, queue: str, usage: Usage) -> None:
-        """Somebody who uses this was admitted to a queue, or was told to go, or has gone."""
-        self._made.clear()
-        self.hope.forget(queue, usage)
+    def invalidate(self, queue: str, usage: Usage) -> None:
+        """Record that a workload with this usage was admitted, evicted or finished."""
+        self._attempts.clear()
+        self.feasibility.invalidate(queue, usage)
 
 
-def kin_of(state: State, pending: Mapping[str, Pending]) -> dict[str, Kin]:
-    """By cluster queue, all those that share quota with it."""
-    roots: dict[int, list[Pending]] = {}
-    for each in pending.values():
-        *_, root = (each.pool.node, *each.pool.node.above())
-        roots.setdefault(id(root), []).append(each)
-    found = [Kin(state, members) for members in roots.values()]
-    return {each.pool.said.name: kin for kin in found for each in kin.members}
+def root_cohorts_of(snapshot: Snapshot, pending_queues: Mapping[str, PendingQueue]) -> dict[str, RootCohort]:
+    """Return the root cohort of each cluster queue."""
+    roots: dict[int, list[PendingQueue]] = {}
+    for pending in pending_queues.values():
+        *_, root = (pending.cq.node, *pending.cq.node.ancestors())
+        roots.setdefault(id(root), []).append(pending)
+    found = [RootCohort(snapshot, members) for members in roots.values()]
+    return {pending.cq.spec.name: root_cohort for root_cohort in found for pending in root_cohort.members}

@@ -1,296 +1,272 @@
-"""Many workloads in their queues: who is admitted, in which order, and who has to go.
+"""The scheduler: which workloads are admitted and preempted, in which order.
 
-Cycle follows cycle as in pkg/scheduler/scheduler.go of Kueue v0.15.2. Those in which no head could be admitted are
-passed over unmade.
+Cycles follow pkg/scheduler/scheduler.go of Kueue v0.15.2. Cycles in which no head could be admitted are skipped.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Literal
 
-from trainstack.kueue.backoff import FOR_EVER, Pace
-from trainstack.kueue.cycle import Head, serve
-from trainstack.kueue.delayed_requeue import Aftermath
-from trainstack.kueue.diagnosis import closed, inactive, pod_faults
-from trainstack.kueue.event import Event, UnsettledError
+from trainstack.kueue.backoff import UNLIMITED, Backoff
+from trainstack.kueue.cycle import Head, process_heads
+from trainstack.kueue.delayed_requeue import DelayedRequeue
+from trainstack.kueue.diagnosis import inadmissible
 from trainstack.kueue.model import Admitted, Model, Usage, Workload
-from trainstack.kueue.pending_queue import Pending
-from trainstack.kueue.root_cohort import kin_of
-from trainstack.kueue.skip_ahead import Blocking
-from trainstack.kueue.snapshot import State
-from trainstack.kueue.verdict import assigned
+from trainstack.kueue.pending_queue import PendingQueue
+from trainstack.kueue.root_cohort import root_cohorts_of
+from trainstack.kueue.skip_ahead import SkipAhead
+from trainstack.kueue.snapshot import Snapshot
+from trainstack.kueue.verdict import Assigned, assigned
 
 MOST_EVICTIONS = 2
-"""Of one workload, with nobody submitted and nobody ended meanwhile; after one more it is not queued again at once."""
+"""Evictions of one workload between two submissions or ends; after more it is not requeued before the next one."""
 
 
-class Queueing:
-    """The queues of a model, and who is admitted."""
+class UnsettledError(Exception):
+    """Workloads preempt each other in a cycle, as they would in Kueue."""
 
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: Literal["admitted", "evicted"]
+    key: str
+    """The workload's `<namespace>/<name>`."""
+    at: float
+    """Seconds."""
+    cluster_queue: str
+    assigned: tuple[Assigned, ...] = ()
+    usage: Usage = field(default_factory=dict)
+    by: str = ""
+    """The preempting workload."""
+
+
+class Scheduler:
     def __init__(
         self, model: Model, admitted: Iterable[Admitted] = (), *, eviction_cycles: int = 0, paced: bool = False
     ) -> None:
-        """Queues that are empty.
+        """Start with empty queues.
 
-        Args:
-            model: queues and quotas.
-            admitted: who has quota at the beginning.
-            eviction_cycles: for how many cycles an evicted workload still holds its quota, since its pods must end.
-            paced: cycles take their time, as `kueue.backoff` has it; else everything happens at one instant.
-
+        `paced`: cycles take the time that `kueue.backoff` calculates; otherwise everything happens at one instant, and
+        an evicted workload holds its quota for `eviction_cycles` cycles.
         """
         self._model = model
-        self._state = State(model, admitted)
-        self._pending = {name: Pending(pool) for name, pool in self._state.pools.items()}
-        self._kin = kin_of(self._state, self._pending)
-        self._running = {key: each for pool in self._state.pools.values() for key, each in pool.admitted.items()}
-        self._aside: dict[str, Workload] = {}
-        """Those whose queue is on hold, not there or closed to them, or whose pods are refused."""
+        self._snapshot = Snapshot(model, admitted)
+        self._pending = {name: PendingQueue(cq) for name, cq in self._snapshot.cluster_queues.items()}
+        self._root_cohorts = root_cohorts_of(self._snapshot, self._pending)
+        self._admitted = {key: one for cq in self._snapshot.cluster_queues.values() for key, one in cq.admitted.items()}
+        self._unqueued: dict[str, Workload] = {}
+        """Workloads that are inadmissible whatever quota is available."""
         self._numbers: dict[str, int] = {}
-        """Of submissions."""
-        self._aftermath = Aftermath(cycles=None if paced else eviction_cycles)
+        """The order of submission."""
+        self._delayed = DelayedRequeue(cycles=None if paced else eviction_cycles)
         self._evictions: Counter[str] = Counter()
-        self._resting: list[Workload] = []
-        """Evicted too often since somebody was submitted or ended."""
-        self._pace = Pace(instant=not paced)
+        self._parked: list[Workload] = []
+        """Workloads that were evicted more than MOST_EVICTIONS times."""
+        self._backoff = Backoff(instant=not paced)
         self._stamps = 0
-        self._blocking = Blocking(self._state)
+        self._skip_ahead = SkipAhead(self._snapshot)
 
     def submit(self, workload: Workload) -> None:
-        """Let a workload join its queue; `created` orders equal priority, and then who was submitted first."""
-        self._join(workload)
-        self._rested()
+        self._queue(workload)
+        self._unpark()
 
     def finish(self, key: str) -> None:
-        """Give an admitted workload's quota back, so that all in its tree are tried again; one that waits leaves."""
-        if key in self._running:
-            self._aftermath.ended(self._kin[self._running[key].cluster_queue])
-            self._free(key)
-        elif self._aside.pop(key, None) is None:
-            self._resting = [each for each in self._resting if each.key != key]
+        """Release the quota of an admitted workload, or delete a pending one."""
+        if key in self._admitted:
+            self._delayed.finished(self._root_cohorts[self._admitted[key].cluster_queue])
+            self._release(key)
+        elif self._unqueued.pop(key, None) is None:
+            self._parked = [workload for workload in self._parked if workload.key != key]
             for pending in self._pending.values():
-                pending.remove(key)
-        self._rested()
+                pending.delete_workload(key)
+        self._unpark()
 
     def settle(self, now: float) -> list[Event]:
-        """Cycles until nothing more happens, with nobody submitted and nobody ending meanwhile.
-
-        Raises UnsettledError where workloads evict each other for ever.
-        """
+        """Run cycles until nothing more happens; raise UnsettledError if workloads preempt each other endlessly."""
         events: list[Event] = []
-        while done := self.advance(now):
-            events += done
-        if self._resting:
-            names = ", ".join(sorted(each.key for each in self._resting))
-            raise UnsettledError(f"{names} and those that they make way for take each other's quota for ever")
+        while new := self.advance(now):
+            events += new
+        if self._parked:
+            names = ", ".join(sorted(workload.key for workload in self._parked))
+            raise UnsettledError(f"{names} and the workloads that preempt them take each other's quota endlessly")
         return events
 
     def advance(self, now: float, until: float = inf) -> list[Event]:
-        """Cycles up to the first one in which anything happens.
+        """Run cycles up to the first one with an event, and return its events; none if nothing happens before `until`.
 
-        Where workloads evict each other for ever, one that was evicted too often rests until somebody is submitted or
-        ends; on a cluster each round takes its time.
-
-        Args:
-            now: the time in seconds.
-            until: when something else happens; no cycle begins then or later.
-
-        Returns:
-            What happened in that cycle; nothing where nothing happens before `until`.
-
+        If workloads preempt each other endlessly, one that is evicted more than MOST_EVICTIONS times is parked until
+        a workload is submitted or finishes; on a cluster every round takes time.
         """
-        self._pace.come_to(now)
-        self._aftermath.come_to(now)
-        while (at := self._aftermath.next) < until:
+        self._backoff.advance_to(now)
+        self._delayed.advance_to(now)
+        while (at := self._delayed.next) < until:
             if events := self._advance(at):
                 return events
-            self._pace.come_to(at)
-            what = self._aftermath.pop()
-            if isinstance(what, str):
-                self._requeue(what)
+            self._backoff.advance_to(at)
+            effect = self._delayed.pop()
+            if isinstance(effect, str):
+                self._requeue(effect)
             else:
-                what.wake()
+                effect.requeue_inadmissible()
         return self._advance(until)
 
     def _advance(self, until: float) -> list[Event]:
-        """Cycles up to the first one in which anything happens; nothing else does before `until`."""
         seen: set[tuple[object, ...]] = set()
-        while self._aftermath.counting or self._skip(until):
-            if self._pace.time >= until:
+        while self._delayed.counts_cycles or self._skip(until):
+            if self._backoff.time >= until:
                 return []
             heads = self._heads()
-            freed = self._aftermath.evicting
+            evicting = self._delayed.evicting
             if events := self._cycle(heads):
                 return events
-            stage = tuple(pending.stage for pending in self._pending.values())
-            if stage in seen and not freed:
-                # Strict queues, and who is kept from what it needs by others, come again and again. At which of their
-                # flavors they are when something else happens is chance; here at the first one.
-                self._pace.skip(FOR_EVER, until)
+            progress = tuple(pending.progress for pending in self._pending.values())
+            if progress in seen and not evicting:
+                # Heads of StrictFIFO queues and blocked heads are tried endlessly. Which flavor is next when something
+                # else happens is chance; here it is the first one.
+                self._backoff.skip(UNLIMITED, until)
                 for head in heads:
                     head.item.tried = ()
                 return []
-            seen = set() if freed else seen | {stage}
-            if not freed:
-                self._skip_alike(heads, until)
+            seen = set() if evicting else seen | {progress}
+            if not evicting:
+                self._skip_repetitions(heads, until)
         return []
 
     def waiting(self) -> tuple[Workload, ...]:
-        """Who is not admitted: by queue, in the order in which they are tried; last those that are held."""
-        queued = (workload for pending in self._pending.values() for workload in pending.waiting())
-        return (*queued, *self._resting, *self._aside.values())
+        """Return the workloads that are not admitted: by queue in order, then the parked and inadmissible ones."""
+        queued = (workload for pending in self._pending.values() for workload in pending.workloads())
+        return (*queued, *self._parked, *self._unqueued.values())
 
-    def usage(self, cluster_queue: str) -> Usage:
-        """What a queue uses."""
-        return dict(self._state.tree.queues[cluster_queue].usage)
-
-    def _join(self, workload: Workload) -> None:
-        pending = self._queue_of(workload)
-        if pending is None:
-            self._aside[workload.key] = workload
+    def _queue(self, workload: Workload) -> None:
+        local = (self._model.local_queues or {}).get((workload.namespace, workload.queue))
+        pending = self._pending.get(local.cluster_queue) if local is not None else None
+        if pending is None or any(inadmissible(self._model, workload, pending.cq.spec, self._snapshot)):
+            self._unqueued[workload.key] = workload
         else:
             pending.add(workload, self._numbers.setdefault(workload.key, len(self._numbers)))
 
-    def _queue_of(self, workload: Workload) -> Pending | None:
-        """Where it waits; None where it would be refused whatever is free."""
-        local = (self._model.local_queues or {}).get((workload.namespace, workload.queue))
-        pending = self._pending.get(local.cluster_queue) if local is not None else None
-        if pending is None:
-            return None
-        said = pending.pool.said
-        refusals = (
-            pod_faults(workload),
-            closed(self._model, workload, said),
-            inactive(self._model, workload, said, self._state),
-        )
-        return None if any(next(iter(each), None) for each in refusals) else pending
-
-    def _rested(self) -> None:
+    def _unpark(self) -> None:
         self._evictions.clear()
-        rested, self._resting = self._resting, []
-        for workload in rested:
-            self._join(workload)
+        parked, self._parked = self._parked, []
+        for workload in parked:
+            self._queue(workload)
 
     def _skip(self, until: float) -> bool:
-        """Pass over the cycles in which nobody could be admitted; False where no other one comes before `until`."""
-        wanted: int | None = None
+        """Skip the cycles in which no head could be admitted; return False if no other one begins before `until`."""
+        nearest: int | None = None
+        for name, pending in self._pending.items():
+            found = pending.distance(self._root_cohorts[name].feasibility, nearest)
+            nearest = nearest if found is None else found
+        cycles = max((pending.remaining for pending in self._pending.values()), default=0)
+        skipped = self._backoff.skip(cycles if nearest is None else nearest, until)
         for pending in self._pending.values():
-            found = pending.distance(self._kin[pending.pool.said.name].hope, wanted)
-            wanted = wanted if found is None else found
-        left = max((each.left for each in self._pending.values()), default=0) if wanted is None else wanted
-        passed = self._pace.skip(left, until)
-        for pending in self._pending.values():
-            pending.skip(passed)
-        return wanted is not None and self._pace.time < until
+            pending.skip(skipped)
+        return nearest is not None and self._backoff.time < until
 
-    def _skip_alike(self, heads: Sequence[Head], until: float) -> None:
-        """Pass over the cycles in which nothing happens for the same reason as in this one."""
-        stay = {id(head.pending) for head in heads if head.nominated}
-        others = [pending for pending in self._pending.values() if id(pending) not in stay]
-        cycles = min(self._blocking.cycles(heads, others), max((each.left for each in others), default=0))
-        for pending in others:
-            found = pending.distance(self._kin[pending.pool.said.name].hope, cycles)
+    def _skip_repetitions(self, heads: Sequence[Head], until: float) -> None:
+        """Skip the cycles that repeat this one."""
+        skipped_heads = {id(head.pending) for head in heads if head.nominated}
+        others = {name: pending for name, pending in self._pending.items() if id(pending) not in skipped_heads}
+        remaining = max((pending.remaining for pending in others.values()), default=0)
+        cycles = min(self._skip_ahead.cycles(heads, others.values()), remaining)
+        for name, pending in others.items():
+            found = pending.distance(self._root_cohorts[name].feasibility, cycles)
             cycles = cycles if found is None else found
-        passed = self._pace.skip(cycles, until)
-        for pending in others:
-            pending.skip(passed)
+        skipped = self._backoff.skip(cycles, until)
+        for pending in others.values():
+            pending.skip(skipped)
 
     def _heads(self) -> list[Head]:
-        """The heads with their attempts; of those without hope only where what they keep free may matter to others."""
-        found, others = [], []
+        """Nominate the heads; infeasible ones only if the quota that they reserve may matter to others."""
+        heads, infeasible = [], []
+        last: dict[int, tuple[int, float, float, int]] = {}
         for name, pending in self._pending.items():
             item = pending.head()
             if item is None:
                 continue
-            kin = self._kin[name]
-            if kin.hope.remains(pending.pool, item.shape, item.shape.needs):
-                found.append(kin.tried(item, pending))
+            root = self._root_cohorts[name]
+            if root.feasibility.may_admit(pending.cq, item.shape, item.shape.needs):
+                head = root.nominate(item, pending)
+                heads.append(head)
+                last[id(root)] = max(last.get(id(root), head.order), head.order)
             else:
-                others.append((item, pending, kin))
-        last: dict[int, tuple[int, float, float, int]] = {}
-        for head in found:
-            tree = id(self._kin[head.pending.pool.said.name])
-            last[tree] = max(last.get(tree, head.order), head.order)
-        for item, pending, kin in others:
-            level = kin.hope.reserves(pending.pool, item.shape.needs)
-            after = last.get(id(kin))
+                infeasible.append((item, pending, root))
+        for item, pending, root in infeasible:
+            level = root.feasibility.reserving_level(pending.cq, item.shape.needs)
+            after = last.get(id(root))
             if level is not None and after is not None and (level, *item.order) < after:
-                found.append(kin.tried(item, pending))
+                heads.append(root.nominate(item, pending))
             else:
-                pending.fail(item)
-        return found
+                pending.mark_inadmissible(item)
+        return heads
 
     def _cycle(self, heads: Sequence[Head]) -> list[Event]:
-        """Serve the heads, and see to it what becomes of everybody."""
-        served = serve(self._state, heads)
+        result = process_heads(self._snapshot, heads)
         for head in heads:
-            if head.goes_on:
-                head.item.tried = head.made.assignment.tried
+            if head.continues:
+                head.item.tried = head.attempt.assignment.tried
             elif not head.nominated:
-                self._refuse(head)
-        events = [event for head in served.evicting for event in self._evict(head)]
-        events += map(self._admit, served.admitted)
-        self._let_go()
-        self._pace.after(admitted=bool(served.admitted))
+                self._requeue_failed(head)
+        events = [event for head in result.preempting for event in self._preempt(head)]
+        events += map(self._admit, result.admitted)
+        for key in self._delayed.released():
+            self._requeue(key)
+        self._backoff.cycle_ended(admitted=bool(result.admitted))
         return events
 
-    def _refuse(self, head: Head) -> None:
+    def _requeue_failed(self, head: Head) -> None:
         """Source: requeueAndUpdate, and RequeueIfNotPresent in pkg/cache/queue/cluster_queue.go."""
-        if head.fresh:
-            self._kin[head.pending.pool.said.name].hope.refuse(head.item.shape)
-        head.pending.fail(head.item)
+        if head.from_first_flavor:
+            self._root_cohorts[head.pending.cq.spec.name].feasibility.reject(head.item.shape)
+        head.pending.mark_inadmissible(head.item)
 
     def _admit(self, head: Head) -> Event:
-        workload, assignment, name = head.item.workload, head.made.assignment, head.pending.pool.said.name
-        head.pending.take(head.item)
-        admitted = Admitted(workload, name, dict(assignment.usage), reserved=self._stamp(self._pace.time))
-        self._running[workload.key] = admitted
-        self._state.add(admitted)
-        self._changed(name, admitted.usage)
-        return Event("admitted", workload.key, self._pace.time, name, assigned(assignment), admitted.usage)
+        workload, assignment, name = head.item.workload, head.attempt.assignment, head.pending.cq.spec.name
+        head.pending.delete(head.item)
+        admitted = Admitted(workload, name, dict(assignment.usage), reserved=self._stamp(self._backoff.time))
+        self._admitted[workload.key] = admitted
+        self._snapshot.add(admitted)
+        self._usage_changed(name, admitted.usage)
+        return Event("admitted", workload.key, self._backoff.time, name, assigned(assignment), admitted.usage)
 
     def _stamp(self, now: float) -> float:
-        """When a workload that is admitted now got its quota: a little later than all before it."""
+        """Return the time of a reservation, slightly later than all before it."""
         self._stamps += 1
         return now + self._stamps * 1e-6
 
-    def _evict(self, head: Head) -> Iterable[Event]:
-        """Tell those to go who stand in the way, and let the head wait for that in front of all others."""
-        head.pending.stick(head.item)
-        for each in head.made.evicts:
-            key = each.workload.key
-            if self._aftermath.evict(key, self._pace.time):
-                self._running[key] = self._state.pools[each.cluster_queue].admitted[key] = replace(each, evicted=True)
-                self._kin[each.cluster_queue].forget(each.cluster_queue, each.usage)
-                by = head.item.workload.key
-                yield Event("evicted", key, self._pace.time, each.cluster_queue, usage=each.usage, by=by)
-
-    def _let_go(self) -> None:
-        """Take the quota of evicted workloads whose time is over, and queue them again."""
-        for key in self._aftermath.over():
-            self._requeue(key)
+    def _preempt(self, head: Head) -> Iterator[Event]:
+        """Begin the eviction of a head's targets."""
+        head.pending.make_sticky(head.item)
+        time, by = self._backoff.time, head.item.workload.key
+        for target in head.attempt.targets:
+            key, queue = target.workload.key, target.cluster_queue
+            if self._delayed.evict(key, time):
+                self._admitted[key] = replace(target, evicted=True)
+                self._snapshot.cluster_queues[queue].admitted[key] = self._admitted[key]
+                self._root_cohorts[queue].invalidate(queue, target.usage)
+                yield Event("evicted", key, time, queue, usage=target.usage, by=by)
 
     def _requeue(self, key: str) -> None:
-        """Take the quota of an evicted workload, and queue it again."""
-        workload = self._free(key)
+        """Release the quota of an evicted workload and requeue it."""
+        workload = self._release(key)
         self._evictions[key] += 1
         if self._evictions[key] > MOST_EVICTIONS:
-            self._resting.append(workload)
+            self._parked.append(workload)
         else:
-            self._join(workload)
+            self._queue(workload)
 
-    def _free(self, key: str) -> Workload:
-        """Take a workload's quota, and let all in its tree be tried again."""
-        gone = self._running.pop(key)
-        self._aftermath.forget(key)
-        self._state.remove(gone)
-        self._changed(gone.cluster_queue, gone.usage)
-        self._kin[gone.cluster_queue].wake()
-        return gone.workload
+    def _release(self, key: str) -> Workload:
+        """Release the quota of a workload and requeue the inadmissible workloads of its cohort tree."""
+        released = self._admitted.pop(key)
+        self._delayed.forget(key)
+        self._snapshot.remove(released)
+        self._usage_changed(released.cluster_queue, released.usage)
+        self._root_cohorts[released.cluster_queue].requeue_inadmissible()
+        return released.workload
 
-    def _changed(self, name: str, usage: Usage) -> None:
-        """Quota of a queue has changed hands."""
-        self._pending[name].generation += 1
-        self._kin[name].forget(name, usage)
-        self._blocking.forget()
+    def _usage_changed(self, queue: str, usage: Usage) -> None:
+        self._pending[queue].generation += 1
+        self._root_cohorts[queue].invalidate(queue, usage)
+        self._skip_ahead.invalidate()

@@ -1,62 +1,54 @@
-"""Who keeps others from quota by waiting for it: so that thousands who do so alike are not tried one by one.
+"""Skip cycles in which heads keep quota from each other in the same way.
 
-A head that cannot be admitted keeps quota free for itself in its cycle, and one that could is skipped for it. In the
-next cycle another head does the same. What one shape keeps from another is found out once for each use of quota.
+A head that cannot be admitted reserves quota in its cycle, and a head that could be admitted is skipped. The next cycle
+repeats that with other heads of the same shapes. Which shape blocks which is calculated once for each usage of quota.
 """
 
 from collections.abc import Iterable, Sequence
 
-from trainstack.kueue.cycle import Head, kept_free, still_fits
-from trainstack.kueue.pending_queue import Pending, Shape
-from trainstack.kueue.snapshot import State
+from trainstack.kueue.cycle import Head, quota_to_reserve, still_fits
+from trainstack.kueue.pending_queue import PendingQueue, Shape
+from trainstack.kueue.snapshot import Snapshot
 
 
-class Blocking:
-    """What is known at one use of quota."""
+class SkipAhead:
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._blockers: dict[tuple[Shape, PendingQueue], dict[Shape, int]] = {}
+        """By skipped shape and blocking queue: the blocking shapes of that queue, with their borrowing levels."""
 
-    def __init__(self, state: State) -> None:
-        """Nothing yet."""
-        self._state = state
-        self._known: dict[tuple[Shape, Pending], dict[Shape, int]] = {}
-        """By the shape that is skipped and the queue that keeps quota from it: shapes of that queue, and the level at
-        which they borrow."""
+    def invalidate(self) -> None:
+        """Record that the usage changed."""
+        self._blockers.clear()
 
-    def forget(self) -> None:
-        """The use of quota is another one."""
-        self._known.clear()
+    def cycles(self, heads: Sequence[Head], others: Iterable[PendingQueue]) -> int:
+        """Return the number of cycles that repeat this one, in which all nominated heads were skipped.
 
-    def cycles(self, heads: Sequence[Head], others: Iterable[Pending]) -> int:
-        """How many cycles go like this one, in which no head was served: all who could be admitted are skipped again.
-
-        FOR_EVER where a strict queue's head does it.
-
-        Args:
-            heads: of this cycle, those that were tried.
-            others: the queues that have gone on to their next one.
-
+        UNLIMITED if the head of a StrictFIFO queue blocks them. `others`: the queues that advanced to their next
+        workload.
         """
         skipped = [head for head in heads if head.nominated]
-        waiting = [head for head in heads if not head.nominated and head.fresh]
+        waiting = [head for head in heads if not head.nominated and head.from_first_flavor]
         queues = list(others)
-        if not skipped or not waiting or not all(head.fresh for head in skipped):
+        if not skipped or not waiting or not all(head.from_first_flavor for head in skipped):
             return 0
         for head in skipped:
             for other in waiting:
-                if other.order < head.order and not self._fits_beside(head, other):
-                    known = self._known.setdefault((head.item.shape, other.pending), {})
-                    known[other.item.shape] = other.order[0]
-        return min(max((self._blocked(head, each) for each in queues), default=0) for head in skipped)
+                if other.order < head.order and not self._fits_with(head, other):
+                    blockers = self._blockers.setdefault((head.item.shape, other.pending), {})
+                    blockers[other.item.shape] = other.order[0]
+        return min(max((self._blocked(head, queue) for queue in queues), default=0) for head in skipped)
 
-    def _fits_beside(self, head: Head, other: Head) -> bool:
-        name, kept = other.pending.pool.said.name, kept_free(other)
-        self._state.tree.add(name, kept)
-        fits = still_fits(self._state, head, {})
-        self._state.tree.remove(name, kept)
+    def _fits_with(self, head: Head, other: Head) -> bool:
+        name, reserved = other.pending.cq.spec.name, quota_to_reserve(other)
+        self._snapshot.tree.add(name, reserved)
+        fits = still_fits(self._snapshot, head, {})
+        self._snapshot.tree.remove(name, reserved)
         return fits
 
-    def _blocked(self, head: Head, queue: Pending) -> int:
-        """For how many cycles the queue's next ones keep a head from what it needs."""
-        known = self._known.get((head.item.shape, queue), {})
-        before = {shape for shape, level in known.items() if level < head.order[0]}
-        beside = {shape for shape, level in known.items() if level == head.order[0]}
-        return queue.run_of(before, beside, head.item)
+    def _blocked(self, head: Head, queue: PendingQueue) -> int:
+        """Return for how many cycles the queue's next workloads block a head."""
+        blockers = self._blockers.get((head.item.shape, queue), {})
+        before = {shape for shape, level in blockers.items() if level < head.order[0]}
+        same_level = {shape for shape, level in blockers.items() if level == head.order[0]}
+        return queue.run_of(before, same_level, head.item)

@@ -1,33 +1,30 @@
-"""Who uses what at one moment: the tree of quotas with the workloads that have theirs."""
+"""A snapshot for the scheduler: the cohort tree, and the workloads admitted to each cluster queue."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 
-from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Group, Model, Workload
-from trainstack.kueue.resource_node import Node, Tree
+from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Model, Workload
+from trainstack.kueue.resource_node import CohortTree, ResourceNode
 
 
-class Pool:
-    """A cluster queue at one moment: what it says, its place in the tree, who is admitted."""
-
-    __slots__ = ("_ceilings", "admitted", "group_of", "node", "said")
-
-    def __init__(self, said: ClusterQueue, node: Node, model: Model) -> None:
-        """An empty queue."""
-        self.said = said
+class QueueSnapshot:
+    def __init__(self, spec: ClusterQueue, node: ResourceNode, model: Model) -> None:
+        self.spec = spec
         self.node = node
         self.admitted: dict[str, Admitted] = {}
         """By the workload's key."""
-        flavors = model.flavors or {}
-        self.group_of: dict[str, TriedGroup] = {}
+        self.group_of: dict[str, GroupFlavors] = {}
         """By resource."""
-        for group in said.groups:
-            tried = TriedGroup(group, [flavors.get(name) for name in group.flavors])
-            self.group_of |= dict.fromkeys(group.covered, tried)
-
+        for group in spec.groups:
+            flavors = GroupFlavors(
+                group.covered, group.flavors, [(model.flavors or {}).get(name) for name in group.flavors]
+            )
+            self.group_of |= dict.fromkeys(group.covered, flavors)
         self._ceilings: dict[str, int] = {}
 
     def may_hold(self, workload: Workload) -> bool:
-        """Whether the queue could ever hold the largest of a workload's pod sets; a quick look that refuses much."""
+        """Whether each request alone could fit on an idle cluster: a cheap check that excludes most queues."""
         return all(
             number <= self._ceiling(resource)
             for pods in workload.pod_sets
@@ -36,63 +33,57 @@ class Pool:
 
     @property
     def only_topologies(self) -> bool:
-        """Whether all of the queue's flavors have one: then each pod set is taken to ask for it."""
-        groups = {id(each): each for each in self.group_of.values()}
-        return all(flavor is not None and flavor.topology for each in groups.values() for flavor in each.flavors)
+        """Whether all flavors have a topology; then every pod set is treated as requesting one."""
+        return all(
+            flavor is not None and flavor.topology for group in self.group_of.values() for flavor in group.flavors
+        )
 
     def _ceiling(self, resource: str) -> int:
-        """The most of a resource that any flavor could give; -1 where the queue does not cover it."""
-        known = self._ceilings.get(resource)
-        if known is None:
+        """Return the most of a resource on any one flavor; -1 if the queue does not cover it."""
+        if resource not in self._ceilings:
             group = self.group_of.get(resource)
-            names = group.names if group is not None else ()
-            known = max((self.node.potential((flavor, resource)) for flavor in names), default=-1)
-            self._ceilings[resource] = known
-        return known
+            potential = (self.node.potential_available((flavor, resource)) for flavor in (group.names if group else ()))
+            self._ceilings[resource] = max(potential, default=-1)
+        return self._ceilings[resource]
 
-    def available(self, what: FlavorResource) -> int:
-        """What the queue could use more, never below nothing."""
-        return max(0, self.node.available(what))
+    def available(self, fr: FlavorResource) -> int:
+        return max(0, self.node.available(fr))
 
 
-class TriedGroup:
-    """A resource group with its flavors at hand."""
+@dataclass(eq=False)
+class GroupFlavors:
+    """A resource group with its flavors."""
 
-    __slots__ = ("covered", "flavors", "keys", "names")
+    covered: frozenset[str]
+    names: tuple[str, ...]
+    flavors: list[Flavor | None]
+    """In the order of the names; None for a missing flavor."""
 
-    def __init__(self, group: Group, flavors: list[Flavor | None]) -> None:
-        """Flavors in the order of the group; None for one that nobody declares."""
-        self.covered = group.covered
-        self.names = group.flavors
-        self.flavors = flavors
-        self.keys = frozenset(key for flavor in flavors if flavor is not None for key in flavor.labels)
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The label keys of all flavors."""
+        return frozenset(key for flavor in self.flavors if flavor is not None for key in flavor.labels)
 
 
-class State:
-    """A model's queues and who is admitted."""
-
+class Snapshot:
     def __init__(self, model: Model, admitted: Iterable[Admitted] = ()) -> None:
-        """The queues of the model, used by these workloads."""
-        self.model = model
-        self.tree = Tree(model)
-        self.pools = {
-            name: Pool(each, self.tree.queues[name], model) for name, each in (model.cluster_queues or {}).items()
+        self.tree = CohortTree(model)
+        self.cluster_queues = {
+            name: QueueSnapshot(spec, self.tree.queues[name], model)
+            for name, spec in (model.cluster_queues or {}).items()
         }
-        self._by_node = {id(pool.node): pool for pool in self.pools.values()}
-        for each in admitted:
-            if each.cluster_queue in self.pools:
-                self.add(each)
+        self._by_node = {id(cq.node): cq for cq in self.cluster_queues.values()}
+        for other in admitted:
+            if other.cluster_queue in self.cluster_queues:
+                self.add(other)
 
-    def pool_of(self, node: Node) -> Pool:
-        """The queue at a place of the tree."""
+    def cluster_queue_of(self, node: ResourceNode) -> QueueSnapshot:
         return self._by_node[id(node)]
 
     def add(self, admitted: Admitted) -> None:
-        """Give a workload its quota."""
-        self.pools[admitted.cluster_queue].admitted[admitted.workload.key] = admitted
+        self.cluster_queues[admitted.cluster_queue].admitted[admitted.workload.key] = admitted
         self.tree.add(admitted.cluster_queue, admitted.usage)
 
     def remove(self, admitted: Admitted) -> None:
-        """Take a workload's quota back."""
-        del self.pools[admitted.cluster_queue].admitted[admitted.workload.key]
+        del self.cluster_queues[admitted.cluster_queue].admitted[admitted.workload.key]
         self.tree.remove(admitted.cluster_queue, admitted.usage)

@@ -1,4 +1,4 @@
-"""What is said of a run before it is submitted."""
+"""The verdict on a run before it is submitted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from trainstack.kueue.model import FlavorResource, Usage
 Outcome = Literal["fits", "fits by borrowing", "fits by preempting", "waits", "never fits", "unknown"]
 """From the best to the worst.
 
-- `fits`: quota of its own queue is enough and free;
-- `fits by borrowing`: with what its cohort lends;
-- `fits by preempting`: once the workloads that the verdict names have given way;
-- `waits`: it would fit on an idle cluster, but others use the quota, or the queue is on hold;
-- `never fits`: not on an idle cluster either, until something is changed;
-- `unknown`: what it depends on may not be read here.
+- `fits`: the queue's own quota is sufficient and available;
+- `fits by borrowing`: with quota that the cohort lends;
+- `fits by preempting`: after the listed workloads are preempted;
+- `waits`: it fits on an idle cluster, but the quota is in use or the queue is stopped;
+- `never fits`: it does not fit on an idle cluster either, until a setting is changed;
+- `unknown`: an object that the verdict depends on is not readable.
 """
 
 Cause = Literal[
@@ -41,45 +41,42 @@ Cause = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """What a pod set gets."""
+    """The admission of one pod set."""
 
     pod_set: str
     count: int
-    """Fewer than it asks for, where the workload allows that."""
+    """Fewer than requested with partial admission."""
     flavors: Mapping[str, str]
     """By resource."""
 
 
 def assigned(assignment: Assignment) -> tuple[Assigned, ...]:
-    """What an assignment gives to each pod set."""
     return tuple(
-        Assigned(each.name, each.count, {resource: given.flavor for resource, given in each.given.items()})
-        for each in assignment.placed
+        Assigned(pods.name, pods.count, {resource: given.flavor for resource, given in pods.flavors.items()})
+        for pods in assignment.pod_sets
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
-    """One reason why a run is not admitted, or not yet."""
+class Reason:
+    """Why a run is not admitted, or not yet."""
 
     cause: Cause
     message: str
-    """For people, without a full stop: what is missing, of what, and how much there is."""
+    """Without a full stop: what is missing or wrong, where, and how much is available."""
     path: str
-    """The setting that asks for it; of what is wrong with a queue, the queue's setting (or its live object's field)."""
+    """The setting that requests it, or the queue's setting (on a live cluster its field) that is wrong."""
     pod_set: str = ""
     flavor: str = ""
     resource: str = ""
     missing: int = 0
-    """Of `resource`, in the model's integers; 0 where it is no amount that is missing."""
+    """Amount of `resource`; 0 if the cause is not an amount."""
     quota_path: str = ""
-    """The setting (or the live object's field) of the quota that is too little."""
+    """The setting (on a live cluster the field) of the insufficient quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value that would be another."""
-
     path: str
     before: str
     after: str
@@ -87,42 +84,38 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would make the run fit; tried, and it did."""
+    """A change that makes the run fit, as a simulation has shown."""
 
     text: str
     """In the imperative: `raise nominalQuota of nvidia.com/gpu on a100 in cluster queue lab from 4 to 6`."""
     changes: tuple[Change, ...]
     outcome: Outcome
-    """The verdict with the change: `fits`, or `fits by borrowing`."""
+    """With the change: `fits` or `fits by borrowing`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Of one run."""
-
     name: str
     namespace: str
     queue: str
     path: str
-    """Of the run in the settings; empty for what is no run of this environment."""
+    """The run's path in the settings; empty for a workload that the environment does not declare."""
     cluster_queue: str
-    """Empty where it is not known."""
+    """Empty if unknown."""
     outcome: Outcome
     assigned: tuple[Assigned, ...] = ()
-    """By pod set, where the outcome begins with `fits`."""
+    """By pod set, if the outcome begins with `fits`."""
     usage: Usage = field(default_factory=dict)
-    """What it would take."""
     borrowed: Mapping[FlavorResource, int] = field(default_factory=dict)
-    """How much of that is above the queue's own quota."""
+    """The part of the usage above the queue's own quota."""
     preempts: tuple[str, ...] = ()
-    """The workloads that would have to go, `<namespace>/<name>`."""
+    """The preempted workloads, `<namespace>/<name>`."""
     checks: tuple[str, ...] = ()
-    """Admission checks that it would still have to pass."""
-    lacks: tuple[Lack, ...] = ()
+    """Admission checks that remain to be passed."""
+    reasons: tuple[Reason, ...] = ()
     remedies: tuple[Remedy, ...] = ()
-    """The nearest first, at most three; none for what fits."""
+    """At most three, the smallest change first; empty if the run fits."""
 
     @property
     def fits(self) -> bool:
-        """Whether it would be admitted, at whatever price to others."""
         return self.outcome.startswith("fits")

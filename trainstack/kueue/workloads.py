@@ -1,12 +1,12 @@
-"""Workloads from the objects that bear them: the launches of an environment's runs, and Kueue's own Workloads."""
+"""Workloads from the launches of an environment's runs, and from Kueue's own Workloads."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.model import Admitted, Model, PodSet, Usage, Workload
+from trainstack.kueue.model import Admitted, FlavorResource, Model, PodSet, Usage, Workload
 from trainstack.kueue.pod_requests import pod_set
 from trainstack.kueue.quantities import value
 from trainstack.objects.labels import MIN_PARALLELISM, PRIORITY, QUEUE
@@ -19,14 +19,11 @@ Body = Mapping[str, Any]
 
 
 def declared_workloads(declared: Declared, model: Model, *, queued: bool = True) -> tuple[Workload, ...]:
-    """The runs that Kueue holds, and of each sweep a trial or its Job, with their paths; without what cannot be built.
+    """Return the runs, and one trial or the Job of each sweep; runs whose manifests cannot be built are left out.
 
-    `queued`: those that name a queue; else those that name none, which Kueue does not hold.
+    `queued`: the runs with a queue; otherwise the runs without one, which Kueue does not manage.
     """
-    return tuple(_declared(declared, model, queued=queued))
-
-
-def _declared(declared: Declared, model: Model, *, queued: bool) -> Iterator[Workload]:
+    found = []
     for path, run in runs_of(declared.settings):
         if (run.queue is not None) != queued:
             continue
@@ -35,7 +32,8 @@ def _declared(declared: Declared, model: Model, *, queued: bool) -> Iterator[Wor
         except WorkloadError:
             continue
         paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]
-        yield read_workload(*objects, model, name=run.name, path=path, paths=paths)
+        found.append(read_workload(*objects, model, name=run.name, path=path, paths=paths))
+    return tuple(found)
 
 
 def read_workload(
@@ -47,15 +45,15 @@ def read_workload(
     path: str = "",
     paths: Iterable[tuple[str, str]] | None = None,
 ) -> Workload:
-    """The workload that Kueue would make of a launch.
+    """Return the workload that Kueue would create for a launch.
 
     Args:
         launch: a Job, PyTorchJob, JobSet, TrainJob or Pod.
-        others: what it refers to.
-        model: what its pods' figures depend on.
-        name: what it is called to people; empty: as its object.
-        path: of the run in the settings.
-        paths: for each pod set, the setting that says it and the one that says its resources.
+        others: objects that the launch refers to.
+        model: with the namespace's LimitRanges and Kueue's configuration.
+        name: for messages; by default the object's name.
+        path: the run's path in the settings.
+        paths: for each pod set, the paths of its setting and of its resources.
 
     """
     metadata = launch["metadata"]
@@ -73,11 +71,11 @@ def read_workload(
                 pods.template,
                 namespace,
                 model,
-                least=_least(launch),
-                path=place,
-                resources_path=resources,
+                min_count=_min_count(launch),
+                path=pods_path,
+                resources_path=resources_path,
             )
-            for pods, (place, resources) in zip(launched, paths or [("", "")] * len(launched), strict=True)
+            for pods, (pods_path, resources_path) in zip(launched, paths or [("", "")] * len(launched), strict=True)
         ),
         priority=(model.priorities or {}).get(labels.get(PRIORITY, ""), 0),
         created=seconds(metadata.get("creationTimestamp")),
@@ -86,10 +84,10 @@ def read_workload(
 
 
 def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
-    """One of Kueue's Workloads: admitted where it has its quota; None where it asks for none any more."""
+    """Read a Workload of Kueue: Admitted with reserved quota; None if it is finished or deactivated."""
     spec, status = body["spec"], body.get("status") or {}
-    true = {each["type"]: each for each in status.get("conditions") or () if each["status"] == "True"}
-    if "Finished" in true or spec.get("active") is False:
+    conditions = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
+    if "Finished" in conditions or spec.get("active") is False:
         return None
     metadata = body["metadata"]
     namespace = metadata["namespace"]
@@ -97,58 +95,58 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
         name=metadata["name"],
         namespace=namespace,
         queue=spec.get("queueName") or "",
-        pod_sets=tuple(_live_pod_set(one, namespace, model) for one in spec["podSets"]),
+        pod_sets=tuple(_live_pod_set(pods, namespace, model) for pods in spec["podSets"]),
         priority=spec.get("priority") or 0,
         created=seconds(metadata.get("creationTimestamp")),
     )
     admission = status.get("admission")
-    if not admission or "QuotaReserved" not in true:
+    if not admission or "QuotaReserved" not in conditions:
         return workload
-    gone = {each["name"]: each["count"] for each in status.get("reclaimablePods") or ()}
+    counts = {pods.name: pods.count for pods in workload.pod_sets}
+    reclaimable = {pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or ()}
     return Admitted(
         workload=workload,
         cluster_queue=admission["clusterQueue"],
-        usage=_usage(admission["podSetAssignments"], {one.name: one.count for one in workload.pod_sets}, gone),
-        reserved=seconds(true["QuotaReserved"].get("lastTransitionTime")),
-        evicted="Evicted" in true,
+        usage=_usage(admission["podSetAssignments"], counts, reclaimable),
+        reserved=seconds(conditions["QuotaReserved"].get("lastTransitionTime")),
+        evicted="Evicted" in conditions,
     )
 
 
 def _live_pod_set(body: Body, namespace: str, model: Model) -> PodSet:
     found = pod_set(
-        body.get("name") or "main", body["count"], body["template"], namespace, model, least=body.get("minCount")
+        body.get("name") or "main", body["count"], body["template"], namespace, model, min_count=body.get("minCount")
     )
-    # Kueue writes one of its own into pod sets that ask for none.
-    asked = {*(body.get("topologyRequest") or {})} & {"required", "preferred", "unconstrained"}
-    return replace(found, topology=found.topology or bool(asked))
+    # Kueue adds a topologyRequest without these fields to pod sets that do not request a topology.
+    requested = {*(body.get("topologyRequest") or {})} & {"required", "preferred", "unconstrained"}
+    return replace(found, topology=found.topology or bool(requested))
 
 
-def _usage(assignments: Iterable[Body], counts: Mapping[str, int], gone: Mapping[str, int]) -> Usage:
-    """What an admission takes, less the pods that are not needed any more.
+def _usage(assignments: Iterable[Body], counts: Mapping[str, int], reclaimable: Mapping[str, int]) -> Usage:
+    """Return the usage of an admission without reclaimable pods.
 
     Source: totalRequestsFromAdmission in Kueue's pkg/workload/workload.go.
     """
-    usage: dict[tuple[str, str], int] = {}
-    for given in assignments:
-        name = given["name"]
-        count = given.get("count", counts[name])
-        left = min(count, counts[name] - gone.get(name, 0))
-        # What is listed without a flavor takes no quota.
-        for resource, flavor in (given.get("flavors") or {}).items():
-            number = value(resource, given["resourceUsage"][resource])
-            if left < count:
-                number = number // count * left
-            what = (flavor, resource)
-            usage[what] = usage.get(what, 0) + number
+    usage: dict[FlavorResource, int] = {}
+    for assignment in assignments:
+        name = assignment["name"]
+        count = assignment.get("count", counts[name])
+        remaining = min(count, counts[name] - reclaimable.get(name, 0))
+        # Resources without a flavor use no quota.
+        for resource, flavor in (assignment.get("flavors") or {}).items():
+            number = value(resource, assignment["resourceUsage"][resource])
+            if remaining < count:
+                number = number // count * remaining
+            usage[flavor, resource] = usage.get((flavor, resource), 0) + number
     return usage
 
 
-def _least(launch: Body) -> int | None:
-    """None where no number is written. Source: minPodsCount in Kueue's pkg/controller/jobs/job/job_controller.go."""
-    said = (launch["metadata"].get("annotations") or {}).get(MIN_PARALLELISM, "")
-    return int(said) if launch["kind"] == "Job" and said.removeprefix("-").isdecimal() else None
+def _min_count(launch: Body) -> int | None:
+    """Source: minPodsCount in Kueue's pkg/controller/jobs/job/job_controller.go."""
+    text = (launch["metadata"].get("annotations") or {}).get(MIN_PARALLELISM, "")
+    return int(text) if launch["kind"] == "Job" and text.removeprefix("-").isdecimal() else None
 
 
 def seconds(timestamp: str | None) -> float:
-    """Since 1970, of a time as the API server writes it; 0 where none is written."""
+    """Return a timestamp of the API server in seconds since 1970; 0 for None."""
     return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from kr8s.asyncio import Api
 
-from trainstack.forecast.other_workloads import owners
+from trainstack.forecast.live_workloads import owners
 from trainstack.forecast.tasks import Owner
 from trainstack.live import paths
 from trainstack.live.admission import read_lists

@@ -6,10 +6,10 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_live_objects import Lists, snapshot
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.preflight.operator_facts import OPERATORS
@@ -117,7 +117,7 @@ class LiveContext(Context):
     """Its runs as they would be launched now: their namespaces, with their ids and the names of their objects."""
 
     @cached_property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> QueueState:
         """The cluster's admission state, with the environment's own objects as declared."""
         live = self.live
         return snapshot(live.admission, self.declared, without=self.launches, grows=live.grows, kueue=live.kueue)
@@ -125,16 +125,16 @@ class LiveContext(Context):
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each queued run would be admitted now, behind all existing workloads of its priority."""
-        judge = Judge(self.snapshot.model, self.snapshot.admitted)
+        simulator = AdmissionSimulator(self.snapshot.model, self.snapshot.admitted)
         workloads = declared_workloads(self.declared, self.snapshot.model)
-        return [judge.verdict(replace(workload, created=inf)) for workload in workloads]
+        return [simulator.verdict(replace(workload, created=inf)) for workload in workloads]
 
     @cached_property
     def verdicts_of_files(self) -> list[Verdict]:
         """The verdicts from the files alone, without remedies."""
         model = declared_model(self.declared)
-        judge = Judge(model)
-        return [judge.alone(workload) for workload in declared_workloads(self.declared, model)]
+        simulator = AdmissionSimulator(model)
+        return [simulator.alone(workload) for workload in declared_workloads(self.declared, model)]
 
 
 def declared(settings: Settings, operator: str) -> bool:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import judged
+from trainstack.kueue.admission_simulator import declared_verdicts
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.resource_node import Tree
+from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.runs.manifests.kind import PodSet
 from trainstack.runs.status.run_pods import pod_sets, queued
@@ -106,11 +106,11 @@ class RuleContext(Context):
         return environment.profile == "owner" and "platform" in environment.halves
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> CohortTree:
         """The quota of the declared queues and cohorts."""
-        return Tree(declared_model(self.declared))
+        return CohortTree(declared_model(self.declared))
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether Kueue would admit each queued run on an idle cluster."""
-        return judged(self.declared)
+        return declared_verdicts(self.declared)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import get_args
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import judged
+from trainstack.kueue.admission_simulator import declared_verdicts
 from trainstack.kueue.format import amounts, placed
 from trainstack.kueue.verdict import Outcome, Verdict
 from trainstack.review.report import MAX_TEXT, ReportedVerdict
@@ -18,7 +18,7 @@ def verdicts(settings: Settings, secrets: Iterable[str] = ()) -> tuple[ReportedV
     """Return the verdicts, the worst first, one for all runs that share it; `secrets` are masked."""
     secrets = list(secrets)
     runs: dict[ReportedVerdict, list[str]] = {}
-    for verdict in judged(Declared(settings)):
+    for verdict in declared_verdicts(Declared(settings)):
         runs.setdefault(_reported(verdict, secrets), []).append(mask(verdict.name, secrets)[:MAX_TEXT])
     found = [verdict.model_copy(update={"runs": tuple(names)}) for verdict, names in runs.items()]
     return tuple(sorted(found, key=lambda verdict: _WORST_FIRST.index(verdict.outcome)))
@@ -32,6 +32,6 @@ def _reported(verdict: Verdict, secrets: list[str]) -> ReportedVerdict:
         outcome=verdict.outcome,
         placed=short(placed(verdict.assigned)) if verdict.assigned else "",
         borrowed=short(amounts(verdict.borrowed)),
-        lacks=tuple(short(lack.message) for lack in verdict.lacks),
+        lacks=tuple(short(reason.message) for reason in verdict.reasons),
         remedies=tuple(short(remedy.text) for remedy in verdict.remedies),
     )

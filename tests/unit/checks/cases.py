@@ -202,16 +202,16 @@ CASES = {
     "resource-uncovered": Case(
         make_settings(make_run(resources=limits("nvidia.com/gpu"))),
         "workloads.runs[train].resources",
-        "nvidia.com/gpu is requested by the pod, and cluster queue research does not cover it",
-        "cover nvidia.com/gpu (at least 1) in cluster queue research; or take nvidia.com/gpu out of the resources",
+        "the pod requests nvidia.com/gpu, which cluster queue research does not cover",
+        "cover nvidia.com/gpu (at least 1) in cluster queue research; or remove nvidia.com/gpu from the resources",
     ),
     "never-fits": Case(
         make_settings(make_distributed(workers=4)),
         "workloads.runs[train].roles.Worker",
-        "4 worker pods need 2 cpu, beside the 0.5 of the pods before them; cluster queue research has 2 of flavor cpu "
-        "at most (0.5 missing)",
-        "in cluster queue research, raise nominalQuota of cpu on cpu from 2 to 2.5; or ask for 0.375 cpu in each "
-        "worker pod instead of 0.5; or run 3 worker pods instead of 4",
+        "4 worker pods need 2 cpu, in addition to the 0.5 of the pod sets before them; cluster queue research has at "
+        "most 2 of flavor cpu (0.5 missing)",
+        "in cluster queue research, raise nominalQuota of cpu on cpu from 2 to 2.5; or decrease cpu in each "
+        "worker pod from 0.5 to 0.375; or run 3 worker pods instead of 4",
     ),
     "framework-unlisted": Case(
         make_settings(

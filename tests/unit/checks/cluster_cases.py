@@ -361,14 +361,14 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(resources=GPU)),
             make_live(),
             f"{RUN}.resources",
-            "a pod asks for 1 nvidia.com/gpu; a node has 0 at most",
+            "a pod requests 1 nvidia.com/gpu; the largest node has 0",
             "request less in each pod, or use larger nodes",
         ),
         Case(
             make_settings(make_run(node_selector={"nvidia.com/gpu.product": "A100"})),
             make_live({"Node": (make_node(labels={"nvidia.com/gpu.product": "H100"}), make_node("other"))}),
             f"{RUN}.nodeSelector",
-            "no node of flavor cpu has the labels that its pods select (nvidia.com/gpu.product=A100); there are "
+            "no node of flavor cpu has the labels that the pods select (nvidia.com/gpu.product=A100); existing labels: "
             "nvidia.com/gpu.product=H100",
             "correct nodeSelector, or label the nodes",
         ),
@@ -376,7 +376,7 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(resources=Resources(requests={"cpu": "3", "memory": "9Gi"}))),
             make_live({"Node": (make_node(cpu="4"), make_node("other", memory="16Gi"))}),
             f"{RUN}.resources",
-            "no node has at once what a pod asks for (cpu=3, memory=9Gi)",
+            "no single node has everything that a pod requests (cpu=3, memory=9Gi)",
             "request less in each pod, or use larger nodes",
         ),
     ],

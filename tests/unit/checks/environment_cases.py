@@ -120,7 +120,7 @@ MORE: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(annotations={"kueue.x-k8s.io/podset-required-topology": "rack"})),
             "workloads.runs[train]",
-            "the pod asks for a topology, and flavor cpu has none",
+            "the pod requests a topology, but flavor cpu has none",
             "use a queue whose flavors have a topology if and only if the pods request one",
         ),
     ],

@@ -110,8 +110,8 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_run(resources=BIG), **THEIRS),
             make_live({"Node": (make_node(memory="16Gi"),)}),
             RUN,
-            "1 pod needs 9Gi memory; cluster queue research has 8Gi of flavor cpu at most (1Gi missing)",
-            "ask for 8Gi memory in each pod instead of 9Gi; or in cluster queue research, raise nominalQuota of memory "
+            "1 pod needs 9Gi memory; cluster queue research has at most 8Gi of flavor cpu (1Gi missing)",
+            "decrease memory in each pod from 9Gi to 8Gi; or in cluster queue research, raise nominalQuota of memory "
             "on cpu from 8Gi to 9Gi",
         ),
         Case(
@@ -127,7 +127,7 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_run(), **THEIRS),
             make_live({"ClusterQueue": (make_cluster_queue(namespaceSelector={"matchLabels": {"team": "a"}}),)}),
             "ClusterQueue research spec.namespaceSelector",
-            "cluster queue research is not open to namespace research",
+            "cluster queue research does not admit workloads of namespace research",
             "add research to the namespaces of cluster queue research",
         ),
     ],
@@ -136,8 +136,8 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_run(resources=NIC), **THEIRS),
             make_live({"Node": (with_nic(),)}),
             f"{RUN}.resources",
-            "example.com/nic is requested by the pod, and cluster queue research does not cover it",
-            "cover example.com/nic (at least 1) in cluster queue research; or take example.com/nic out of the "
+            "the pod requests example.com/nic, which cluster queue research does not cover",
+            "cover example.com/nic (at least 1) in cluster queue research; or remove example.com/nic from the "
             "resources",
         ),
     ],
@@ -161,7 +161,7 @@ MORE: dict[str, list[Case]] = {
             make_settings(make_run()),
             tainted(),
             f"{RUN}.tolerations",
-            "each node of flavor cpu has a taint that neither the pods nor the flavor tolerate (gpu:NoSchedule)",
+            "every node of flavor cpu has a taint that neither the pods nor the flavor tolerate (gpu:NoSchedule)",
             "tolerate it, or remove the taint from the nodes",
         ),
         Case(
@@ -170,21 +170,21 @@ MORE: dict[str, list[Case]] = {
                 {"Node": (*(make_node(f"n{n}", cpu="500m", labels={"pool": "a"}) for n in range(4)), make_node())}
             ),
             f"{RUN}.resources",
-            "a pod asks for 1 cpu; a node of flavor cpu has 0.5 at most",
+            "a pod requests 1 cpu; the largest node of flavor cpu has 0.5",
             "request less in each pod, or use larger nodes",
         ),
         Case(
             two_flavors({"disk": "ssd"}),
             make_live({"Node": (make_node("a", labels={"pool": "a"}), make_node("b", labels={"disk": "ssd"}))}),
             f"{RUN}.queue",
-            "no node is of flavor cpu and ram",
+            "no node has the labels of flavor cpu and ram",
             "request less in each pod, or use larger nodes",
         ),
         Case(
             make_settings(make_run(queue=None, priority=None, node_selector={"disk": "ssd"})),
             make_live(),
             f"{RUN}.nodeSelector",
-            "no node has the labels that its pods select (disk=ssd)",
+            "no node has the labels that the pods select (disk=ssd)",
             "correct nodeSelector, or label the nodes",
         ),
     ],

@@ -79,7 +79,7 @@ def test_verdicts_that_fail_stop_the_change(monkeypatch: pytest.MonkeyPatch) -> 
     def broken(_: object) -> None:
         raise KeyError("cpu")
 
-    monkeypatch.setattr("trainstack.preflight.rule_context.judged", broken)
+    monkeypatch.setattr("trainstack.preflight.rule_context.declared_verdicts", broken)
     checked = preflight.examine(Declared(make_settings(make_run(volumes=()))), EMPTY)
     messages = [each.message for each in checked.findings if each.id == "rule-failed"]
     assert any(message.startswith("the verdicts on the runs failed with KeyError: 'cpu'") for message in messages)

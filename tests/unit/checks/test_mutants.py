@@ -17,11 +17,11 @@ from tests.unit.checks import (
     test_slips,
     test_sweep_rules,
 )
-from tests.unit.checks.admission import test_shapes
+from tests.unit.checks.admission import test_node_capacity
 from tests.unit.checks.environment_cases import every_case
 from tests.unit.checks.mutants import Judge, functions, mutants, noticed_by
 from tests.unit.checks.node_cases import every_live_case
-from trainstack.kueue import node_capacity as shapes
+from trainstack.kueue import node_capacity
 from trainstack.preflight import against_cluster, preflight, silences, versions
 from trainstack.preflight.live_rules import nodes, platform, queueing, registry, storage
 from trainstack.preflight.rule import Check
@@ -64,11 +64,11 @@ MODULES = (
         slips,
     ),
     *(platform, storage, queueing, nodes, registry),
-    *(silences, versions, shapes),
+    *(silences, versions, node_capacity),
 )
 TESTS = (
     *(test_preflight, test_against_cluster, test_live_verdicts),
-    *(test_silences, test_slips, test_shapes, test_sweep_rules, test_loader_rules, test_failing_rules),
+    *(test_silences, test_slips, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
 )
 """Tests of rules beside their cases."""
 RECENT: dict[str, list[Judge]] = {}

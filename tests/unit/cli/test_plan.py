@@ -12,9 +12,9 @@ from trainstack.cli import console
 from trainstack.cli import plan as command
 from trainstack.cli.app import app
 from trainstack.declared.declared import Declared
-from trainstack.forecast.other_workloads import Held
+from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.live.client import ClusterError
 from trainstack.settings.model import Settings
 
@@ -79,11 +79,11 @@ def test_it_tells_who_starts_and_ends_when() -> None:
     done = plan()
     assert done.exit_code == 0, done.output
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    endless = "no end is known: it has neither expectedDurationSeconds nor activeDeadlineSeconds"
+    endless = "no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set"
     assert lines[:4] == [
         "RUN QUEUE START END WAIT TAKES GPUS GPU-H COST FLAVORS NOTE",
         "first lab now +2h 0s 2h 2 4.0 6.00 a100",
-        "second lab +2h +3h 2h \u2264 1h 2 2.0 3.00 a100 until its deadline at the latest",
+        "second lab +2h +3h 2h \u2264 1h 2 2.0 3.00 a100 ends at its deadline at the latest",
         f"third lab +3h unbounded 3h unbounded 2 - - a100 {endless}",
     ]
     assert "2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in done.stdout
@@ -95,7 +95,7 @@ def test_a_narrow_terminal_has_the_notes_below(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(console.out, "_force_terminal", True)
     monkeypatch.setattr(console.out, "_width", 100)
     lines = plan().stdout.splitlines()
-    assert any(line.startswith("second: until its deadline") for line in lines)
+    assert any(line.startswith("second: ends at its deadline") for line in lines)
     assert "NOTE" not in lines[0]
 
 
@@ -141,7 +141,7 @@ def test_what_if_is_told_beside_what_is() -> None:
     assert "Without the changes: 2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in done.stdout
     assert "A run waits 20m on average, and 1h40m without the changes." in done.stdout
     held_back = runs("--nodes", "a100=1:cpu=8,nvidia.com/gpu=1")
-    assert held_back["first"]["note"] == "it has its quota, and no node has room for its pods"
+    assert held_back["first"]["note"] == "admitted, but no node has room for its pods"
     before = json.loads(plan("--json", "--nodes", "a100=1:cpu=8,nvidia.com/gpu=2").stdout)["before"]
     assert before["makespan"] == 10800.0
     assert Path("Pulumi.lab.yaml").read_text() == ENVIRONMENT
@@ -151,7 +151,7 @@ def test_what_if_is_told_beside_what_is() -> None:
     ("words", "said"),
     [
         (("--set", "queues.clusterQueues[labb].cohort=x"), "--set queues.clusterQueues[labb].cohort=x"),
-        (("--nodes", "a100=2"), "--nodes a100=2: no node of flavor a100 is known here"),
+        (("--nodes", "a100=2"), "--nodes a100=2: no node of flavor a100 is known; write its resources"),
         (("--png", "nowhere/plan.png"), "cannot write nowhere/plan.png: No such file or directory"),
         (("--cluster",), "no kubeconfig at"),
     ],
@@ -169,7 +169,7 @@ def test_pictures_are_written(root: Path) -> None:
     assert done.exit_code == 0, done.output
     assert (root / "plan.png").read_bytes().startswith(b"\x89PNG")
     page = (root / "plan.html").read_text()
-    assert all(each in page for each in ("<b>first</b>", "<b>third</b>", "a100", "until its deadline at the latest"))
+    assert all(each in page for each in ("<b>first</b>", "<b>third</b>", "a100", "ends at its deadline at the latest"))
     assert "written: plan.html" in done.output
 
 
@@ -197,10 +197,12 @@ def test_a_plan_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.Monkey
     def held_by(_: object) -> Any:
         read.append(1)
 
-        def held(settings: Settings) -> Held:
+        def held(settings: Settings) -> LiveWorkloads:
             model = declared_model(Declared(settings))
             other = make_admitted("other", "lab", "a100", reserved=940.0, cpu=8)
-            return Held(snapshot=Snapshot(model=model, admitted=(other,)), now=1000.0, limits={"ns/other": 100.0})
+            return LiveWorkloads(
+                snapshot=QueueState(model=model, admitted=(other,)), now=1000.0, limits={"ns/other": 100.0}
+            )
 
         return held
 

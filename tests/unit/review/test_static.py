@@ -71,7 +71,7 @@ def test_runs_are_judged_by_the_quota_of_the_pull_request(base: Path, head: Path
     (judged,) = static(base, head, "dev", None).verdicts
     assert (judged.outcome, judged.placed) == ("never fits", "")
     (lack,) = judged.lacks
-    assert lack.endswith("cluster queue research has 0.5 of flavor cpu at most (0.25 missing)")
+    assert lack.endswith("cluster queue research has at most 0.5 of flavor cpu (0.25 missing)")
     assert len(judged.remedies) == 3
 
 

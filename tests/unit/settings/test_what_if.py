@@ -24,7 +24,7 @@ def faults(*changes: str) -> list[str]:
     return [str(finding) for finding in caught.value.findings]
 
 
-def test_a_value_is_laid_over_the_files() -> None:
+def test_a_value_is_with_declared_the_files() -> None:
     """By the path that errors name, by name or by index; also what a workload.yaml says. The files stay as they are."""
     quota = "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].nominalQuota"
     settings = tried(f"{quota}=6", "workloads.runs[0].roles.Worker.replicas=5", "queues.priorityClasses[low].value=7")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainstack.kueue.model import Model
-from trainstack.kueue.node_capacity import capacity, oversized, standing
+from trainstack.kueue.node_capacity import capacity, nodes_with_labels, oversized
 from trainstack.kueue.quantities import readable
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.preflight.live_context import LiveContext, unknown
@@ -28,7 +28,9 @@ _SMALLER = "request less in each pod, or use larger nodes"
 )
 def flavor_nodes(context: LiveContext) -> Iterator[Violation]:
     model = context.snapshot.model
-    empty = {name: labels for name, labels in _labels(model).items() if not standing(labels, model.nodes or ())}
+    empty = {
+        name: labels for name, labels in _labels(model).items() if not nodes_with_labels(labels, model.nodes or ())
+    }
     assigned: set[str] = set()
     for verdict in context.verdicts if empty else ():
         for name in sorted({name for pods in verdict.assigned for name in pods.flavors.values()} & empty.keys()):
@@ -63,9 +65,9 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
         *declared_workloads(context.declared, plain),
         *declared_workloads(context.declared, plain, queued=False),
     ):
-        for lack in oversized(workload, assigned.get(workload.path, ()), model):
-            remedy = _REMEDIES.get(lack.path.rpartition(".")[2], _SMALLER)
-            yield Violation(lack.path, lack.message, remedy)
+        for reason in oversized(workload, assigned.get(workload.path, ()), model):
+            remedy = _REMEDIES.get(reason.path.rpartition(".")[2], _SMALLER)
+            yield Violation(reason.path, reason.message, remedy)
 
 
 @Rule(
@@ -125,7 +127,7 @@ def _labels(model: Model) -> dict[str, Mapping[str, str]]:
 
 def _capacities(model: Model) -> dict[str, dict[str, int]]:
     """Return the resources of each flavor's nodes; `flavor-nodes` reports a flavor without nodes."""
-    of_flavor = {name: standing(labels, model.nodes or ()) for name, labels in _labels(model).items()}
+    of_flavor = {name: nodes_with_labels(labels, model.nodes or ()) for name, labels in _labels(model).items()}
     return {name: capacity(nodes) for name, nodes in of_flavor.items() if nodes}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainstack.kueue.verdict import Cause, Lack, Verdict
+from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.preflight.live_context import LiveContext, absent_name, declared, unknown
 from trainstack.preflight.rule import Rule, Severity, Violation
 from trainstack.preflight.rules.admission import never_fits, remedy_of, resource_uncovered
@@ -98,12 +98,12 @@ def _refused(context: LiveContext, causes: tuple[Cause, ...]) -> Iterator[Violat
     refused = [verdict for verdict in context.verdicts if verdict.outcome == "never fits"]
     reported = {key for verdict in context.verdicts_of_files for key, _ in _reasons(verdict)} if refused else set()
     for verdict in refused:
-        for key, lack in _reasons(verdict):
-            if lack.cause in causes and key not in reported:
-                yield Violation(lack.path, lack.message, remedy_of(verdict, lack))
+        for key, reason in _reasons(verdict):
+            if reason.cause in causes and key not in reported:
+                yield Violation(reason.path, reason.message, remedy_of(verdict, reason))
 
 
-def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Lack]]:
+def _reasons(verdict: Verdict) -> Iterator[tuple[tuple[str, ...], Reason]]:
     """Yield the reasons of a verdict, each with a key that does not depend on amounts."""
-    for lack in verdict.lacks:
-        yield (verdict.path, lack.cause, lack.pod_set, lack.resource), lack
+    for reason in verdict.reasons:
+        yield (verdict.path, reason.cause, reason.pod_set, reason.resource), reason

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from trainstack.kueue.verdict import Cause, Lack, Verdict
+from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -47,11 +47,11 @@ def never_fits(context: RuleContext) -> Iterator[Violation]:
 
 def _violations(context: RuleContext, causes: tuple[Cause, ...]) -> Iterator[Violation]:
     for verdict in context.verdicts:
-        for lack in verdict.lacks if verdict.outcome == "never fits" else ():
-            if lack.cause in causes:
-                yield Violation(lack.path or verdict.path, lack.message, remedy_of(verdict, lack))
+        for reason in verdict.reasons if verdict.outcome == "never fits" else ():
+            if reason.cause in causes:
+                yield Violation(reason.path or verdict.path, reason.message, remedy_of(verdict, reason))
 
 
-def remedy_of(verdict: Verdict, lack: Lack) -> str:
+def remedy_of(verdict: Verdict, reason: Reason) -> str:
     tried = "; or ".join(remedy.text for remedy in verdict.remedies)
-    return tried or _OTHERWISE.get(lack.cause, "request less, or raise the queue's quota")
+    return tried or _OTHERWISE.get(reason.cause, "request less, or raise the queue's quota")

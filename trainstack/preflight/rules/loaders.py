@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainstack.kueue.admission_simulator import judge
+from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.workloads import declared_workloads, read_workload
@@ -37,7 +37,7 @@ def loader_shut_out(context: RuleContext) -> Iterator[Violation]:
         workload = workloads[path]
         loader = _loader(context, model, workload.namespace, volume)
         admitted = _admitted(workload, model, count)
-        verdict = judge(loader, model, admitted=admitted)
+        verdict = simulate(loader, model, admitted=admitted)
         behind = verdict.cluster_queue in strict and len(admitted) < count
         if admitted and (verdict.outcome == "waits" or behind):
             holders = "the run itself, which waits" if count == 1 else f"{len(admitted)} of {count} trials, which wait"
@@ -69,7 +69,7 @@ def _admitted(workload: Workload, model: Model, count: int) -> list[Admitted]:
     """Return as many copies of a workload, at most `count`, as an idle cluster admits."""
     admitted: list[Admitted] = []
     while len(admitted) < count:
-        verdict = judge(workload, model, admitted=admitted)
+        verdict = simulate(workload, model, admitted=admitted)
         if verdict.outcome not in ("fits", "fits by borrowing"):
             break
         copy = replace(workload, name=f"{workload.name}-{len(admitted)}")

@@ -38,7 +38,7 @@ def queue_empty(context: RuleContext) -> Iterator[Violation]:
     for path, queue in _acyclic(context):
         for index, group in enumerate(queue.resource_groups):
             for name in group.covered_resources:
-                if not any(context.tree.potential(queue.name, flavor.name, name) for flavor in group.flavors):
+                if not any(context.tree.potential_available(queue.name, flavor.name, name) for flavor in group.flavors):
                     message = f"cluster queue {queue.name} has no quota of {name} on any flavor, and can borrow none"
                     yield Violation(f"{path}.resourceGroups[{index}]", message)
 
@@ -73,7 +73,7 @@ def cohort_overpromised(context: RuleContext) -> Iterator[Violation]:
         if queue.name not in acyclic:
             continue
         model = context.tree.queues[queue.name].quotas[flavor.name, quota.name]
-        most = context.tree.potential(queue.name, flavor.name, quota.name) - model.nominal
+        most = context.tree.potential_available(queue.name, flavor.name, quota.name) - model.nominal
         if model.borrowing_limit is not None and most < model.borrowing_limit and queue.cohort is not None:
             message = (
                 f"cluster queue {queue.name} may borrow {readable(quota.name, model.borrowing_limit)} {quota.name}, "

@@ -8,11 +8,11 @@ from trainstack.kueue.model import (
     ClusterQueue,
     Cohort,
     Flavor,
-    Group,
     LocalQueue,
     Model,
     PodSet,
     Quota,
+    ResourceGroup,
     Workload,
 )
 from trainstack.kueue.quantities import value
@@ -33,7 +33,7 @@ def make_queue(
         for flavor, figures in said.items()
         for resource, figure in figures.items()
     }
-    base = {"groups": (Group(covered, tuple(said)),), "quotas": found, "cohort": cohort}
+    base = {"groups": (ResourceGroup(covered, tuple(said)),), "quotas": found, "cohort": cohort}
     return ClusterQueue(**{"name": name, **base, **changes})
 
 

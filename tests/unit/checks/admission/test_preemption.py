@@ -6,8 +6,17 @@ from typing import Any
 import pytest
 
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.admission_simulator import judge
-from trainstack.kueue.model import Admitted, ClusterQueue, Cohort, Flavor, Fungibility, Model, Preemption, Workload
+from trainstack.kueue.admission_simulator import simulate
+from trainstack.kueue.model import (
+    Admitted,
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    FlavorFungibility,
+    Model,
+    Preemption,
+    Workload,
+)
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 RECLAIMS = Preemption(reclaim_within_cohort="Any")
@@ -15,7 +24,7 @@ RECLAIMS = Preemption(reclaim_within_cohort="Any")
 
 def evicted(asked: Workload, model: Model, *using: Admitted) -> list[str]:
     """The names of those that would be evicted, sorted."""
-    return sorted(each.partition("/")[2] for each in judge(asked, model, admitted=using).preempts)
+    return sorted(each.partition("/")[2] for each in simulate(asked, model, admitted=using).preempts)
 
 
 def make_pair(own: int, theirs: int, preemption: Preemption = RECLAIMS) -> Model:
@@ -102,13 +111,13 @@ def test_a_queue_stops_losing_once_it_borrows_no_more() -> None:
     asked = make_workload(make_pods(cpu=3))
     using = [make_admitted("one", "r", cpu=2, reserved=1.0), make_admitted("two", "r", cpu=2, reserved=2.0)]
     assert evicted(asked, make_pair(3, 2), *using) == ["two"]
-    assert judge(asked, make_pair(3, 2), admitted=using).outcome == "fits by preempting"
+    assert simulate(asked, make_pair(3, 2), admitted=using).outcome == "fits by preempting"
     far = make_model(
         make_queue("q", {"cpu": {"cpu": 3}}, "lab", preemption=RECLAIMS),
         make_queue("r", {"cpu": {"cpu": 2}}, "lab"),
     )
     whole = [make_admitted("own", "q", cpu=1), make_admitted("one", "r", cpu=2), make_admitted("two", "r", cpu=2)]
-    assert judge(asked, far, admitted=whole).outcome == "waits"
+    assert simulate(asked, far, admitted=whole).outcome == "waits"
 
 
 def test_in_a_tree_who_stands_nearer_to_the_quota_takes_it_back() -> None:
@@ -145,12 +154,12 @@ def test_a_free_flavor_comes_before_eviction_on_an_earlier_one() -> None:
     asked = make_workload(make_pods(cpu=2), priority=9)
     using = make_admitted("low", flavor="a", cpu=2, priority=1)
     model = make_model(make_two_flavors(preemption=LOWER))
-    assert judge(asked, model, admitted=[using]).outcome == "fits"
+    assert simulate(asked, model, admitted=[using]).outcome == "fits"
     stops = make_model(
-        make_two_flavors(preemption=LOWER, fungibility=Fungibility(when_can_preempt="MayStopSearch")),
+        make_two_flavors(preemption=LOWER, fungibility=FlavorFungibility(when_can_preempt="MayStopSearch")),
         flavors={"a": Flavor("a"), "b": Flavor("b")},
     )
-    found = judge(asked, stops, admitted=[using])
+    found = simulate(asked, stops, admitted=[using])
     assert (found.outcome, found.preempts, found.assigned[0].flavors) == (
         "fits by preempting",
         ("ns/low",),
@@ -164,7 +173,7 @@ def test_taking_back_what_was_lent_is_preferred_to_evicting_in_ones_own_queue() 
     names = {"a": {"cpu": 2}, "b": {"cpu": 2}}
     model = make_model(make_queue("q", names, "lab", preemption=both), make_queue("r", {"b": {"cpu": 0}}, "lab"))
     using = [make_admitted("own", "q", "a", cpu=2, priority=-1), make_admitted("borrower", "r", "b", cpu=2)]
-    found = judge(make_workload(make_pods(cpu=2)), model, admitted=using)
+    found = simulate(make_workload(make_pods(cpu=2)), model, admitted=using)
     assert (found.preempts, found.assigned[0].flavors) == (("ns/borrower",), {"cpu": "b"})
 
 
@@ -177,5 +186,5 @@ def test_who_would_borrow_takes_nothing_from_others_without_leave() -> None:
         make_queue("s", {"cpu": {"cpu": 2}}, "lab"),
     )
     using = [make_admitted("own", "q", cpu=2), make_admitted("borrower", "r", cpu=2)]
-    assert judge(make_workload(make_pods(cpu=1), priority=0), model, admitted=using).outcome == "waits"
+    assert simulate(make_workload(make_pods(cpu=1), priority=0), model, admitted=using).outcome == "waits"
     assert evicted(make_workload(make_pods(cpu=2), priority=5), model, *using) == ["own"]

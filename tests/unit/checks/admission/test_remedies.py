@@ -7,7 +7,7 @@ from hypothesis import settings as hypothesis_settings
 
 from tests.admission.cases import Case, cases
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.admission_simulator import Judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.model import Flavor, LocalQueue, Model, Requirement, Taint, Workload
 from trainstack.kueue.verdict import Change, Remedy
 
@@ -19,7 +19,7 @@ def told(workload: Workload, model: Model) -> list[str]:
 
 def remedies(workload: Workload, model: Model) -> tuple[Remedy, ...]:
     """What is told of a workload that never fits."""
-    found = Judge(model).verdict(workload)
+    found = AdmissionSimulator(model).verdict(workload)
     assert found.outcome == "never fits"
     return found.remedies
 
@@ -68,7 +68,7 @@ def test_as_many_pods_as_fit() -> None:
 
 def test_as_much_in_each_pod_as_there_is() -> None:
     """Nothing of something is no remedy."""
-    assert "ask for 4 cpu in each pod instead of 6" in told(make_workload(make_pods(cpu=6)), make_model(make_queue()))
+    assert "decrease cpu in each pod from 6 to 4" in told(make_workload(make_pods(cpu=6)), make_model(make_queue()))
     none = make_model(make_queue("q", {"cpu": {"cpu": 0}}))
     assert told(make_workload(make_pods(cpu=6)), none) == [
         "in cluster queue q, raise nominalQuota of cpu on cpu from 0 to 6"
@@ -80,7 +80,7 @@ def test_what_is_not_covered_is_covered_or_left_out() -> None:
     asked = make_workload(make_pods(count=2, cpu=1, gpu=3))
     assert told(asked, make_model(make_queue())) == [
         "cover nvidia.com/gpu (at least 6) in cluster queue q",
-        "take nvidia.com/gpu out of the resources",
+        "remove nvidia.com/gpu from the resources",
     ]
 
 
@@ -117,7 +117,7 @@ def test_what_a_run_says_for_all_its_pods_is_changed_for_all_of_them() -> None:
     assert told(picky, make_model(either, flavors=flavors)) == ["select disk=ssd for flavor a"]
     simple = make_workload(*(replace(each, selector={"pool": "b"}) for each in asked.pod_sets), path="run")
     (left_out,) = remedies(simple, make_model(either, flavors=flavors))
-    assert left_out.text == "leave pool=b out of nodeSelector for flavor a"
+    assert left_out.text == "remove pool=b from nodeSelector for flavor a"
     assert left_out.changes == (Change("run.nodeSelector", "pool=b", ""),)
 
 
@@ -141,9 +141,9 @@ def test_what_would_not_help_is_not_told() -> None:
 @given(cases())
 def test_remedies_leave_no_trace_and_come_with_what_never_fits_alone(case: Case) -> None:
     """Whatever is tried, the next verdict is the same; at most three are told."""
-    judge, asked = Judge(case.model), case.workload(case.asked, 1)
-    first = judge.verdict(asked)
-    assert judge.verdict(asked) == first
+    simulator, asked = AdmissionSimulator(case.model), case.workload(case.asked, 1)
+    first = simulator.verdict(asked)
+    assert simulator.verdict(asked) == first
     assert len(first.remedies) <= 3
     assert first.outcome == "never fits" or not first.remedies
-    assert bool(first.lacks) == (not first.fits)
+    assert bool(first.reasons) == (not first.fits)

@@ -27,7 +27,7 @@ def test_a_pod_set_stands_on_one_flavor() -> None:
     run = make_run(resources=Resources(requests={"cpu": "3"}))
     flavors = (ResourceFlavor(name="cpu"), ResourceFlavor(name="old"))
     assert messages(run, flavors=flavors, cluster_queues=(make_cluster_queue(resource_groups=(group,)),)) == [
-        "1 pod needs 3 cpu; cluster queue research has 2 of flavor cpu at most (1 missing)"
+        "1 pod needs 3 cpu; cluster queue research has at most 2 of flavor cpu (1 missing)"
     ]
 
 
@@ -44,8 +44,8 @@ def test_a_limit_alone_is_a_request() -> None:
     limit_alone = make_run(resources=Resources(limits={"memory": "9Gi", "nvidia.com/gpu": "0"}))
     both = make_run(name="both", resources=Resources(requests={"memory": "1Gi"}, limits={"memory": "9Gi"}))
     assert messages(limit_alone, both) == [
-        "1 pod needs 9Gi memory; cluster queue research has 8Gi of flavor cpu at most (1Gi missing)",
-        "nvidia.com/gpu is requested by the pod, and cluster queue research does not cover it",
+        "1 pod needs 9Gi memory; cluster queue research has at most 8Gi of flavor cpu (1Gi missing)",
+        "the pod requests nvidia.com/gpu, which cluster queue research does not cover",
     ]
 
 

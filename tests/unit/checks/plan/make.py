@@ -33,4 +33,4 @@ def times(schedule: Schedule) -> dict[str, tuple[float | None, float | None]]:
     def whole(seconds: float | None) -> float | None:
         return None if seconds is None else round(seconds)
 
-    return {each.task.workload.name: (whole(each.start), whole(each.end)) for each in schedule.courses}
+    return {each.task.workload.name: (whole(each.start), whole(each.end)) for each in schedule.timelines}

@@ -9,10 +9,10 @@ from tests.unit.checks.admission.make import make_admitted
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import Forecast, forecast
-from trainstack.forecast.other_workloads import Held
+from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import Report, report
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.forecast import Plan, Prices
@@ -40,7 +40,7 @@ def test_runs_of_an_environment_are_planned_from_its_files() -> None:
     assert [row.cluster_queue for row in found.rows] == ["research", "", "research"]
     assert (found.environment, round(found.makespan), found.endless, found.cost) == ("test", 150, 0, None)
     assert found.rows[0].stretches[0].flavors == ("cpu",)
-    assert found.notes == ("nodes are not known here, so quota alone decides (`--nodes` tries some)",)
+    assert found.notes == ("the nodes are unknown, so quota alone decides (plan with `--nodes`)",)
 
 
 def test_each_run_says_why_it_has_no_start_or_no_end() -> None:
@@ -55,12 +55,12 @@ def test_each_run_says_why_it_has_no_start_or_no_end() -> None:
         queues=make_queues(cluster_queues=(make_cluster_queue(cohort=None),), cohorts=()),
     )
     assert notes(forecast(settings)) == {
-        "endless": "no end is known: it has neither expectedDurationSeconds nor activeDeadlineSeconds",
-        "huge": "never fits: 1 pod needs 9 cpu; cluster queue research has 2 of flavor cpu at most (7 missing)",
-        "after": "it is launched after research/endless, of which no end is known",
-        "two": "no end is known of what holds the quota: research/endless",
-        "ends": "until its deadline at the latest",
-        "free": "Kueue does not hold it: it starts at once",
+        "endless": "no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set",
+        "huge": "never fits: 1 pod needs 9 cpu; cluster queue research has at most 2 of flavor cpu (7 missing)",
+        "after": "waits for research/endless, whose end is unknown",
+        "two": "waits for quota of research/endless, whose end is unknown",
+        "ends": "ends at its deadline at the latest",
+        "free": "not queued by Kueue: starts at once",
     }
 
 
@@ -69,9 +69,7 @@ def test_a_strict_queue_says_what_it_waits_for() -> None:
     strict = make_cluster_queue(queueing_strategy="StrictFIFO")
     huge = make_run(name="huge", resources=Resources(requests={"cpu": "9", "memory": "1Gi"}))
     settings = make_settings(huge, make_run(expected_duration_seconds=5), queues=make_queues(cluster_queues=(strict,)))
-    assert notes(forecast(settings))["train"] == (
-        "what is before it in its queue never fits, and the queue is StrictFIFO"
-    )
+    assert notes(forecast(settings))["train"] == ("blocked in a StrictFIFO queue by a workload that never fits")
 
 
 def test_evictions_are_told_with_whom_they_are_for() -> None:
@@ -87,38 +85,38 @@ def test_evictions_are_told_with_whom_they_are_for() -> None:
         make_run(name="urgent", resources=two, expected_duration_seconds=5, depends_on=("data",)),
         queues=make_queues(cluster_queues=(queue,)),
     )
-    assert notes(forecast(settings))["first"] == "it gives way once, to research/urgent, and goes on later"
+    assert notes(forecast(settings))["first"] == "preempted once, by research/urgent, and resumes later"
 
 
 def test_nodes_that_are_tried_hold_runs_back() -> None:
     """Quota is there, and no node has room."""
     settings = make_settings(make_run(expected_duration_seconds=5))
     found = forecast(settings, nodes=["cpu=2:cpu=500m,memory=1Gi"])
-    assert notes(found) == {"train": "it has its quota, and no node has room for its pods"}
+    assert notes(found) == {"train": "admitted, but no node has room for its pods"}
     assert found.notes == ()
     assert report(forecast(settings, nodes=["cpu=1:cpu=2,memory=8Gi"])).endless == 0
-    with pytest.raises(ValueError, match="--nodes gpu=1: there is no flavor gpu"):
+    with pytest.raises(ValueError, match="--nodes gpu=1: unknown flavor gpu"):
         forecast(settings, nodes=["gpu=1"])
 
 
-def make_held(settings: Settings) -> Held:
+def make_held(settings: Settings) -> LiveWorkloads:
     """A cluster of the environment on which somebody else uses half of the cpu."""
     other = make_admitted("other", "research", reserved=990.0)
     other = replace(other, workload=replace(other.workload, namespace="research", queue="research"))
-    snapshot = Snapshot(model=replace(declared_model(Declared(settings)), declared=False), admitted=(other,))
-    return Held(snapshot=snapshot, now=1000.0, limits={"research/other": 40.0}, launched={"research/done"})
+    snapshot = QueueState(model=replace(declared_model(Declared(settings)), declared=False), admitted=(other,))
+    return LiveWorkloads(snapshot=snapshot, now=1000.0, limits={"research/other": 40.0}, ended={"research/done"})
 
 
 def test_a_plan_begins_with_what_the_cluster_holds() -> None:
     """Runs of others hold their quota until their limit; those that have ended are named."""
     two = Resources(requests={"cpu": "2", "memory": "1Gi"})
     settings = make_settings(make_run(resources=two, expected_duration_seconds=5), make_run(name="done"))
-    found = report(forecast(settings, held=make_held(settings)))
+    found = report(forecast(settings, live=make_held(settings)))
     assert [(row.name, row.declared, round(row.start or 0), round(row.end or 0)) for row in found.rows] == [
         ("other", False, -10, 30),
         ("train", True, 30, 35),
     ]
-    assert "launched before, and ended: research/done" in found.notes
+    assert "ended before, not launched again: research/done" in found.notes
 
 
 def test_prices_make_a_cost_and_those_of_nothing_are_told() -> None:
@@ -127,17 +125,17 @@ def test_prices_make_a_cost_and_those_of_nothing_are_told() -> None:
     priced = Plan(currency="EUR", prices=(Prices(name="cpu", per_hour={"cpu": 0.5}), Prices(name="gpu", per_hour={})))
     found = report(forecast(make_settings(run, plan=priced)))
     assert (found.cost, found.currency, found.rows[0].cost) == (0.5, "EUR", 0.5)
-    assert "plan.prices[gpu] names no flavor of this environment" in found.notes
+    assert "plan.prices[gpu]: the environment has no flavor gpu" in found.notes
     other = Plan(prices=(Prices(name="gpu", per_hour={}),))
     words = report(forecast(make_settings(run, plan=other))).notes
-    assert "flavor cpu has no price (trainstack:plan: prices), so it costs nothing here" in words
+    assert "flavor cpu has no price in trainstack:plan: prices, and is counted as free" in words
 
 
 def test_a_tenant_is_told_who_can_tell() -> None:
     """Its stack does not know the queues."""
     environment = Environment(profile="tenant", halves=("training",), namespaces=(Namespace(name="research"),))
     found = forecast(make_settings(make_run(priority=None), environment=environment, queues=make_queues()))
-    assert notes(found)["train"].startswith("unknown: what queue research leads to may not be read from here")
+    assert notes(found)["train"].startswith("unknown: the cluster queue of queue research is not readable here")
 
 
 def test_a_report_is_json() -> None:

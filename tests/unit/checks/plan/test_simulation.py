@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue
 from tests.unit.checks.plan.make import make_node, make_plan, make_task, times
-from trainstack.forecast.nodes import Room
+from trainstack.forecast.node_pool import NodePool
 from trainstack.kueue.model import Preemption
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
@@ -18,7 +18,7 @@ def test_runs_wait_for_quota_and_get_it_when_others_end() -> None:
         make_task("first", 30, cpu=3), make_task("large", 20, cpu=4), make_task("small", 5), make_task("last", 10)
     )
     assert times(schedule) == {"first": (0, 30), "large": (30, 50), "small": (0, 5), "last": (5, 15)}
-    assert [round(each.wait or 0) for each in schedule.courses] == [0, 30, 0, 5]
+    assert [round(each.wait or 0) for each in schedule.timelines] == [0, 30, 0, 5]
     assert (round(schedule.makespan), schedule.open) == (50, ())
 
 
@@ -28,16 +28,16 @@ def test_priority_comes_before_order() -> None:
     assert times(schedule) == {"high": (0, 10), "low": (10, 20)}
 
 
-@pytest.mark.parametrize(("keeps", "end"), [(True, 30), (False, 38)])
-def test_an_evicted_run_goes_on_or_begins_anew(*, keeps: bool, end: int) -> None:
+@pytest.mark.parametrize(("resumes", "end"), [(True, 30), (False, 38)])
+def test_an_evicted_run_goes_on_or_begins_anew(*, resumes: bool, end: int) -> None:
     """With checkpoints it has only left what it had not done."""
-    low = make_task("low", 20, cpu=4, keeps=keeps)
+    low = make_task("low", 20, cpu=4, resumes=resumes)
     urgent = make_task("urgent", 10, cpu=4, priority=5, after=("ns/before",))
     before = make_task("before", 8, queue="r")
     model = make_model(make_queue(preemption=LOWER), make_queue("r"))
     schedule = make_plan(low, urgent, before, model=model)
     assert times(schedule) == {"low": (0, end), "urgent": (8, 18), "before": (0, 8)}
-    course = schedule.courses[0]
+    course = schedule.timelines[0]
     assert [(round(each.started or 0), round(each.ended or 0), each.evicted_by) for each in course.spans] == [
         (0, 8, "ns/urgent"),
         (18, end, ""),
@@ -61,7 +61,7 @@ def test_what_depends_on_others_is_submitted_when_they_have_ended() -> None:
         "loader": (0, None),
         "never": (None, None),
     }
-    assert [each.submitted and round(each.submitted) for each in schedule.courses] == [0, 0, 15, 0, None]
+    assert [each.submitted and round(each.submitted) for each in schedule.timelines] == [0, 0, 15, 0, None]
 
 
 def test_a_run_without_an_end_holds_its_quota_for_ever() -> None:
@@ -78,7 +78,7 @@ def test_a_run_that_kueue_does_not_hold_starts_at_once() -> None:
         make_task("all", 20, cpu=4), make_task("free", 5, cpu=4, queue=""), make_task("after", 1, after=("ns/free",))
     )
     assert times(schedule) == {"all": (0, 20), "free": (0, 5), "after": (20, 21)}
-    assert schedule.courses[1].spans[0].usage == {}
+    assert schedule.timelines[1].spans[0].usage == {}
 
 
 def test_what_a_cluster_holds_has_run_for_a_while() -> None:
@@ -91,37 +91,37 @@ def test_what_a_cluster_holds_has_run_for_a_while() -> None:
         admitted=(running, overdue),
     )
     assert times(schedule) == {"running": (-20, 10), "overdue": (-40, 0), "waits": (10, 15)}
-    assert [round(each.wait or 0) for each in schedule.courses] == [0, 0, 10]
-    assert schedule.courses[0].spans[0].assigned[0].flavors == {"cpu": "cpu"}
+    assert [round(each.wait or 0) for each in schedule.timelines] == [0, 0, 10]
+    assert schedule.timelines[0].spans[0].assigned[0].flavors == {"cpu": "cpu"}
 
 
 def test_a_run_with_quota_waits_for_nodes() -> None:
     """All its pods find room or none of them; those who were admitted later may pass."""
     model = make_model(make_queue("q", {"cpu": {"cpu": 20}}))
-    room = Room([make_node("one"), make_node("two")], model.flavors or {})
+    nodes = NodePool([make_node("one"), make_node("two")], model.flavors or {})
     schedule = make_plan(
         make_task("first", 10, cpu=3),
         make_task("gang", 10, pods=make_pods(count=3, cpu=2)),
         make_task("small", 5),
         model=model,
-        room=room,
+        nodes=nodes,
     )
     assert times(schedule) == {"first": (0, 10), "gang": (10, 20), "small": (0, 5)}
-    gang = schedule.courses[1].spans[0]
+    gang = schedule.timelines[1].spans[0]
     assert (round(gang.admitted), round(gang.started or 0)) == (0, 10)
 
 
 def test_who_finds_no_node_and_is_evicted_loses_nothing() -> None:
     """It did not run."""
     model = make_model(make_queue("q", {"cpu": {"cpu": 8}}, preemption=LOWER))
-    room = Room([make_node("one")], model.flavors or {})
+    nodes = NodePool([make_node("one")], model.flavors or {})
     schedule = make_plan(
         make_task("first", 10, cpu=4, priority=1),
-        make_task("second", 10, cpu=4, keeps=True),
+        make_task("second", 10, cpu=4, resumes=True),
         make_task("urgent", 5, cpu=4, priority=5, after=("ns/free",)),
         make_task("free", 3, cpu=0, queue=""),
         model=model,
-        room=room,
+        nodes=nodes,
     )
     assert times(schedule)["second"] == (15, 25)
-    assert schedule.courses[1].spans[0].started is None
+    assert schedule.timelines[1].spans[0].started is None

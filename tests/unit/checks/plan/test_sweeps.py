@@ -11,12 +11,12 @@ from tests.unit.make import make_run, make_settings, make_sweeps
 from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
-from trainstack.forecast.other_workloads import Held
+from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import Row, report
-from trainstack.forecast.sweeps import Batch, Launched, launched, together
+from trainstack.forecast.sweeps import IndexedJob, LiveTrials, indexed_duration, live_trials
 from trainstack.forecast.tasks import UNBOUNDED, Duration
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
 from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
@@ -57,9 +57,7 @@ def test_with_parallelism_a_trial_joins_when_a_place_gets_free() -> None:
         (30, 0),
     ]
     endless = rows(make_lab(parallelism=1, seconds=None))
-    assert endless["search 2"].note == (
-        "it is launched when one of the places of search gets free, of which no end is known"
-    )
+    assert endless["search 2"].note == ("waits for a slot of sweep search, whose running trials have no known end")
 
 
 def test_form_indexed_is_one_job_of_all_trials() -> None:
@@ -80,7 +78,7 @@ def test_form_indexed_is_one_job_of_all_trials() -> None:
 )
 def test_trials_of_one_job_take_turns(each: Duration, most: float | None, expected: Duration) -> None:
     """Five, two at once; the Job's own deadline ends them all."""
-    assert together(each, 5, 2, most) == expected
+    assert indexed_duration(each, 5, 2, most) == expected
 
 
 def test_earlier_trials_tell_how_long_one_takes_and_what_a_sweep_depends_on_comes_first() -> None:
@@ -112,7 +110,7 @@ def test_trials_are_known_by_their_objects_and_ledgers() -> None:
     ]
     ledgers = [planned.job(run_id) for run_id in (ids[0], ids[1], ids[3])]
     whose = {("Job", "research", "object-1"): "research/job-1", ("Job", "research", "x"): "research/other"}
-    assert launched(planned, live, ledgers, whose) == Launched(
+    assert live_trials(planned, live, ledgers, whose) == LiveTrials(
         runs={"research/job-1": "research/search 1"}, ended={"research/search 2", "research/search 4"}
     )
 
@@ -140,32 +138,34 @@ def test_a_live_job_of_many_trials_has_them() -> None:
     whose = {("Job", "research", "batch"): "research/job-b"}
     live, ledger = make_batch(planned, "running")
     trials = {"research/search 1", "research/search 3"}
-    assert launched(planned, [live], [ledger], whose) == Launched(
-        batches={"research/job-b": Batch(sweep="research/search", trials=2)}, batched=trials
+    assert live_trials(planned, [live], [ledger], whose) == LiveTrials(
+        indexed={"research/job-b": IndexedJob(sweep="research/search", trials=2)}, in_indexed=trials
     )
     done, _ = make_batch(planned, "succeeded")
-    assert launched(planned, [done], [ledger], whose) == Launched(ended=trials)
-    assert launched(planned, [], [ledger], {}) == Launched(ended=trials)
+    assert live_trials(planned, [done], [ledger], whose) == LiveTrials(ended=trials)
+    assert live_trials(planned, [], [ledger], {}) == LiveTrials(ended=trials)
 
 
-def make_held(settings: Settings, known: Launched) -> Held:
+def make_live(settings: Settings, known: LiveTrials) -> LiveWorkloads:
     """A cluster at second 100, on which `job-b` has had its quota for 5 seconds and `job-1` waits."""
     batch = make_admitted("job-b", "research", reserved=95.0)
     batch = replace(batch, workload=replace(batch.workload, namespace="research", queue="research"))
     alone = replace(make_workload(name="job-1", queue="research", created=90.0, priority=1000), namespace="research")
     model = replace(declared_model(Declared(settings)), declared=False)
-    return Held(snapshot=Snapshot(model=model, admitted=(batch,), pending=(alone,)), now=100.0).knowing(known)
+    return LiveWorkloads(snapshot=QueueState(model=model, admitted=(batch,), pending=(alone,)), now=100.0).with_trials(
+        known
+    )
 
 
 def test_what_a_cluster_holds_of_a_sweep_is_not_launched_again() -> None:
     """A live Job of many goes on with its trials; the new ones are of the form that the sweep has now."""
-    known = Launched(
+    known = LiveTrials(
         runs={"research/job-1": "research/search 1"},
-        batches={"research/job-b": Batch(sweep="research/search", trials=2)},
-        batched={"research/search 3", "research/search 4"},
+        indexed={"research/job-b": IndexedJob(sweep="research/search", trials=2)},
+        in_indexed={"research/search 3", "research/search 4"},
     )
     jobs, indexed = make_lab(), make_lab(form="indexed", parallelism=2)
     here = {"search (job-b)": (-5, 15), "search 1": (0, 10)}
-    assert ends(jobs, held=make_held(jobs, known)) == {**here, "search 2": (10, 20)}
-    assert ends(indexed, held=make_held(indexed, known)) == {**here, "search": (10, 20)}
-    assert rows(jobs, held=make_held(jobs, known))["search (job-b)"].declared
+    assert ends(jobs, live=make_live(jobs, known)) == {**here, "search 2": (10, 20)}
+    assert ends(indexed, live=make_live(indexed, known)) == {**here, "search": (10, 20)}
+    assert rows(jobs, live=make_live(jobs, known))["search (job-b)"].declared

@@ -41,10 +41,10 @@ def test_tasks_are_the_runs_in_their_order() -> None:
     workloads = {each.key: each for each in declared_workloads(Declared(settings), model)}
     runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
     second, first = tasks(workloads, runs, {"research/first": 7.0})
-    assert (second.key, second.after, second.keeps, second.queued) == (
+    assert (second.key, second.after, second.resumes, second.queued) == (
         "research/second",
         ("research/first",),
         True,
         True,
     )
-    assert (first.keeps, first.duration) == (False, Duration(7.0, "measured"))
+    assert (first.resumes, first.duration) == (False, Duration(7.0, "measured"))

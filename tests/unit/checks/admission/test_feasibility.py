@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.feasibility import Hope, floor, kind_of, needs_of
-from trainstack.kueue.model import Admitted, Cohort, Group, Model, Preemption, Quota, Workload
+from trainstack.kueue.feasibility import FeasibilityFilter, floor, kind_of, needs_of
+from trainstack.kueue.model import Admitted, Cohort, Model, Preemption, Quota, ResourceGroup, Workload
 from trainstack.kueue.nomination import attempt
-from trainstack.kueue.snapshot import State
+from trainstack.kueue.snapshot import Snapshot
 
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
 
@@ -61,36 +61,36 @@ def test_what_has_no_hope_is_not_admitted(seed: int) -> None:
     """In trees of cohorts, with limits and preemption, as they fill."""
     draw = random.Random(seed)
     model = drawn_model(draw)
-    state = State(model)
-    hope = Hope(state.pools.values())
+    snapshot = Snapshot(model)
+    feasibility = FeasibilityFilter(snapshot.cluster_queues.values())
     hopeless = 0
     for number in range(60):
         workload = drawn_workload(draw, number)
-        pool = state.pools[workload.queue]
-        made = attempt(state, pool, workload)
-        if not hope.may_fit(pool, needs_of(workload, pool)):
+        cq = snapshot.cluster_queues[workload.queue]
+        made = attempt(snapshot, cq, workload)
+        if not feasibility.may_fit(cq, needs_of(workload, cq)):
             hopeless += 1
             assert not made.succeeds, workload
         elif made.succeeds:
-            for each in made.evicts:
-                state.remove(each)
-                hope.forget(each.cluster_queue, each.usage)
+            for each in made.targets:
+                snapshot.remove(each)
+                feasibility.invalidate(each.cluster_queue, each.usage)
             usage = dict(made.assignment.usage)
-            state.add(Admitted(workload, workload.queue, usage, reserved=float(number)))
-            hope.forget(workload.queue, usage)
+            snapshot.add(Admitted(workload, workload.queue, usage, reserved=float(number)))
+            feasibility.invalidate(workload.queue, usage)
     assert hopeless
 
 
 def test_the_floor_of_needs_is_below_each_of_them() -> None:
     """Where nothing of it is to be had, neither is any of them."""
-    pool = State(make_model(make_queue("q", {"one": {"cpu": 8, "nvidia.com/gpu": 8}}))).pools["q"]
-    needs = [needs_of(make_workload(make_pods(cpu=cpu, gpu=gpu)), pool) for cpu, gpu in ((1, 4), (3, 2))]
+    cq = Snapshot(make_model(make_queue("q", {"one": {"cpu": 8, "nvidia.com/gpu": 8}}))).cluster_queues["q"]
+    needs = [needs_of(make_workload(make_pods(cpu=cpu, gpu=gpu)), cq) for cpu, gpu in ((1, 4), (3, 2))]
     assert kind_of(needs[0]) == kind_of(needs[1])
     lowest = floor(needs)
     assert {what[1]: number for what, number in lowest.choices[0][0]} == {"cpu": 1000, "nvidia.com/gpu": 2}
-    too_much = needs_of(make_workload(make_pods(cpu=9)), pool)
+    too_much = needs_of(make_workload(make_pods(cpu=9)), cq)
     assert too_much.choices == ((),)
-    assert needs_of(make_workload(make_pods(memory="1Gi")), pool).choices == ((),)
+    assert needs_of(make_workload(make_pods(memory="1Gi")), cq).choices == ((),)
 
 
 @pytest.mark.parametrize("flavors", [("one", "one"), ("one", "two")])
@@ -102,15 +102,15 @@ def test_who_borrows_one_resource_may_free_another(flavors: tuple[str, str]) -> 
     cpu, gpu = (flavors[0], "cpu"), (flavors[1], "nvidia.com/gpu")
     groups = {flavor: frozenset(name for at, name in (cpu, gpu) if at == flavor) for flavor in flavors}
     said: dict[str, Any] = {
-        "groups": tuple(Group(covered, (flavor,)) for flavor, covered in groups.items()),
+        "groups": tuple(ResourceGroup(covered, (flavor,)) for flavor, covered in groups.items()),
         "quotas": {cpu: Quota(4000), gpu: Quota(4)},
         "cohort": "lab",
     }
     policy = Preemption(reclaim_within_cohort="LowerPriority", borrow_within_cohort=True)
     model = make_model(replace(make_queue("q", preemption=policy), **said), replace(make_queue("r"), **said))
-    state = State(model)
+    snapshot = Snapshot(model)
     other = make_workload(make_pods(cpu=6, gpu=4), name="other", queue="r")
-    state.add(Admitted(other, "r", {cpu: 6000, gpu: 4}))
-    asked, pool = make_workload(make_pods(cpu=4, gpu=6), priority=5), state.pools["q"]
-    assert attempt(state, pool, asked).succeeds
-    assert Hope(state.pools.values()).may_fit(pool, needs_of(asked, pool))
+    snapshot.add(Admitted(other, "r", {cpu: 6000, gpu: 4}))
+    asked, cq = make_workload(make_pods(cpu=4, gpu=6), priority=5), snapshot.cluster_queues["q"]
+    assert attempt(snapshot, cq, asked).succeeds
+    assert FeasibilityFilter(snapshot.cluster_queues.values()).may_fit(cq, needs_of(asked, cq))

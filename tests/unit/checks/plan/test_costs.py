@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue
 from tests.unit.checks.plan.make import make_plan, make_task
-from trainstack.forecast.figures import cost, gpu_hours, gpus, in_units, uses
+from trainstack.forecast.costs import cost, gpu_hours, gpus, in_units, uses
 from trainstack.kueue.model import Flavor, Model, Preemption
 from trainstack.preflight.gpu_resources import PRODUCT
 from trainstack.settings.sections.forecast import Plan, Prices
@@ -42,8 +42,8 @@ def test_gpu_hours_count_slices_by_their_share() -> None:
         make_task("free", 1800, queue="", pods=make_pods(count=2, gpu=1)),
         model=model,
     )
-    assert [gpus(each, model) for each in schedule.courses] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
-    assert [gpu_hours(each, model) for each in schedule.courses] == pytest.approx([2, 3 / 7, 8 / 7, 6 / 7, 1])
+    assert [gpus(each, model) for each in schedule.timelines] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
+    assert [gpu_hours(each, model) for each in schedule.timelines] == pytest.approx([2, 3 / 7, 8 / 7, 6 / 7, 1])
 
 
 def test_what_is_done_twice_counts_twice_and_what_has_no_end_is_unbounded() -> None:
@@ -57,7 +57,7 @@ def test_what_is_done_twice_counts_twice_and_what_has_no_end_is_unbounded() -> N
         make_task("never", 60, pods=make_pods(gpu=9)),
         model=model,
     )
-    low, urgent, before, endless, never = schedule.courses
+    low, urgent, before, endless, never = schedule.timelines
     assert [gpu_hours(each, model) for each in (low, urgent, before)] == pytest.approx([1.5, 1, 0], abs=1e-4)
     assert (gpu_hours(endless, model), gpu_hours(never, model)) == (None, None)
     assert (cost(endless, PLAN), cost(never, PLAN)) == (None, None)
@@ -73,9 +73,9 @@ def test_cost_is_by_flavor_and_resource() -> None:
         make_task("free", 60, queue="", pods=make_pods(gpu=1)),
         model=model,
     )
-    assert [cost(each, PLAN) for each in schedule.courses[:2]] == pytest.approx([0.5 * (4 + 0.4 + 0.08), 1.5])
-    assert cost(schedule.courses[2], PLAN) is None
-    assert [cost(each, Plan()) for each in schedule.courses] == [None, None, None]
+    assert [cost(each, PLAN) for each in schedule.timelines[:2]] == pytest.approx([0.5 * (4 + 0.4 + 0.08), 1.5])
+    assert cost(schedule.timelines[2], PLAN) is None
+    assert [cost(each, Plan()) for each in schedule.timelines] == [None, None, None]
 
 
 def test_use_over_time_goes_up_and_down_with_the_runs() -> None:

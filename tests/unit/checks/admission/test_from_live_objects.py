@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.make import make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.kueue.from_live_objects import laid_over, snapshot
+from trainstack.kueue.from_live_objects import snapshot, with_declared
 from trainstack.objects.labels import RUN
 
 Body = dict[str, Any]
@@ -44,7 +44,7 @@ def test_what_is_declared_wins_and_what_others_have_set_stays() -> None:
     made = make_object("Cohort", "c", {})
     changed = {**live, "spec": {"clusterQueue": "new", "stopPolicy": "Hold"}}
     changed["metadata"] = {**live["metadata"], "labels": {}}
-    assert list(laid_over([live, other], [wanted, made])) == [changed, other, made]
+    assert list(with_declared([live, other], [wanted, made])) == [changed, other, made]
 
 
 def test_labels_that_others_gave_a_namespace_stay() -> None:
@@ -52,7 +52,7 @@ def test_labels_that_others_gave_a_namespace_stay() -> None:
     live, own = make_object("Namespace", "ns", {}), make_object("Namespace", "ns", {})
     live["metadata"]["labels"] = {"team": "a", "stack": "old"}
     own["metadata"]["labels"] = {"stack": "new"}
-    (laid,) = laid_over([live], [own])
+    (laid,) = with_declared([live], [own])
     assert laid["metadata"]["labels"] == {"team": "a", "stack": "new"}
 
 
@@ -64,7 +64,7 @@ def test_what_an_environment_says_no_more_is_gone() -> None:
         {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}},
         {"manager": "kueue", "fieldsV1": {"f:status": {}}},
     ]
-    (laid,) = laid_over([live], [make_object("ClusterQueue", "q", {"queueingStrategy": "StrictFIFO"})])
+    (laid,) = with_declared([live], [make_object("ClusterQueue", "q", {"queueingStrategy": "StrictFIFO"})])
     assert laid["spec"] == {"stopPolicy": "Hold", "fairSharing": {}, "queueingStrategy": "StrictFIFO"}
 
 
@@ -72,7 +72,7 @@ def test_what_kueue_says_of_a_queue_is_of_what_it_was() -> None:
     """Where the environment changes the queue it counts no more."""
     live = {**make_object("ClusterQueue", "q", {"stopPolicy": "None"}), "status": {"conditions": []}}
     for own, stays in ({"stopPolicy": "None"}, True), ({"cohortName": "lab"}, False):
-        (laid,) = laid_over([live], [make_object("ClusterQueue", "q", own)])
+        (laid,) = with_declared([live], [make_object("ClusterQueue", "q", own)])
         assert ("status" in laid) is stays
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from tests.unit.checks.admission.make import make_model, make_queue, make_workload
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import judge, judged
+from trainstack.kueue.admission_simulator import declared_verdicts, simulate
 from trainstack.kueue.from_objects import declared_model, read_model, read_snapshot
 from trainstack.kueue.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
 from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
@@ -76,7 +76,7 @@ def test_a_model_holds_what_the_objects_say() -> None:
     assert model.namespaces == {"ns": {"team": "red", "kubernetes.io/metadata.name": "ns"}}
     assert model.overheads == {"heavy": {"cpu": "250m"}}
     assert model.nodes == (
-        Node("n", {}, (Taint("k", "v", "NoSchedule"),), {"cpu": 4000, "memory": 8 * 2**30}, closed=True),
+        Node("n", {}, (Taint("k", "v", "NoSchedule"),), {"cpu": 4000, "memory": 8 * 2**30}, unschedulable=True),
     )
 
 
@@ -149,7 +149,7 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
     ]
     assert found[0].pod_sets[1].resources_path == "workloads.runs[train].resources"
     tenant = settings.model_copy(update={"environment": Environment(halves=("training",))})
-    assert [each.outcome for each in judged(Declared(tenant))] == ["unknown"] * 3
+    assert [each.outcome for each in declared_verdicts(Declared(tenant))] == ["unknown"] * 3
 
 
 def test_a_run_that_cannot_be_built_is_left_out() -> None:
@@ -167,10 +167,10 @@ def test_a_job_says_the_fewest_pods_that_will_do() -> None:
         "spec": {"parallelism": 4, "completions": 9, "template": {"spec": {"containers": [{"name": "c"}]}}},
     }
     read = read_workload(job, (), make_model())
-    assert (read.pod_sets[0].count, read.pod_sets[0].least) == (4, 2)
+    assert (read.pod_sets[0].count, read.pod_sets[0].min_count) == (4, 2)
     for said in ("some", "--2", "²", ""):
         job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": said}  # type: ignore[index]
-        assert read_workload(job, (), make_model()).pod_sets[0].least is None
+        assert read_workload(job, (), make_model()).pod_sets[0].min_count is None
 
 
 def make_live(**status: Any) -> dict[str, Any]:
@@ -228,15 +228,15 @@ def test_paths_of_two_local_queues_of_one_name_are_by_place() -> None:
     held = {(name, "q"): LocalQueue(name, "q", "q", stop_policy="Hold") for name in ("ns", "other")}
     asked = make_workload(namespace="other")
     for declared, path in ((True, "queues.localQueues[1].stopPolicy"), (False, "LocalQueue other/q spec.stopPolicy")):
-        verdict = judge(asked, make_model(make_queue(), local_queues=held, declared=declared))
-        assert (verdict.outcome, [lack.path for lack in verdict.lacks]) == ("waits", [path])
+        verdict = simulate(asked, make_model(make_queue(), local_queues=held, declared=declared))
+        assert (verdict.outcome, [reason.path for reason in verdict.reasons]) == ("waits", [path])
 
 
 def test_a_cluster_queue_on_hold_is_found_by_its_setting() -> None:
     """The run waits."""
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
-    (verdict,) = judged(Declared(settings))
-    assert (verdict.outcome, verdict.lacks[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
+    (verdict,) = declared_verdicts(Declared(settings))
+    assert (verdict.outcome, verdict.reasons[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
 
 
 def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.admission_simulator import Judge, judge
+from trainstack.kueue.admission_simulator import AdmissionSimulator, simulate
 from trainstack.kueue.model import (
     Admitted,
     Cohort,
     Flavor,
-    Fungibility,
+    FlavorFungibility,
     LocalQueue,
     Model,
     Preemption,
@@ -33,13 +33,13 @@ def flavors(verdict: Verdict) -> list[str]:
 
 def causes(verdict: Verdict) -> list[str]:
     """Why not."""
-    return [each.cause for each in verdict.lacks]
+    return [each.cause for each in verdict.reasons]
 
 
 def test_a_workload_that_fits_is_told_its_flavors_and_its_usage() -> None:
     """By pod set, on an idle cluster."""
-    found = judge(make_workload(make_pods(count=2, cpu=1)), make_model(make_queue()))
-    assert (found.outcome, found.cluster_queue, found.lacks) == ("fits", "q", ())
+    found = simulate(make_workload(make_pods(count=2, cpu=1)), make_model(make_queue()))
+    assert (found.outcome, found.cluster_queue, found.reasons) == ("fits", "q", ())
     assert found.assigned == (Assigned("main", 2, {"cpu": "cpu"}),)
     assert (found.usage, found.borrowed) == ({("cpu", "cpu"): 2000}, {})
 
@@ -47,24 +47,24 @@ def test_a_workload_that_fits_is_told_its_flavors_and_its_usage() -> None:
 def test_what_the_queue_itself_lacks_is_borrowed() -> None:
     """And it is told how much."""
     model = make_model(make_queue("q", {"cpu": {"cpu": 2}}, "lab"), make_queue("r", {"cpu": {"cpu": 4}}, "lab"))
-    found = judge(make_workload(make_pods(cpu=5)), model)
+    found = simulate(make_workload(make_pods(cpu=5)), model)
     assert (found.outcome, found.borrowed) == ("fits by borrowing", {("cpu", "cpu"): 3000})
 
 
 def test_the_flavors_of_a_group_are_tried_in_its_order() -> None:
     """The first that fits is given, each to a pod set by itself, beside those before it."""
     model = make_model(make_queue("q", TWO))
-    found = judge(make_workload(make_pods("one", cpu=3), make_pods("two", cpu=3)), model)
+    found = simulate(make_workload(make_pods("one", cpu=3), make_pods("two", cpu=3)), model)
     assert flavors(found) == ["a", "b"]
 
 
 def test_a_pod_set_stands_on_one_flavor() -> None:
     """Two flavors of 4 do not hold 5."""
-    found = judge(make_workload(make_pods(cpu=5, path="run")), make_model(make_queue("q", TWO)))
+    found = simulate(make_workload(make_pods(cpu=5, path="run")), make_model(make_queue("q", TWO)))
     assert (found.outcome, causes(found)) == ("never fits", ["quota"])
-    (lack,) = found.lacks
-    assert (lack.flavor, lack.resource, lack.missing, lack.path) == ("a", "cpu", 1000, "run")
-    assert lack.quota_path == "queues.clusterQueues[q].resourceGroups[0].flavors[a].resources[cpu].nominalQuota"
+    (reason,) = found.reasons
+    assert (reason.flavor, reason.resource, reason.missing, reason.path) == ("a", "cpu", 1000, "run")
+    assert reason.quota_path == "queues.clusterQueues[q].resourceGroups[0].flavors[a].resources[cpu].nominalQuota"
 
 
 def test_groups_give_a_flavor_each() -> None:
@@ -72,22 +72,22 @@ def test_groups_give_a_flavor_each() -> None:
     queue = make_queue("q", {"x": {"cpu": 4}})
     gpu = make_queue("g", {"y": {"nvidia.com/gpu": 2}})
     both = replace(queue, groups=(*queue.groups, *gpu.groups), quotas={**queue.quotas, **gpu.quotas})
-    found = judge(make_workload(make_pods(cpu=1, gpu=2)), make_model(both))
+    found = simulate(make_workload(make_pods(cpu=1, gpu=2)), make_model(both))
     assert found.assigned[0].flavors == {"cpu": "x", "nvidia.com/gpu": "y"}
 
 
 def test_a_covered_number_of_pods_is_counted() -> None:
     """Where a queue has quota of `pods`."""
     model = make_model(make_queue("q", {"f": {"cpu": 9, "pods": 2}}))
-    assert judge(make_workload(make_pods(count=2, cpu=1)), model).usage[("f", "pods")] == 2
-    assert judge(make_workload(make_pods(count=3, cpu=1)), model).outcome == "never fits"
+    assert simulate(make_workload(make_pods(count=2, cpu=1)), model).usage[("f", "pods")] == 2
+    assert simulate(make_workload(make_pods(count=3, cpu=1)), model).outcome == "never fits"
 
 
 def test_every_resource_that_is_requested_has_to_be_covered() -> None:
     """Even a request of nothing; all that are not are told."""
     workload = make_workload(make_pods("one", cpu=1, gpu=0), make_pods("two", memory="1Gi"))
-    found = judge(workload, make_model(make_queue()))
-    assert [(each.cause, each.pod_set, each.resource) for each in found.lacks] == [
+    found = simulate(workload, make_model(make_queue()))
+    assert [(each.cause, each.pod_set, each.resource) for each in found.reasons] == [
         ("uncovered", "one", "nvidia.com/gpu"),
         ("uncovered", "two", "memory"),
     ]
@@ -97,13 +97,13 @@ def test_a_flavor_that_can_be_had_without_borrowing_may_be_preferred() -> None:
     """With `whenCanBorrow: TryNextFlavor`, and the first one otherwise."""
     other = make_queue("r", {"a": {"cpu": 9}, "b": {"cpu": 9}}, "lab")
     queue = make_queue("q", {"a": {"cpu": 1}, "b": {"cpu": 4}}, "lab")
-    tries = replace(queue, fungibility=Fungibility(when_can_borrow="TryNextFlavor"))
+    tries = replace(queue, fungibility=FlavorFungibility(when_can_borrow="TryNextFlavor"))
     asked = make_workload(make_pods(cpu=3))
-    assert (flavors(judge(asked, make_model(queue, other))), judge(asked, make_model(queue, other)).outcome) == (
+    assert (flavors(simulate(asked, make_model(queue, other))), simulate(asked, make_model(queue, other)).outcome) == (
         ["a"],
         "fits by borrowing",
     )
-    assert flavors(judge(asked, make_model(tries, other))) == ["b"]
+    assert flavors(simulate(asked, make_model(tries, other))) == ["b"]
 
 
 def test_an_attempt_that_fails_is_repeated_with_later_flavors() -> None:
@@ -111,7 +111,7 @@ def test_an_attempt_that_fails_is_repeated_with_later_flavors() -> None:
     queue = make_queue("q", {"a": {"cpu": 4}, "b": {"cpu": 4}})
     model = make_model(queue, flavors={"a": Flavor("a", {"pool": "a"}), "b": Flavor("b", {"pool": "b"})})
     on_a = replace(make_pods("two", cpu=3), selector={"pool": "a"})
-    found = judge(make_workload(make_pods("one", cpu=3), on_a), model)
+    found = simulate(make_workload(make_pods("one", cpu=3), on_a), model)
     assert (found.outcome, flavors(found)) == ("fits", ["b", "a"])
 
 
@@ -122,11 +122,11 @@ def test_kueue_does_not_try_every_combination() -> None:
         make_queue("q", names), flavors={"a": Flavor("a", {"pool": "a"}), "b": Flavor("b", {"pool": "b"})}
     )
     on_a = replace(make_pods("two", cpu=3), selector={"pool": "a"})
-    found = judge(make_workload(make_pods("one", cpu=2), on_a), model)
+    found = simulate(make_workload(make_pods("one", cpu=2), on_a), model)
     assert found.outcome == "never fits"
-    assert found.lacks[0].message == (
-        "1 two pod needs 3 cpu, beside the 2 of the pods before them; cluster queue q has 4 of flavor a at most "
-        "(1 missing)"
+    assert found.reasons[0].message == (
+        "1 two pod needs 3 cpu, in addition to the 2 of the pod sets before them; cluster queue q has at most 4 of "
+        "flavor a (1 missing)"
     )
 
 
@@ -135,20 +135,20 @@ def test_pods_go_where_their_selectors_and_tolerations_allow() -> None:
     spot = Flavor("a", {"pool": "a"}, (Taint("kind", "spot", "NoSchedule"),))
     model = make_model(make_queue("q", TWO), flavors={"a": spot, "b": Flavor("b", {"pool": "b"})})
     on_a = replace(make_pods(cpu=1), selector={"pool": "a"})
-    found = judge(make_workload(on_a), model)
-    assert [(each.cause, each.flavor) for each in found.lacks] == [("taint", "a"), ("affinity", "b")]
+    found = simulate(make_workload(on_a), model)
+    assert [(each.cause, each.flavor) for each in found.reasons] == [("taint", "a"), ("affinity", "b")]
     tolerant = replace(on_a, tolerations=(Toleration("kind", "Exists", "", ""),))
-    assert flavors(judge(make_workload(tolerant), model)) == ["a"]
+    assert flavors(simulate(make_workload(tolerant), model)) == ["a"]
 
 
 def test_fewer_pods_are_admitted_where_the_workload_allows() -> None:
     """As many as fit."""
-    pods = replace(make_pods(count=9, cpu=1), least=2)
-    found = judge(make_workload(pods), make_model(make_queue()))
+    pods = replace(make_pods(count=9, cpu=1), min_count=2)
+    found = simulate(make_workload(pods), make_model(make_queue()))
     assert (found.outcome, found.assigned[0].count, found.usage) == ("fits", 4, {("cpu", "cpu"): 4000})
-    fewest = judge(make_workload(replace(pods, least=4)), make_model(make_queue()))
+    fewest = simulate(make_workload(replace(pods, min_count=4)), make_model(make_queue()))
     assert (fewest.outcome, fewest.assigned[0].count) == ("fits", 4)
-    assert judge(make_workload(replace(pods, least=5)), make_model(make_queue())).outcome == "never fits"
+    assert simulate(make_workload(replace(pods, min_count=5)), make_model(make_queue())).outcome == "never fits"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_fewer_pods_are_admitted_where_the_workload_allows() -> None:
 )
 def test_what_keeps_a_workload_out_for_ever(model: Model, workload: Workload, cause: str) -> None:
     """Beside quota: queues, flavors and checks that are not there, circles, closed doors, refused pods."""
-    found = judge(workload, model)
+    found = simulate(workload, model)
     assert (found.outcome, causes(found)[0]) == ("never fits", cause)
 
 
@@ -191,10 +191,10 @@ def test_a_check_is_told_of_workloads_on_its_flavors_alone() -> None:
     limited = make_queue("q", TWO, checks=("budget", "spare"), check_flavors={"spare": frozenset("b")})
     model = make_model(limited, active_checks=active)
     small, large = make_workload(make_pods(cpu=4)), make_workload(make_pods("one", cpu=4), make_pods("two", cpu=4))
-    assert [judge(each, model).checks for each in (small, large)] == [("budget",), ("budget", "spare")]
+    assert [simulate(each, model).checks for each in (small, large)] == [("budget",), ("budget", "spare")]
     nothing = make_workload(make_pods())
     whole = make_model(make_queue("q", TWO, checks=("budget",)), active_checks=active)
-    assert [judge(nothing, each).checks for each in (model, whole)] == [(), ("budget",)]
+    assert [simulate(nothing, each).checks for each in (model, whole)] == [(), ("budget",)]
 
 
 @pytest.mark.parametrize(
@@ -206,33 +206,33 @@ def test_a_check_is_told_of_workloads_on_its_flavors_alone() -> None:
 )
 def test_a_queue_on_hold_lets_wait(model: Model) -> None:
     """What would fit; what would not never fits all the same."""
-    assert (judge(make_workload(), model).outcome, causes(judge(make_workload(), model))) == (
+    assert (simulate(make_workload(), model).outcome, causes(simulate(make_workload(), model))) == (
         "waits",
         ["queue-stopped"],
     )
-    assert judge(make_workload(make_pods(cpu=9)), model).outcome == "never fits"
+    assert simulate(make_workload(make_pods(cpu=9)), model).outcome == "never fits"
 
 
 def test_what_may_not_be_read_is_unknown() -> None:
     """And it is told who can tell."""
-    found = judge(make_workload(), make_model(make_queue(), cluster_queues=None))
+    found = simulate(make_workload(), make_model(make_queue(), cluster_queues=None))
     assert (found.outcome, causes(found)) == ("unknown", ["unread"])
-    assert "the platform's owner can tell" in found.lacks[0].message
+    assert "the platform's owner can run" in found.reasons[0].message
 
 
 def test_admission_checks_come_after_the_quota() -> None:
     """They are told beside the verdict."""
     model = make_model(make_queue(checks=("budget",)), active_checks={"budget": True})
-    found = judge(make_workload(), model)
+    found = simulate(make_workload(), model)
     assert (found.outcome, found.checks) == ("fits", ("budget",))
 
 
 def test_others_that_use_the_quota_let_wait() -> None:
     """It is told how much must become free."""
-    found = judge(make_workload(make_pods(cpu=2)), make_model(make_queue()), admitted=[make_admitted("w", cpu=3)])
+    found = simulate(make_workload(make_pods(cpu=2)), make_model(make_queue()), admitted=[make_admitted("w", cpu=3)])
     assert found.outcome == "waits"
-    assert found.lacks[0].message == (
-        "1 pod needs 2 cpu; cluster queue q has 1 left of flavor cpu (1 must become free)"
+    assert found.reasons[0].message == (
+        "1 pod needs 2 cpu; cluster queue q has 1 of flavor cpu available (1 must be released)"
     )
 
 
@@ -240,7 +240,7 @@ def test_others_of_lower_priority_give_way() -> None:
     """Where the queue's policy says so; it is told who."""
     queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"))
     using = [make_admitted("low", cpu=3), make_admitted("high", cpu=1, priority=9)]
-    found = judge(make_workload(make_pods(cpu=2), priority=5), make_model(queue), admitted=using)
+    found = simulate(make_workload(make_pods(cpu=2), priority=5), make_model(queue), admitted=using)
     assert (found.outcome, found.preempts, found.borrowed) == ("fits by preempting", ("ns/low",), {})
 
 
@@ -252,22 +252,22 @@ def test_borrowing_does_not_hide_what_is_in_use() -> None:
             {"cpu": {"cpu": 0, "memory": 2}},
             "lab",
             preemption=Preemption(reclaim_within_cohort="Any"),
-            fungibility=Fungibility("TryNextFlavor", "TryNextFlavor", "BorrowingOverPreemption"),
+            fungibility=FlavorFungibility("TryNextFlavor", "TryNextFlavor", "BorrowingOverPreemption"),
         ),
         make_queue("r", {"cpu": {"cpu": 4, "memory": 2}}, "lab"),
     )
     borrower = make_workload(make_pods(memory=4), queue="r", name="borrower")
     using = [Admitted(borrower, "r", {("cpu", "memory"): 4})]
     asked = make_workload(make_pods(cpu=1, memory=1))
-    found = judge(asked, model, admitted=using)
+    found = simulate(asked, model, admitted=using)
     assert (found.outcome, causes(found), found.preempts) == ("waits", ["in-use"], ())
-    assert judge(asked, model).outcome == "fits by borrowing"
+    assert simulate(asked, model).outcome == "fits by borrowing"
 
 
 def test_a_topology_is_kueues_to_judge() -> None:
     """Its quota is there, its nodes are unknown."""
     model = make_model(make_queue(), flavors={"cpu": Flavor("cpu", {"pool": "a"}, topology="racks")})
-    found = judge(make_workload(), model)
+    found = simulate(make_workload(), model)
     assert (found.outcome, causes(found), flavors(found)) == ("unknown", ["topology"], ["cpu"])
 
 
@@ -278,17 +278,17 @@ def test_pods_and_flavors_with_a_topology_go_together() -> None:
     model = make_model(make_queue("q", {"a": {"cpu": 1}, "b": {"cpu": 4}}))
     mixed = replace(model, flavors={"a": Flavor("a"), "b": Flavor("b", topology="racks")})
     large = make_workload(make_pods(cpu=4))
-    assert [lack.message for lack in judge(asking, model).lacks] == [
-        f"the pod asks for a topology, and flavor {name} has none" for name in ("a", "b")
+    assert [reason.message for reason in simulate(asking, model).reasons] == [
+        f"the pod requests a topology, but flavor {name} has none" for name in ("a", "b")
     ]
-    assert judge(asking, mixed).assigned[0].flavors == {"cpu": "b"}
-    assert judge(plain, mixed).outcome == "fits"
-    assert [(lack.cause, lack.flavor) for lack in judge(large, mixed).lacks] == [("quota", "a")]
+    assert simulate(asking, mixed).assigned[0].flavors == {"cpu": "b"}
+    assert simulate(plain, mixed).outcome == "fits"
+    assert [(reason.cause, reason.flavor) for reason in simulate(large, mixed).reasons] == [("quota", "a")]
     spoilt = Flavor("a", taints=(Taint("x", "", "NoSchedule"),))
     others = replace(mixed, flavors={"a": spoilt, "b": Flavor("b", topology="racks")})
-    assert [lack.message for lack in judge(plain, others).lacks] == [
+    assert [reason.message for reason in simulate(plain, others).reasons] == [
         "flavor a has the taint x:NoSchedule, which the pod does not tolerate",
-        "flavor b is for pods that ask for a topology, and the pod does not",
+        "flavor b requires pods that request a topology; the pod does not",
     ]
 
 
@@ -298,20 +298,20 @@ def test_who_gives_way_by_fair_sharing_is_kueues_to_tell() -> None:
     model = make_model(lab, make_queue("r", cohort="lab"))
     shared = replace(model, fair_sharing=True)
     asked, borrower = make_workload(make_pods(cpu=4)), make_admitted("busy", "r", cpu=6)
-    assert judge(asked, model, admitted=[borrower]).outcome == "fits by preempting"
-    found = judge(asked, shared, admitted=[borrower])
+    assert simulate(asked, model, admitted=[borrower]).outcome == "fits by preempting"
+    found = simulate(asked, shared, admitted=[borrower])
     assert (found.outcome, causes(found)) == ("unknown", ["in-use"])
-    assert judge(asked, shared, admitted=[make_admitted("small", "r", cpu=1)]).outcome == "fits"
-    assert judge(make_workload(make_pods(cpu=9)), shared).outcome == "never fits"
+    assert simulate(asked, shared, admitted=[make_admitted("small", "r", cpu=1)]).outcome == "fits"
+    assert simulate(make_workload(make_pods(cpu=9)), shared).outcome == "never fits"
     never = make_model(make_queue("q", cohort="lab"), make_queue("r", cohort="lab"), fair_sharing=True)
-    assert judge(asked, never, admitted=[borrower]).outcome == "waits"
+    assert simulate(asked, never, admitted=[borrower]).outcome == "waits"
 
 
 def test_a_judge_is_the_same_after_every_verdict() -> None:
     """Simulated evictions, remedies and attempts leave no trace."""
     queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"), cohort="lab")
     asked = [make_workload(make_pods(cpu=number), priority=5) for number in (1, 4, 9)]
-    one = Judge(make_model(queue), [make_admitted("low", cpu=3)])
+    one = AdmissionSimulator(make_model(queue), [make_admitted("low", cpu=3)])
     first = [one.verdict(each) for each in asked]
     assert [each.outcome for each in first] == ["fits", "fits by preempting", "never fits"]
     assert [one.verdict(each) for each in asked] == first

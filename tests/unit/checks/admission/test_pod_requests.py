@@ -90,7 +90,7 @@ def test_a_limit_range_gives_what_a_container_does_not_say() -> None:
     [
         (
             container(requests={"cpu": "3"}, limits={"cpu": "2"}),
-            ["container one requests more cpu than its limit allows"],
+            ["container one requests more cpu than its limit"],
         ),
         (container(limits={"cpu": "5"}), ["container one has more cpu than the namespace's LimitRange allows"]),
         (
@@ -102,7 +102,7 @@ def test_a_limit_range_gives_what_a_container_does_not_say() -> None:
 )
 def test_what_kueue_refuses_whatever_the_quota(said: dict[str, Any], faults: list[str]) -> None:
     """A request above its limit, and containers outside the bounds of a LimitRange."""
-    bounds = LimitRange("Container", least={"cpu": 2 * 10**8}, most={"cpu": 4 * 10**9})
+    bounds = LimitRange("Container", minimum={"cpu": 2 * 10**8}, maximum={"cpu": 4 * 10**9})
     model = make_model(limit_ranges={"ns": (bounds,)})
     assert list(pod_set("main", 1, {"spec": {"containers": [said]}}, "ns", model).faults) == faults
 
@@ -120,7 +120,7 @@ def test_several_limit_ranges_are_as_one() -> None:
     first = {"type": "Container", "max": {"cpu": "4"}, "min": {"cpu": "1"}}
     second = {"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}
     (both,) = limit_ranges([first, second])
-    assert (both.least["cpu"], both.most["cpu"]) == (10**9, 2 * 10**9)
+    assert (both.minimum["cpu"], both.maximum["cpu"]) == (10**9, 2 * 10**9)
     assert (both.default_limits["cpu"], both.default_requests["cpu"]) == (4 * 10**9, 4 * 10**9)
 
 

@@ -5,21 +5,21 @@ from typing import Any
 
 from tests.unit.checks.admission.make import make_admitted, make_model, make_queue, make_workload
 from tests.unit.checks.plan.make import make_task
-from trainstack.forecast.other_workloads import Held, beside, limits, matched, owners
+from trainstack.forecast.live_workloads import LiveWorkloads, limits, match_runs, owners, with_live
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner
-from trainstack.kueue.model import Snapshot
+from trainstack.kueue.model import QueueState
 from trainstack.runs.launches import LiveLaunch, Phase
 from trainstack.runs.records import Ledger
 
 
-def make_held(**changes: Any) -> Held:
+def make_live(**changes: Any) -> LiveWorkloads:
     """A cluster at second 1000, on which `live` runs and `queued` waits."""
-    snapshot = Snapshot(
+    snapshot = QueueState(
         model=make_model(make_queue()),
         admitted=(make_admitted("live", reserved=940.0),),
         pending=(make_workload(name="queued", created=900.0),),
     )
-    return Held(**{"snapshot": snapshot, "now": 1000.0, **changes})
+    return LiveWorkloads(**{"snapshot": snapshot, "now": 1000.0, **changes})
 
 
 def make_body(name: str, kind: str = "Job", owner: str = "train-1", **spec: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def make_launch(name: str, phase: Phase, launch: str = "l1") -> LiveLaunch:
 
 def test_the_cluster_s_workloads_come_first_and_those_of_others_have_no_known_end() -> None:
     """Then the declared runs, which join now; where it is known, what ends a Workload of others is the most."""
-    tasks, admitted = beside([make_task("new", 30)], make_held(limits={"ns/queued": 50.0}))
+    tasks, admitted = with_live([make_task("new", 30)], make_live(limits={"ns/queued": 50.0}))
     live, queued, new = tasks
     assert [each.workload.name for each in tasks] == ["live", "queued", "new"]
     assert (live.elapsed, live.duration, live.declared) == (60.0, UNBOUNDED, False)
@@ -52,8 +52,8 @@ def test_the_cluster_s_workloads_come_first_and_those_of_others_have_no_known_en
 def test_a_declared_run_that_is_there_already_is_not_launched_again() -> None:
     """It has its name and duration, and what it waited for has ended; one that has ended is left out."""
     declared = [make_task("one", 100, after=("ns/two",)), make_task("two", 5), make_task("done", 5)]
-    held = make_held(runs={"ns/live": "ns/one", "ns/queued": "ns/two"}, launched={"ns/done"})
-    tasks, admitted = beside(declared, held)
+    live_workloads = make_live(runs={"ns/live": "ns/one", "ns/queued": "ns/two"}, ended={"ns/done"})
+    tasks, admitted = with_live(declared, live_workloads)
     assert [(each.key, each.duration.seconds, each.after, each.elapsed) for each in tasks] == [
         ("ns/one", 100.0, (), 60.0),
         ("ns/two", 5.0, (), None),
@@ -65,9 +65,9 @@ def test_a_declared_run_that_is_there_already_is_not_launched_again() -> None:
 def test_a_change_that_is_tried_reaches_a_run_that_waits() -> None:
     """Which keeps its age."""
     declared = [make_task("two", 5, priority=7)]
-    held = make_held(runs={"ns/queued": "ns/two"})
-    assert beside(declared, held)[0][1].workload.priority == 0
-    task = beside(declared, held, {"ns/two"})[0][1]
+    live_workloads = make_live(runs={"ns/queued": "ns/two"})
+    assert with_live(declared, live_workloads)[0][1].workload.priority == 0
+    task = with_live(declared, live_workloads, {"ns/two"})[0][1]
     assert (task.workload.priority, task.workload.created) == (7, 900.0)
 
 
@@ -102,7 +102,7 @@ def test_declared_runs_are_found_by_their_launches() -> None:
         make_launch("mended", "failed"),
     ]
     whose = {("Job", "ns", "active-object"): "ns/job-active", ("Job", "ns", "other"): "ns/other"}
-    runs, ended = matched(wanted, live, [make_ledger("settled")], whose)
+    runs, ended = match_runs(wanted, live, [make_ledger("settled")], whose)
     assert runs == {"ns/job-active": "ns/active"}
     # One that failed is launched again only where its launch was edited since.
     assert ended == {"ns/succeeded", "ns/settled", "ns/failed"}

@@ -3,7 +3,7 @@
 import json
 
 from trainstack.kueue.format import as_data, lines, summary
-from trainstack.kueue.verdict import Assigned, Lack, Remedy, Verdict
+from trainstack.kueue.verdict import Assigned, Reason, Remedy, Verdict
 
 
 def make_verdict(name: str = "train", **changes: object) -> Verdict:
@@ -37,29 +37,29 @@ def test_what_a_run_takes_and_from_whom() -> None:
     )
     assert summary(verdict) == (
         "fits by preempting: 1 master on cpu, 3 worker on cpu and a100; borrows 2 gpu and 0.5 cpu on a100, 1 cpu on "
-        "cpu; in the place of ns/w0, ns/w1, ns/w2, ns/w3 and 2 more; then admission check budget"
+        "cpu; preempts ns/w0, ns/w1, ns/w2, ns/w3 and 2 more; then admission check budget"
     )
 
 
 def test_what_a_run_lacks_and_what_would_help() -> None:
     """All of it; remedies are alternatives."""
-    lacks = (Lack("quota", "too little", "p"), Lack("taint", "kept away", "p"))
+    reasons = (Reason("quota", "too little", "p"), Reason("taint", "kept away", "p"))
     remedies = (Remedy("ask for less", (), "fits"), Remedy("raise it", (), "fits"))
-    verdict = make_verdict(outcome="never fits", assigned=(), lacks=lacks, remedies=remedies)
+    verdict = make_verdict(outcome="never fits", assigned=(), reasons=reasons, remedies=remedies)
     assert summary(verdict) == "never fits: too little; kept away; what would help: ask for less; or raise it"
 
 
 def test_runs_that_are_alike_are_told_together() -> None:
     """In the order of the first of each."""
     verdicts = [make_verdict(f"t{number}") for number in range(6)]
-    verdicts.insert(1, make_verdict("big", outcome="waits", assigned=(), lacks=(Lack("in-use", "in use", "p"),)))
+    verdicts.insert(1, make_verdict("big", outcome="waits", assigned=(), reasons=(Reason("in-use", "in use", "p"),)))
     assert lines(verdicts) == ["t0, t1, t2, t3 and 2 more: fits: on a100", "big: waits: in use"]
 
 
 def test_amounts_are_quantities_for_programs() -> None:
     """As Kubernetes writes them, so that they can be read back."""
-    lack = Lack("quota", "m", "p", resource="memory", missing=3 * 2**30)
-    data = as_data(make_verdict(borrowed={("a100", "cpu"): 500}, lacks=(lack, Lack("taint", "m", "p"))))
+    reason = Reason("quota", "m", "p", resource="memory", missing=3 * 2**30)
+    data = as_data(make_verdict(borrowed={("a100", "cpu"): 500}, reasons=(reason, Reason("taint", "m", "p"))))
     assert data["usage"] == [
         {"flavor": "a100", "resource": "cpu", "amount": "1500m"},
         {"flavor": "a100", "resource": "nvidia.com/gpu", "amount": "4"},

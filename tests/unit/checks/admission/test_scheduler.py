@@ -6,9 +6,8 @@ import pytest
 
 from bench import plan
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.event import UnsettledError
 from trainstack.kueue.model import Flavor, LocalQueue, Model, Preemption, Requirement, Workload
-from trainstack.kueue.scheduler import Queueing
+from trainstack.kueue.scheduler import Scheduler, UnsettledError
 
 LOWER = Preemption(within_cluster_queue="LowerPriority")
 
@@ -20,16 +19,16 @@ def make_run(name: str, cpu: int | str = 1, queue: str = "q", **changes: object)
 
 def settled(model: Model, *workloads: Workload) -> list[str]:
     """What happens when all of these are there at once: `+name` admitted, `-name` evicted."""
-    queueing = Queueing(model)
+    scheduler = Scheduler(model)
     for workload in workloads:
-        queueing.submit(workload)
-    return said(queueing)
+        scheduler.submit(workload)
+    return said(scheduler)
 
 
-def said(queueing: Queueing) -> list[str]:
+def said(scheduler: Scheduler) -> list[str]:
     """What happens now."""
     signs = {"admitted": "+", "evicted": "-"}
-    return [f"{signs[event.kind]}{event.key.partition('/')[2]}" for event in queueing.settle(0.0)]
+    return [f"{signs[event.kind]}{event.key.partition('/')[2]}" for event in scheduler.settle(0.0)]
 
 
 def test_priority_comes_first_and_then_age() -> None:
@@ -55,40 +54,45 @@ def test_what_does_not_borrow_comes_before_what_does() -> None:
 def test_who_finishes_lets_others_in() -> None:
     """Those of the whole cohort, in their order."""
     model = make_model(make_queue("q", cohort="lab"), make_queue("r", {"cpu": {"cpu": 0}}, "lab"))
-    queueing = Queueing(model)
+    scheduler = Scheduler(model)
     for run in (make_run("one", 4), make_run("two", 4, created=1.0), make_run("three", 3, "r", created=2.0)):
-        queueing.submit(run)
-    assert said(queueing) == ["+one"]
-    assert [each.name for each in queueing.waiting()] == ["two", "three"]
-    queueing.finish("ns/one")
-    assert said(queueing) == ["+two"]
-    queueing.finish("ns/two")
-    assert said(queueing) == ["+three"]
-    assert (queueing.usage("q"), queueing.usage("r")) == ({("cpu", "cpu"): 0}, {("cpu", "cpu"): 3000})
+        scheduler.submit(run)
+    assert said(scheduler) == ["+one"]
+    assert [each.name for each in scheduler.waiting()] == ["two", "three"]
+    scheduler.finish("ns/one")
+    assert said(scheduler) == ["+two"]
+    scheduler.finish("ns/two")
+    assert said(scheduler) == ["+three"]
+    assert [scheduler._snapshot.tree.queues[name].usage for name in "qr"] == [
+        {("cpu", "cpu"): 0},
+        {("cpu", "cpu"): 3000},
+    ]
 
 
 def test_who_is_evicted_waits_again() -> None:
     """The event says for whom; it comes back once there is room."""
-    queueing = Queueing(make_model(make_queue(preemption=LOWER)))
-    queueing.submit(make_run("low", 3))
-    assert said(queueing) == ["+low"]
-    queueing.submit(make_run("high", 3, priority=5))
-    events = queueing.settle(7.0)
+    scheduler = Scheduler(make_model(make_queue(preemption=LOWER)))
+    scheduler.submit(make_run("low", 3))
+    assert said(scheduler) == ["+low"]
+    scheduler.submit(make_run("high", 3, priority=5))
+    events = scheduler.settle(7.0)
     assert [(event.kind, event.key, event.by, event.at) for event in events] == [
         ("evicted", "ns/low", "ns/high", 7.0),
         ("admitted", "ns/high", "", 7.0),
     ]
-    queueing.finish("ns/high")
-    assert said(queueing) == ["+low"]
+    scheduler.finish("ns/high")
+    assert said(scheduler) == ["+low"]
 
 
 @pytest.mark.parametrize("cycles", [0, 1, 5])
 def test_how_long_evicted_pods_take_to_end_does_not_matter_here(cycles: int) -> None:
     """Meanwhile what they leave is kept for who evicts them."""
-    queueing = Queueing(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], eviction_cycles=cycles)
-    queueing.submit(make_run("high", 3, priority=5))
-    queueing.submit(make_run("tiny", 2, priority=1, created=1.0))
-    assert said(queueing) == ["-low", "+high"]
+    scheduler = Scheduler(
+        make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], eviction_cycles=cycles
+    )
+    scheduler.submit(make_run("high", 3, priority=5))
+    scheduler.submit(make_run("tiny", 2, priority=1, created=1.0))
+    assert said(scheduler) == ["-low", "+high"]
 
 
 def test_who_is_not_sure_to_get_his_own_back_keeps_it_from_others() -> None:
@@ -97,10 +101,10 @@ def test_who_is_not_sure_to_get_his_own_back_keeps_it_from_others() -> None:
     def admitted(preemption: Preemption) -> list[str]:
         own = make_queue("q", {"cpu": {"cpu": 4}}, "lab", strict=True, preemption=preemption)
         model = make_model(own, make_queue("r", {"cpu": {"cpu": 1}}, "lab"))
-        queueing = Queueing(model, [make_admitted("used", "q", cpu=2)])
-        queueing.submit(make_run("own", 4, "q"))
-        queueing.submit(make_run("borrower", 2, "r"))
-        return said(queueing)
+        scheduler = Scheduler(model, [make_admitted("used", "q", cpu=2)])
+        scheduler.submit(make_run("own", 4, "q"))
+        scheduler.submit(make_run("borrower", 2, "r"))
+        return said(scheduler)
 
     assert admitted(Preemption(reclaim_within_cohort="Any")) == ["+borrower"]
     assert admitted(Preemption(reclaim_within_cohort="LowerPriority")) == []
@@ -114,66 +118,66 @@ def test_queues_on_hold_and_closed_ones_hold_theirs() -> None:
         make_queue("s"),
     )
     local = {**(model.local_queues or {}), ("ns", "t"): LocalQueue("ns", "t", "s", "Hold")}
-    queueing = Queueing(replace(model, local_queues=local))
+    scheduler = Scheduler(replace(model, local_queues=local))
     for name in ("q", "r", "t", "nowhere"):
-        queueing.submit(make_run(name, queue=name))
-    assert said(queueing) == []
-    assert [each.name for each in queueing.waiting()] == ["q", "r", "t", "nowhere"]
-    queueing.finish("ns/r")
-    assert [each.name for each in queueing.waiting()] == ["q", "t", "nowhere"]
+        scheduler.submit(make_run(name, queue=name))
+    assert said(scheduler) == []
+    assert [each.name for each in scheduler.waiting()] == ["q", "r", "t", "nowhere"]
+    scheduler.finish("ns/r")
+    assert [each.name for each in scheduler.waiting()] == ["q", "t", "nowhere"]
 
 
 def test_thousands_alike_cost_one_attempt() -> None:
     """They are tried again when quota changes hands."""
-    queueing = Queueing(make_model(make_queue()))
+    scheduler = Scheduler(make_model(make_queue()))
     for number in range(5000):
-        queueing.submit(make_run(f"r{number}", 2, created=float(number)))
-    assert said(queueing) == ["+r0", "+r1"]
+        scheduler.submit(make_run(f"r{number}", 2, created=float(number)))
+    assert said(scheduler) == ["+r0", "+r1"]
     for number in range(2, 200):
-        queueing.finish(f"ns/r{number - 2}")
-        assert said(queueing) == [f"+r{number}"]
-    assert len(queueing.waiting()) == 4800
+        scheduler.finish(f"ns/r{number - 2}")
+        assert said(scheduler) == [f"+r{number}"]
+    assert len(scheduler.waiting()) == 4800
 
 
 def test_of_those_admitted_at_one_instant_the_last_is_the_latest() -> None:
     """Of equal priority it is evicted first."""
-    queueing = Queueing(make_model(make_queue(preemption=LOWER)))
+    scheduler = Scheduler(make_model(make_queue(preemption=LOWER)))
     for number in range(4):
-        queueing.submit(make_run(f"r{3 - number}", created=float(number)))
-    assert said(queueing) == ["+r3", "+r2", "+r1", "+r0"]
-    queueing.submit(make_run("high", 1, priority=5))
-    assert said(queueing) == ["-r0", "+high"]
+        scheduler.submit(make_run(f"r{3 - number}", created=float(number)))
+    assert said(scheduler) == ["+r3", "+r2", "+r1", "+r0"]
+    scheduler.submit(make_run("high", 1, priority=5))
+    assert said(scheduler) == ["-r0", "+high"]
 
 
 def test_workloads_that_evict_each_other_for_ever_come_to_rest() -> None:
     """One borrows and evicts in its queue, another queue takes its own back, and so on: told, or ended by a rest."""
 
-    def crowded() -> Queueing:
-        queueing = Queueing(plan.model())
+    def crowded() -> Scheduler:
+        scheduler = Scheduler(plan.model())
         for task in plan.tasks(150, seed=3):
-            queueing.submit(task.workload)
-        return queueing
+            scheduler.submit(task.workload)
+        return scheduler
 
-    with pytest.raises(UnsettledError, match="take each other's quota for ever"):
+    with pytest.raises(UnsettledError, match="take each other's quota endlessly"):
         crowded().settle(0.0)
-    queueing, events = crowded(), 0
-    while done := queueing.advance(0.0):
+    scheduler, events = crowded(), 0
+    while done := scheduler.advance(0.0):
         events += len(done)
     assert 60 < events < 1000
-    first = next(each for each in queueing.waiting())
-    queueing.finish(first.key)
-    assert first not in queueing.waiting()
+    first = next(each for each in scheduler.waiting())
+    scheduler.finish(first.key)
+    assert first not in scheduler.waiting()
 
 
 def test_cycles_take_their_time_and_end_where_something_else_happens() -> None:
     """Ten that do not fit are tried a tenth of a second apart before the small one; not, if all begin anew before."""
 
-    def crowded() -> Queueing:
-        queueing = Queueing(make_model(make_queue()), [make_admitted("used", cpu=2)], paced=True)
+    def crowded() -> Scheduler:
+        scheduler = Scheduler(make_model(make_queue()), [make_admitted("used", cpu=2)], paced=True)
         for number in range(10):
-            queueing.submit(make_run(f"large{number}", 3, created=float(number)))
-        queueing.submit(make_run("small", 1, created=10.0))
-        return queueing
+            scheduler.submit(make_run(f"large{number}", 3, created=float(number)))
+        scheduler.submit(make_run("small", 1, created=10.0))
+        return scheduler
 
     (event,) = crowded().advance(5.0)
     assert (event.key, round(event.at, 3)) == ("ns/small", 5.327)
@@ -185,37 +189,37 @@ def test_cycles_take_their_time_and_end_where_something_else_happens() -> None:
 
 def test_all_are_tried_once_more_shortly_after_an_end() -> None:
     """Kueue puts the ended one's record in order: who was tried meanwhile is tried again before those behind it."""
-    queueing = Queueing(make_model(make_queue()), [make_admitted("used", cpu=2), make_admitted("gone")], paced=True)
+    scheduler = Scheduler(make_model(make_queue()), [make_admitted("used", cpu=2), make_admitted("gone")], paced=True)
     for number in range(10):
-        queueing.submit(make_run(f"large{number}", 3, created=float(number)))
-    queueing.submit(make_run("small", 2, created=10.0))
-    assert queueing.advance(0.0, until=5.0) == []
-    queueing.finish("ns/gone")
-    (event,) = queueing.advance(5.0)
+        scheduler.submit(make_run(f"large{number}", 3, created=float(number)))
+    scheduler.submit(make_run("small", 2, created=10.0))
+    assert scheduler.advance(0.0, until=5.0) == []
+    scheduler.finish("ns/gone")
+    (event,) = scheduler.advance(5.0)
     # Two at 5.0, and all again from 5.1 on.
     assert (event.key, round(event.at, 3)) == ("ns/small", 6.1)
 
 
 def test_an_eviction_takes_its_time_and_who_evicts_is_tried_meanwhile() -> None:
     """Quota comes back after 0.4 s; then the one whom it was for is admitted by the next cycle, and the other waits."""
-    queueing = Queueing(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], paced=True)
-    queueing.submit(make_run("high", 3, priority=9))
-    (evicted,) = queueing.advance(0.0)
+    scheduler = Scheduler(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], paced=True)
+    scheduler.submit(make_run("high", 3, priority=9))
+    (evicted,) = scheduler.advance(0.0)
     assert (evicted.kind, evicted.key, evicted.at) == ("evicted", "ns/low", 0.0)
-    assert queueing.advance(0.0, until=0.4) == []
-    (admitted,) = queueing.advance(0.4)
+    assert scheduler.advance(0.0, until=0.4) == []
+    (admitted,) = scheduler.advance(0.4)
     # Its cycles were 1, 2, 4, … 64, 100 ms apart.
     assert (admitted.kind, admitted.key, round(admitted.at, 3)) == ("admitted", "ns/high", 0.427)
-    assert [each.key for each in queueing.waiting()] == ["ns/low"]
+    assert [each.key for each in scheduler.waiting()] == ["ns/low"]
 
 
 def test_who_has_evicted_others_stays_in_front_of_all_until_it_is_admitted() -> None:
     """Although somebody of higher priority comes meanwhile, and although it does not fit for a while."""
-    queueing = Queueing(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], eviction_cycles=9)
-    queueing.submit(make_run("middle", 3, priority=5))
-    assert [event.kind for event in queueing.advance(0.0)] == ["evicted"]
-    queueing.submit(make_run("high", 3, priority=9, created=1.0))
-    assert said(queueing)[0] == "+middle"
+    scheduler = Scheduler(make_model(make_queue(preemption=LOWER)), [make_admitted("low", cpu=4)], eviction_cycles=9)
+    scheduler.submit(make_run("middle", 3, priority=5))
+    assert [event.kind for event in scheduler.advance(0.0)] == ["evicted"]
+    scheduler.submit(make_run("high", 3, priority=9, created=1.0))
+    assert said(scheduler)[0] == "+middle"
 
 
 @pytest.mark.parametrize(("frees", "flavors"), [(False, ["two", "one"]), (True, ["one", "one"])])
@@ -226,14 +230,14 @@ def test_flavors_are_tried_from_the_first_again_once_quota_of_the_queue_changes_
     quotas = {"one": {"cpu": 4}, "two": {"cpu": 4}}
     labelled = {name: Flavor(name, {"node": name}) for name in quotas}
     model = make_model(make_queue("q", quotas), make_queue("r", quotas), flavors=labelled)
-    queueing = Queueing(model, [make_admitted("used", "q", "one")])
+    scheduler = Scheduler(model, [make_admitted("used", "q", "one")])
     second = replace(make_pods("second", cpu=2), selector={"node": "one"})
-    queueing.submit(make_workload(make_pods("first", cpu=2), second))
-    queueing.submit(make_run("other", queue="r"))
-    assert [event.key for event in queueing.advance(0.0)] == ["ns/other"]
+    scheduler.submit(make_workload(make_pods("first", cpu=2), second))
+    scheduler.submit(make_run("other", queue="r"))
+    assert [event.key for event in scheduler.advance(0.0)] == ["ns/other"]
     if frees:
-        queueing.finish("ns/used")
-    (event,) = queueing.advance(0.0)
+        scheduler.finish("ns/used")
+    (event,) = scheduler.advance(0.0)
     assert [pods.flavors["cpu"] for pods in event.assigned] == flavors
 
 
@@ -247,12 +251,12 @@ def test_who_keeps_nothing_free_is_no_reason_to_pass_over_cycles() -> None:
         make_queue("r", none, "lab"),
         make_queue("s", none, "lab"),
     )
-    queueing = Queueing(make_model(*queues), [make_admitted("used", "q", cpu=2, priority=9)], paced=True)
+    scheduler = Scheduler(make_model(*queues), [make_admitted("used", "q", cpu=2, priority=9)], paced=True)
     for run in (make_run("own", 4, "q"), make_run("borrower", 2, "s", created=9.0)):
-        queueing.submit(run)
+        scheduler.submit(run)
     for number in range(5):
         # Each of the three fits, but not all of them ever.
         sets = [make_pods(f"set{index}", cpu=2) for index in range(3)]
-        queueing.submit(make_workload(*sets, queue="r", name=f"large{number}", created=float(number)))
-    (event,) = queueing.advance(0.0)
+        scheduler.submit(make_workload(*sets, queue="r", name=f"large{number}", created=float(number)))
+    (event,) = scheduler.advance(0.0)
     assert (event.key, event.at) == ("ns/borrower", 0.0)

@@ -4,7 +4,10 @@ import pytest
 
 from tests.unit.checks.admission.make import make_model, make_queue
 from trainstack.kueue.model import ClusterQueue, Cohort, Quota
-from trainstack.kueue.resource_node import Tree
+from trainstack.kueue.resource_node import CohortTree
+from trainstack.kueue.snapshot import Snapshot
+
+CPU = ("cpu", "cpu")
 
 COHORTS = (Cohort("a", "root"), Cohort("b", "root"), Cohort("c"))
 
@@ -31,83 +34,83 @@ def make_pool(name: str, cohort: str | None, *figures: int | None) -> ClusterQue
 )
 def test_potential_is_what_an_idle_cluster_gives(pools: list[ClusterQueue], expected: int) -> None:
     """Nominal quota, and what the whole tree of cohorts lends, within the limits of both sides."""
-    assert Tree(make_model(*pools, cohorts=COHORTS)).potential("q", "cpu", "cpu") == expected * 1000
+    assert CohortTree(make_model(*pools, cohorts=COHORTS)).potential_available("q", "cpu", "cpu") == expected * 1000
 
 
 def test_a_cohort_has_quota_of_its_own_and_limits_towards_its_parent() -> None:
     """Its queues share it; what it borrows from above, and lends to others, is limited as a queue's is."""
-    own = {("cpu", "cpu"): Quota(3000, borrowing_limit=1000, lending_limit=2000)}
+    own = {CPU: Quota(3000, borrowing_limit=1000, lending_limit=2000)}
     model = make_model(
         make_pool("q", "a", 2), make_pool("r", "b", 10), cohorts=(Cohort("a", "root", own), Cohort("b", "root"))
     )
-    tree = Tree(model)
-    assert tree.subtree("a", "cpu", "cpu") == 5000
-    assert tree.subtree("root", "cpu", "cpu") == 12000  # of 5, cohort a keeps 3
-    assert tree.potential("q", "cpu", "cpu") == 6000  # 5 and 1 borrowed
-    assert tree.potential("r", "cpu", "cpu") == 12000
+    tree = CohortTree(model)
+    assert tree.cohorts["a"].subtree_quota[CPU] == 5000
+    assert tree.cohorts["root"].subtree_quota[CPU] == 12000  # of 5, cohort a keeps 3
+    assert tree.potential_available("q", "cpu", "cpu") == 6000  # 5 and 1 borrowed
+    assert tree.potential_available("r", "cpu", "cpu") == 12000
 
 
 def test_usage_counts_against_the_parent_past_what_is_kept() -> None:
     """A queue that keeps 1 of 2 uses that first; the rest is taken from all, and comes back in the reverse order."""
-    tree = Tree(make_model(make_pool("q", "a", 2, None, 1), make_pool("r", "a", 4)))
-    tree.add("q", {("cpu", "cpu"): 1000})
-    assert tree.available("r", "cpu", "cpu") == 5000
-    tree.add("q", {("cpu", "cpu"): 3000})
-    assert (tree.available("q", "cpu", "cpu"), tree.available("r", "cpu", "cpu")) == (2000, 2000)
-    tree.remove("q", {("cpu", "cpu"): 3000})
-    assert (tree.available("q", "cpu", "cpu"), tree.available("r", "cpu", "cpu")) == (5000, 5000)
+    tree = CohortTree(make_model(make_pool("q", "a", 2, None, 1), make_pool("r", "a", 4)))
+    tree.add("q", {CPU: 1000})
+    assert tree.queues["r"].available(CPU) == 5000
+    tree.add("q", {CPU: 3000})
+    assert (tree.queues["q"].available(CPU), tree.queues["r"].available(CPU)) == (2000, 2000)
+    tree.remove("q", {CPU: 3000})
+    assert (tree.queues["q"].available(CPU), tree.queues["r"].available(CPU)) == (5000, 5000)
 
 
 def test_a_borrowing_limit_counts_what_is_borrowed_already() -> None:
     """Of 2 with a limit of 3, 4 are used: 1 more may be borrowed though 6 are free."""
-    tree = Tree(make_model(make_pool("q", "a", 2, 3), make_pool("r", "a", 8)))
-    tree.add("q", {("cpu", "cpu"): 4000})
-    assert tree.available("q", "cpu", "cpu") == 1000
+    tree = CohortTree(make_model(make_pool("q", "a", 2, 3), make_pool("r", "a", 8)))
+    tree.add("q", {CPU: 4000})
+    assert tree.queues["q"].available(CPU) == 1000
 
 
 def test_more_used_than_there_is_leaves_nothing() -> None:
     """Quota that was taken away from under workloads is no negative amount to others."""
-    tree = Tree(make_model(make_pool("q", "a", 2), make_pool("r", "a", 0)))
-    tree.add("r", {("cpu", "cpu"): 5000})
-    assert tree.available("q", "cpu", "cpu") == 0
+    snapshot = Snapshot(make_model(make_pool("q", "a", 2), make_pool("r", "a", 0)))
+    snapshot.tree.add("r", {CPU: 5000})
+    assert snapshot.cluster_queues["q"].available(CPU) == 0
 
 
 def test_the_level_of_borrowing_is_the_height_of_the_cohort_that_has_it() -> None:
     """0 within the queue; then as high as the smallest part of the tree that has enough, or as the whole tree."""
     model = make_model(make_pool("q", "a", 2), make_pool("r", "a", 2), make_pool("s", "root", 4), cohorts=COHORTS)
-    node = Tree(model).queues["q"]
-    levels = [node.level(("cpu", "cpu"), cpus * 1000) for cpus in (2, 4, 6, 9)]
+    node = CohortTree(model).queues["q"]
+    levels = [node.borrowing_level(CPU, cpus * 1000) for cpus in (2, 4, 6, 9)]
     assert levels == [(0, True), (1, True), (2, False), (2, False)]
 
 
 def test_a_queue_that_is_stopped_lends_and_counts_for_no_height() -> None:
     """Kueue's scheduler does not see it, but its cohort has its quota."""
     model = make_model(make_pool("q", "root", 2), make_queue("r", cohort="a", stop_policy="Hold"), cohorts=COHORTS)
-    tree = Tree(model)
-    assert tree.potential("q", "cpu", "cpu") == 6000
+    tree = CohortTree(model)
+    assert tree.potential_available("q", "cpu", "cpu") == 6000
     assert (tree.cohorts["a"].height, tree.cohorts["root"].height) == (0, 1)
 
 
 def test_a_quota_can_be_tried_in_place() -> None:
     """What all above it have follows, through what is kept; and back again."""
-    tree = Tree(make_model(make_pool("q", "a", 2), make_pool("r", "b", 4, None, 1), cohorts=COHORTS))
+    tree = CohortTree(make_model(make_pool("q", "a", 2), make_pool("r", "b", 4, None, 1), cohorts=COHORTS))
     node = tree.queues["r"]
-    before = node.quota(("cpu", "cpu"))
-    node.requote(("cpu", "cpu"), Quota(9000))
-    assert tree.potential("q", "cpu", "cpu") == 11000
-    node.requote(("cpu", "cpu"), before)
-    assert tree.potential("q", "cpu", "cpu") == 3000
+    before = node.quota(CPU)
+    node.set_quota(CPU, Quota(9000))
+    assert tree.potential_available("q", "cpu", "cpu") == 11000
+    node.set_quota(CPU, before)
+    assert tree.potential_available("q", "cpu", "cpu") == 3000
 
 
 def test_cohorts_that_are_their_own_ancestors_stand_apart() -> None:
     """Nothing ends in a circle; whatever is below one belongs to it."""
     circle = (Cohort("a", "b"), Cohort("b", "a"), Cohort("below", "a"), Cohort("c"))
-    tree = Tree(make_model(make_pool("q", "below", 2), make_pool("r", "c", 2), cohorts=circle))
+    tree = CohortTree(make_model(make_pool("q", "below", 2), make_pool("r", "c", 2), cohorts=circle))
     assert [tree.cyclic(name) for name in ("a", "b", "below", "c")] == [True, True, True, False]
-    assert tree.potential("q", "cpu", "cpu") == 2000
+    assert tree.potential_available("q", "cpu", "cpu") == 2000
 
 
 def test_a_flavor_without_own_quota_gives_nothing() -> None:
     """A queue borrows only on flavors that it lists itself."""
-    tree = Tree(make_model(make_pool("q", "a", 2), make_queue("r", {"gpu": {"cpu": 4}}, "a")))
-    assert (tree.potential("q", "gpu", "cpu"), tree.available("q", "gpu", "cpu")) == (0, 0)
+    tree = CohortTree(make_model(make_pool("q", "a", 2), make_queue("r", {"gpu": {"cpu": 4}}, "a")))
+    assert tree.potential_available("q", "gpu", "cpu") == 0

@@ -39,7 +39,7 @@ def test_of_the_terms_one_suffices_and_of_a_term_all_expressions() -> None:
     (found,) = oversized(make_workload((ssd, of_b), (hdd,)), (), model)
     assert (found.cause, found.path) == ("shape", "run.nodeSelector")
     assert found.message == (
-        "no node has the labels that its pods select (disk In, disk In, pool In); there are disk=ssd, pool=a"
+        "no node has the labels that the pods select (disk In, disk In, pool In); existing labels: disk=ssd, pool=a"
     )
 
 
@@ -52,13 +52,13 @@ def test_one_pod_counts_and_not_all_of_them() -> None:
     """Ten pods of a core each stand on nodes of two."""
     assert messages(make_workload(count=10), make_model(make_node("a"))) == []
     assert messages(make_workload(cpu=2500), make_model(make_node("a"))) == [
-        "a pod asks for 2.5 cpu; a node has 2 at most"
+        "a pod requests 2.5 cpu; the largest node has 2"
     ]
 
 
 def test_a_cluster_without_nodes_holds_nothing() -> None:
     """Whatever pods ask for."""
-    assert messages(make_workload(), make_model()) == ["the cluster has no node"]
+    assert messages(make_workload(), make_model()) == ["the cluster has no nodes"]
 
 
 def test_nothing_is_said_of_nodes_that_are_not_known() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from trainstack.kueue.model import Requirement, Taint, Toleration
-from trainstack.kueue.node_affinity import holds, selected, suits, untolerated
+from trainstack.kueue.node_affinity import matches, selected, suits, untolerated
 
 SPOT = Taint("kind", "spot", "NoSchedule")
 
@@ -55,7 +55,7 @@ def test_a_preference_keeps_nothing_away() -> None:
 )
 def test_an_expression(operator: str, values: tuple[str, ...], labels: dict[str, str], expected: bool) -> None:
     """As the API server understands it; `Gt` and `Lt` compare whole numbers."""
-    assert holds(Requirement("pool", operator, values), labels) is expected
+    assert matches(Requirement("pool", operator, values), labels) is expected
 
 
 def test_a_selector_of_nothing_takes_all_and_none_takes_nothing() -> None:
@@ -80,7 +80,7 @@ def test_of_the_terms_of_an_affinity_one_suffices() -> None:
 
 
 def test_a_term_without_labels_of_the_flavors_makes_the_affinity_count_for_nothing() -> None:
-    """It holds on some node of every flavor, and terms are alternatives."""
+    """It matches on some node of every flavor, and terms are alternatives."""
     in_b, rack = Requirement("pool", "In", ("b",)), Requirement("rack", "In", ("7",))
     assert suits({}, ((in_b,), (rack,)), {"pool": "a"}, {"pool"})
     assert not suits({}, ((in_b, rack),), {"pool": "a"}, {"pool"})

@@ -10,10 +10,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
-from trainstack.kueue.feasibility import Hope
-from trainstack.kueue.model import Cohort, Fungibility, Group, Model, PodSet, Policy, Preemption, Quota, Workload
-from trainstack.kueue.root_cohort import Kin
-from trainstack.kueue.scheduler import Queueing
+from trainstack.kueue.feasibility import FeasibilityFilter
+from trainstack.kueue.model import (
+    Cohort,
+    FlavorFungibility,
+    Model,
+    PodSet,
+    Policy,
+    Preemption,
+    Quota,
+    ResourceGroup,
+    Workload,
+)
+from trainstack.kueue.root_cohort import RootCohort
+from trainstack.kueue.scheduler import Scheduler
 
 Course = list[tuple[str, str, float, str]]
 SECONDS = 3.00037
@@ -24,9 +34,12 @@ def drawn_model(draw: Random) -> Model:
     """One to four queues in a tree of up to three cohorts, of one or two groups."""
     groups = draw.choice(
         (
-            (Group(frozenset(("cpu",)), ("one",)),),
-            (Group(frozenset(("cpu", "nvidia.com/gpu")), ("one", "two")),),
-            (Group(frozenset(("cpu",)), ("one", "two")), Group(frozenset(("nvidia.com/gpu",)), ("three", "four"))),
+            (ResourceGroup(frozenset(("cpu",)), ("one",)),),
+            (ResourceGroup(frozenset(("cpu", "nvidia.com/gpu")), ("one", "two")),),
+            (
+                ResourceGroup(frozenset(("cpu",)), ("one", "two")),
+                ResourceGroup(frozenset(("nvidia.com/gpu",)), ("three", "four")),
+            ),
         )
     )
     return make_model(
@@ -38,7 +51,7 @@ def drawn_model(draw: Random) -> Model:
     )
 
 
-def drawn_queue(draw: Random, groups: tuple[Group, ...]) -> dict[str, Any]:
+def drawn_queue(draw: Random, groups: tuple[ResourceGroup, ...]) -> dict[str, Any]:
     """A queue's quotas, policies and cohort."""
 
     def quota(resource: str) -> Quota:
@@ -58,7 +71,7 @@ def drawn_queue(draw: Random, groups: tuple[Group, ...]) -> dict[str, Any]:
             reclaim_within_cohort=reclaim,
             borrow_within_cohort=reclaim != "Never" and draw.random() < 0.3,
         ),
-        "fungibility": Fungibility(
+        "fungibility": FlavorFungibility(
             when_can_borrow=draw.choice(("MayStopSearch", "TryNextFlavor")),
             when_can_preempt=draw.choice(("MayStopSearch", "TryNextFlavor")),
         ),
@@ -71,24 +84,24 @@ def drawn_workload(draw: Random, number: int, queues: list[str]) -> Workload:
     for index in range(draw.choice((1, 1, 2))):
         pods = make_pods(f"set{index}", draw.choice((1, 2, 3)), cpu=draw.choice((1, 2)), gpu=draw.choice((0, 1, 2)))
         requests = {name: total for name, total in pods.requests.items() if total}
-        sets.append(replace(pods, requests=requests, least=draw.choice((None, None, 1))))
+        sets.append(replace(pods, requests=requests, min_count=draw.choice((None, None, 1))))
     priority = draw.choice((0, 0, 5))
     return make_workload(*sets, name=f"w{number}", queue=draw.choice(queues), priority=priority)
 
 
 def course(model: Model, workloads: list[Workload], later: int, eviction_cycles: int, *, paced: bool) -> Course:
     """What happens: to those who come at once, to `later` ones who come one by one, and as the first ones end."""
-    queueing = Queueing(model, eviction_cycles=eviction_cycles, paced=paced)
+    scheduler = Scheduler(model, eviction_cycles=eviction_cycles, paced=paced)
     waiting = [replace(each, created=float(number // 2)) for number, each in enumerate(workloads)]
     at_once = len(waiting) - later
     for each in waiting[:at_once]:
-        queueing.submit(each)
+        scheduler.submit(each)
     found: Course = []
     now = 0.0
     running: list[str] = []
     for turn in range(2 * len(waiting)):
         until = (turn + 1) * SECONDS
-        while len(found) < 300 and (done := queueing.advance(now, until)):
+        while len(found) < 300 and (done := scheduler.advance(now, until)):
             found += [(each.kind, each.key, round(each.at, 6), each.by) for each in done]
             gone = {each.key for each in done if each.kind == "evicted"}
             running = [key for key in running if key not in gone]
@@ -96,9 +109,9 @@ def course(model: Model, workloads: list[Workload], later: int, eviction_cycles:
             now = done[-1].at
         now = until
         if turn < later:
-            queueing.submit(waiting[at_once + turn])
+            scheduler.submit(waiting[at_once + turn])
         elif running:
-            queueing.finish(running.pop(0))
+            scheduler.finish(running.pop(0))
     return found
 
 
@@ -133,17 +146,17 @@ def same_course(draw: Random, alike: bool, eviction_cycles: int, paced: bool) ->
 
 
 def make_every_cycle(patch: pytest.MonkeyPatch) -> None:
-    """Let there always be hope, and nothing be remembered."""
-    tried = Kin.tried
+    """Disable the feasibility filter and every cache."""
+    nominate = RootCohort.nominate
 
-    def tried_anew(self: Kin, *args: object) -> object:
-        self._made.clear()
-        return tried(self, *args)  # type: ignore[arg-type]
+    def nominate_anew(self: RootCohort, *args: object) -> object:
+        self._attempts.clear()
+        return nominate(self, *args)  # type: ignore[arg-type]
 
     def nothing(*_: Hashable) -> None:
         """Do nothing."""
 
-    patch.setattr(Kin, "tried", tried_anew)
-    patch.setattr(Hope, "may_fit", lambda *_: True)
-    patch.setattr(Hope, "refuse", nothing)
-    patch.setattr(Queueing, "_skip_alike", nothing)
+    patch.setattr(RootCohort, "nominate", nominate_anew)
+    patch.setattr(FeasibilityFilter, "may_fit", lambda *_: True)
+    patch.setattr(FeasibilityFilter, "reject", nothing)
+    patch.setattr(Scheduler, "_skip_repetitions", nothing)

@@ -1,0 +1,125 @@
+"""GPU-hours, cost, and the usage of each flavor over time."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from trainstack.forecast.schedule import Schedule, Span, Timeline
+from trainstack.kueue.model import FlavorResource, Model, Workload
+from trainstack.kueue.verdict import Assigned
+from trainstack.preflight.gpu_resources import share
+from trainstack.settings.sections.forecast import Plan
+
+HOUR = 3600
+_IN_GIB = ("memory", "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The usage of a flavor and resource over time, in the units of `in_units`."""
+
+    flavor: str
+    resource: str
+    quota: float
+    """The sum of the nominal quotas of all queues and cohorts."""
+    steps: tuple[tuple[float, float], ...]
+    """Seconds, and the usage from then on."""
+    peak: float
+    mean: float
+    """From the start of the plan to the last known end."""
+
+
+def gpus(timeline: Timeline, model: Model) -> float:
+    """Return the GPUs of a run, with slices as fractions; those that it requests if it never starts."""
+    workload = timeline.task.workload
+    requested = tuple(Assigned(pods.name, pods.count, {}) for pods in workload.pod_sets)
+    return _gpus(workload, timeline.spans[0].assigned if timeline.spans else requested, model)
+
+
+def gpu_hours(timeline: Timeline, model: Model) -> float | None:
+    """Return the GPU-hours of a run; None without a known end."""
+    if timeline.end is None:
+        return None
+    workload = timeline.task.workload
+    return sum(hours * _gpus(workload, span.assigned, model) for span, hours in _hours(timeline.spans))
+
+
+def cost(timeline: Timeline, plan: Plan) -> float | None:
+    """Return the cost of a run in the plan's currency; None without a known end or without prices."""
+    if timeline.end is None or not plan.prices or not timeline.task.queued:
+        return None
+    prices = {price.name: price.per_hour for price in plan.prices}
+    return sum(
+        hours * in_units(resource, number) * prices.get(flavor, {}).get(resource, 0.0)
+        for span, hours in _hours(timeline.spans)
+        for (flavor, resource), number in span.usage.items()
+    )
+
+
+def uses(schedule: Schedule, model: Model) -> Iterator[Use]:
+    """Yield the usage of every flavor and resource in the schedule, sorted."""
+    changes: dict[FlavorResource, dict[float, int]] = defaultdict(lambda: defaultdict(int))
+    for timeline in schedule.timelines:
+        for span in timeline.spans:
+            for fr, number in span.usage.items():
+                changes[fr][max(0.0, span.admitted)] += number
+                if span.ended is not None:
+                    changes[fr][span.ended] -= number
+    for fr in sorted(changes):
+        flavor, resource = fr
+        steps: list[tuple[float, float]] = []
+        used = 0
+        for at in sorted(changes[fr]):
+            used += changes[fr][at]
+            if not steps or steps[-1][1] != in_units(resource, used):
+                steps.append((round(at, 3), in_units(resource, used)))
+        yield Use(
+            flavor=flavor,
+            resource=resource,
+            quota=in_units(resource, _nominal_quota(model, fr)),
+            steps=tuple(steps),
+            peak=max((used for _, used in steps), default=0.0),
+            mean=_mean(steps, schedule.makespan),
+        )
+
+
+def _nominal_quota(model: Model, fr: FlavorResource) -> int:
+    quotas = [queue.quotas for queue in (model.cluster_queues or {}).values()]
+    quotas += [cohort.quotas for cohort in model.cohorts.values()]
+    return sum(by_fr[fr].nominal for by_fr in quotas if fr in by_fr)
+
+
+def in_units(resource: str, number: int) -> float:
+    """Return cores, GiB of memory and storage, or pieces."""
+    if resource == "cpu":
+        return number / 1000
+    return number / 2**30 if resource in _IN_GIB else float(number)
+
+
+def _gpus(workload: Workload, assigned: Iterable[Assigned], model: Model) -> float:
+    """Sum up the GPUs; the share of a slice follows from the node selector and the labels of the flavor."""
+    given = {pods.pod_set: pods for pods in assigned}
+    flavors = model.flavors or {}
+    total = Fraction(0)
+    for pods in workload.pod_sets:
+        assignment = given[pods.name]
+        for resource, number in pods.per_pod.items():
+            flavor = flavors.get(assignment.flavors.get(resource, ""))
+            labels = {**pods.selector, **(flavor.labels if flavor is not None else {})}
+            total += assignment.count * number * share(resource, labels)
+    return float(total)
+
+
+def _hours(spans: Iterable[Span]) -> Iterator[tuple[Span, float]]:
+    for span in spans:
+        if span.started is not None and span.ended is not None:
+            yield span, (span.ended - span.started) / HOUR
+
+
+def _mean(steps: list[tuple[float, float]], until: float) -> float:
+    if until <= 0:
+        return 0.0
+    ends = [*(at for at, _ in steps[1:]), until]
+    area = sum(used * (min(end, until) - at) for (at, used), end in zip(steps, ends, strict=True) if at < until)
+    return area / until

@@ -1,0 +1,147 @@
+"""The declared runs together with the workloads of a live cluster."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trainstack.forecast.sweeps import LiveTrials, indexed_duration
+from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task
+from trainstack.kueue.model import Admitted, QueueState, Workload
+from trainstack.runs.launches import LiveLaunch
+from trainstack.runs.records import Ledger
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveWorkloads(LiveTrials):
+    """The part of a cluster's state that a plan needs, with runs and all sweeps' trials.
+
+    All keys are `<namespace>/<name>`; the inherited fields contain the declared runs too.
+    """
+
+    snapshot: QueueState
+    now: float
+    """When the cluster was read: seconds since 1970."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """The deadline of a live Workload in seconds."""
+
+    def with_trials(self, trials: LiveTrials) -> "LiveWorkloads":
+        return replace(
+            self,
+            runs={**self.runs, **trials.runs},
+            indexed={**self.indexed, **trials.indexed},
+            in_indexed={*self.in_indexed, *trials.in_indexed},
+            ended={*self.ended, *trials.ended},
+        )
+
+    @property
+    def settled(self) -> set[str]:
+        """Keys of the runs and trials that are not launched on their own any more."""
+        return {*self.ended, *self.in_indexed}
+
+
+def with_live(
+    declared: Sequence[Task],
+    live: LiveWorkloads,
+    changed: Collection[str] = (),
+    trials: Mapping[str, Duration] | None = None,
+) -> tuple[tuple[Task, ...], tuple[Admitted, ...]]:
+    """Return all tasks and the admitted workloads: the live ones first, then the declared runs not launched yet.
+
+    A live Workload of a declared run gets the run's name and duration. `changed`: keys of runs with what-if changes,
+    which also apply to pending Workloads. `trials`: the duration of a trial by the key of its sweep.
+    """
+    by_key = {task.key: task for task in declared}
+    admitted = []
+    tasks = []
+    for one in live.snapshot.admitted:
+        task = _live_task(one.workload, by_key, live, trials or {})
+        elapsed = max(0.0, live.now - one.reserved)
+        # The plan's time begins now.
+        admitted.append(replace(one, workload=task.workload, reserved=-elapsed))
+        tasks.append(replace(task, elapsed=elapsed))
+    for pending in live.snapshot.pending:
+        task = _live_task(pending, by_key, live, trials or {})
+        if task.key in changed:
+            task = replace(task, workload=replace(by_key[task.key].workload, created=pending.created))
+        tasks.append(task)
+    known = {task.key for task in tasks} | live.settled
+    new = (task for task in declared if task.key not in known)
+    tasks += (replace(task, workload=replace(task.workload, created=live.now)) for task in new)
+    return tuple(tasks), tuple(admitted)
+
+
+def _live_task(
+    workload: Workload, declared: Mapping[str, Task], live: LiveWorkloads, trials: Mapping[str, Duration]
+) -> Task:
+    job, limit = live.indexed.get(workload.key), live.limits.get(workload.key)
+    if job is not None:
+        named = replace(workload, name=f"{job.sweep.partition('/')[2]} ({workload.name})")
+        at_once = workload.pod_sets[0].count
+        lasts = indexed_duration(trials.get(job.sweep, UNBOUNDED), job.trials, at_once, limit)
+        return Task(workload=named, duration=lasts, resumes=True)
+    task = declared.get(live.runs.get(workload.key, ""))
+    if task is not None:
+        named = replace(workload, name=task.workload.name, path=task.workload.path)
+        return replace(task, workload=named, after=())
+    return Task(workload=workload, duration=UNBOUNDED if limit is None else Duration(limit, "deadline"), declared=False)
+
+
+def owners(workloads: Iterable[Body]) -> dict[str, Owner]:
+    """Return the owner of each of Kueue's Workloads that has one, by key."""
+    found = {}
+    for body in workloads:
+        metadata = body["metadata"]
+        for owner in (metadata.get("ownerReferences") or ())[:1]:
+            found[_key(body)] = (owner["kind"], metadata["namespace"], owner["name"])
+    return found
+
+
+def limits(workloads: Iterable[Body], owned_by: Mapping[Owner, Body]) -> dict[str, float]:
+    """Return the deadlines of Workloads in seconds, set by Kueue or by the owner, by key."""
+    by_key = owners(workloads)
+    found = {}
+    for body in workloads:
+        spec = owned_by.get(by_key.get(_key(body), ("", "", "")), {}).get("spec") or {}
+        deadlines = (
+            body["spec"].get("maximumExecutionTimeSeconds"),
+            spec.get("activeDeadlineSeconds"),
+            (spec.get("runPolicy") or {}).get("activeDeadlineSeconds"),
+        )
+        known = [float(seconds) for seconds in deadlines if seconds is not None]
+        if known:
+            found[_key(body)] = min(known)
+    return found
+
+
+def _key(body: Body) -> str:
+    return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+def match_runs(
+    declared: Iterable[Ledger], live: Iterable[LiveLaunch], ledgers: Iterable[Ledger], workloads: Mapping[Owner, str]
+) -> tuple[dict[str, str], set[str]]:
+    """Match the declared runs with the stack's launches and ledgers in the cluster.
+
+    Returns the key of the declared run by the key of its live Workload, and the keys of the declared runs that have
+    ended and are not launched again. `declared`: the ledgers that the runs would have if they were launched now.
+    """
+    launches: dict[str, list[LiveLaunch]] = {}
+    for launch in live:
+        launches.setdefault(launch.run_id, []).append(launch)
+    recorded = {ledger.run_id for ledger in ledgers}
+    runs: dict[str, str] = {}
+    ended: set[str] = set()
+    for run in declared:
+        name, own = f"{run.namespace}/{run.workload}", launches.get(run.run_id, [])
+        active = [launch for launch in own if launch.active]
+        for launch in active:
+            key = workloads.get((launch.kind, launch.namespace, launch.name))
+            if key is not None:
+                runs[key] = name
+        failed = bool(own) and all(launch.phase == "failed" for launch in own)
+        again = failed and run.launch_name not in {launch.launch for launch in own}
+        if not active and (own or run.run_id in recorded) and not again:
+            ended.add(name)
+    return runs, ended

@@ -1,0 +1,92 @@
+"""The nodes on which admitted runs are placed: Kueue compares quota, the scheduler of Kubernetes compares nodes.
+
+As by default, each pod is placed on the node that is least allocated in cpu and memory. Unlike in Kubernetes, either
+all pods of a run are placed or none, in the order in which the runs were admitted.
+
+Source: https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins (NodeResourcesFit, LeastAllocated)
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainstack.kueue.model import Flavor, Node, PodSet, Workload
+from trainstack.kueue.node_affinity import suits, untolerated
+from trainstack.kueue.verdict import Assigned
+
+
+@dataclass(slots=True)
+class _NodeUsage:
+    node: Node
+    free: dict[str, int]
+
+    def fits(self, pod: Mapping[str, int]) -> bool:
+        return all(number <= self.free.get(resource, 0) for resource, number in pod.items())
+
+    def load(self, pod: Mapping[str, int]) -> float:
+        """Return the allocated part with one more pod, from 0 to 1: the mean of cpu and memory."""
+        shares = [
+            1 - (self.free.get(name, 0) - pod.get(name, 0)) / self.node.allocatable[name]
+            for name in ("cpu", "memory")
+            if self.node.allocatable.get(name)
+        ]
+        return sum(shares) / len(shares) if shares else 0.0
+
+    def add(self, pod: Mapping[str, int], times: int) -> None:
+        for resource, number in pod.items():
+            self.free[resource] = self.free.get(resource, 0) - times * number
+
+
+class NodePool:
+    def __init__(
+        self, nodes: Iterable[Node], flavors: Mapping[str, Flavor], only_flavors: Collection[str] | None = None
+    ) -> None:
+        """Start with empty nodes; unschedulable ones are left out.
+
+        `only_flavors`: the flavors that these nodes belong to; pods on other flavors always fit. None: all flavors.
+        """
+        self._nodes = [_NodeUsage(node, dict(node.allocatable)) for node in nodes if not node.unschedulable]
+        self._flavors, self._only_flavors = flavors, only_flavors
+        self._placed: dict[str, list[tuple[_NodeUsage, dict[str, int]]]] = {}
+
+    def place(self, workload: Workload, assigned: Sequence[Assigned]) -> bool:
+        """Place all pods of a workload, or none."""
+        placed: list[tuple[_NodeUsage, dict[str, int]]] = []
+        given = {pods.pod_set: pods for pods in assigned}
+        for pods in workload.pod_sets:
+            assignment = given[pods.name]
+            if self._only_flavors is not None and not {*assignment.flavors.values()} & {*self._only_flavors}:
+                continue
+            pod = {**pods.per_pod, "pods": 1}
+            nodes = self._matching(pods, assignment)
+            for _ in range(assignment.count):
+                node = min((node for node in nodes if node.fits(pod)), key=lambda node: node.load(pod), default=None)
+                if node is None:
+                    self._remove(placed)
+                    return False
+                node.add(pod, 1)
+                placed.append((node, pod))
+        self._placed[workload.key] = placed
+        return True
+
+    def remove(self, key: str) -> None:
+        """Remove the pods of a workload, if it is placed."""
+        self._remove(self._placed.pop(key, []))
+
+    def _remove(self, placed: Iterable[tuple[_NodeUsage, dict[str, int]]]) -> None:
+        for node, pod in placed:
+            node.add(pod, -1)
+
+    def _matching(self, pods: PodSet, assignment: Assigned) -> list[_NodeUsage]:
+        """Return the nodes that match the pods with the labels and tolerations of their flavors, which Kueue adds."""
+        selector, tolerations = dict(pods.selector), [*pods.tolerations]
+        for name in dict.fromkeys(assignment.flavors.values()):
+            if name in self._flavors:
+                selector |= self._flavors[name].labels
+                tolerations += self._flavors[name].tolerations
+        keys = {*selector, *(requirement.key for term in pods.affinity for requirement in term)}
+        return [
+            usage
+            for usage in self._nodes
+            if untolerated(usage.node.taints, tolerations) is None
+            and suits(selector, pods.affinity, usage.node.labels, keys)
+        ]

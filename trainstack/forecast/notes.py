@@ -1,0 +1,60 @@
+"""A note on a run of a plan: why it has no start or no end, and what else is unusual."""
+
+from collections.abc import Sequence
+
+from trainstack.forecast.schedule import Schedule, Timeline
+from trainstack.kueue.admission_simulator import AdmissionSimulator
+
+_MOST_NAMES = 3
+
+
+def note(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
+    """Return the note on a run, without a full stop; empty if nothing is unusual."""
+    task = timeline.task
+    if timeline.submitted is None:
+        return _not_submitted(timeline, schedule)
+    if not timeline.spans:
+        return _not_admitted(timeline, schedule, simulator)
+    if timeline.start is None:
+        return "admitted, but no node has room for its pods"
+    parts = []
+    last = timeline.spans[-1]
+    if task.duration.seconds is None:
+        parts.append("no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set")
+    elif last.evicted_by:
+        parts.append(f"preempted by {last.evicted_by} and not admitted again")
+    elif task.duration.source == "deadline":
+        parts.append("ends at its deadline at the latest")
+    if timeline.end is not None and timeline.evictions:
+        times = "once" if timeline.evictions == 1 else f"{timeline.evictions} times"
+        preemptors = few([span.evicted_by for span in timeline.spans[:-1]])
+        parts.append(f"preempted {times}, by {preemptors}, and {'resumes later' if task.resumes else 'starts again'}")
+    if not task.queued:
+        parts.append("not queued by Kueue: starts at once")
+    return "; ".join(parts)
+
+
+def _not_submitted(timeline: Timeline, schedule: Schedule) -> str:
+    task = timeline.task
+    endless = {other.task.key for other in schedule.open}
+    dependencies = [key for key in task.after if key in endless]
+    if task.slots is not None and not dependencies:
+        return f"waits for a slot of sweep {task.sweep}, whose running trials have no known end"
+    return f"waits for {few(dependencies)}, whose end is unknown"
+
+
+def _not_admitted(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
+    verdict = simulator.alone(timeline.task.workload)
+    if not verdict.fits:
+        return f"{verdict.outcome}: {verdict.reasons[0].message}" if verdict.reasons else verdict.outcome
+    holding = [other.task.key for other in schedule.open if other.spans and not other.spans[-1].evicted_by]
+    if holding:
+        return f"waits for quota of {few(holding)}, whose end is unknown"
+    return "blocked in a StrictFIFO queue by a workload that never fits"
+
+
+def few(keys: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """Join the first distinct names, with the number of further ones."""
+    names = list(dict.fromkeys(keys))
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
