@@ -91,13 +91,21 @@ def imports(file: str) -> list[tuple[int, str]]:
 
 def _imports(file: str) -> Iterator[tuple[int, str]]:
     package = file.removesuffix(".py").split("/")[:-1]
-    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+    for node in statements(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
             module = ".".join([*base, node.module] if node.module else base)
             yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in a block and in the blocks within it; expressions, of which there are many more, have none."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for part in getattr(node, name, ()):
+            yield part
+            yield from statements(part)
 
 
 def within(module: str, allowed: tuple[str, ...]) -> bool:

@@ -40,14 +40,15 @@ SCRIPT = "_SCRIPT"
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the lines of docstrings and messages (strings of at least three words), `_` in place of expressions."""
+    nodes = list(ast.walk(tree))
     scripts = {
         id(part)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == SCRIPT for t in node.targets)
         for part in ast.walk(node.value)
     }
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "_" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts | scripts:

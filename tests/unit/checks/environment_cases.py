@@ -132,7 +132,7 @@ MORE: dict[str, list[Case]] = {
                         manifest="workloads/digits/data.json",
                         volume="training",
                         path="data",
-                        prepare="trainstack.review",
+                        prepare="trainstack.cli",
                     ),
                     resources=Resources(requests={"cpu": "2", "memory": "1Gi"}),
                 ),

@@ -47,13 +47,12 @@ def mutants(function: FunctionType) -> Iterator[Mutant]:
     tree = _parsed(function)
     if inspect.isgeneratorfunction(function):
         yield Mutant(function, "finds nothing", _compiled(function, _with_body(tree, "return\nyield")))
-    for index in range(len(list(_conditions(tree)))):
-        other = copy.deepcopy(tree)
-        parent, field, place = list(_conditions(other))[index]
+    for parent, field, place in list(_conditions(tree)):
         said = _get(parent, field, place)
-        _set(parent, field, place, ast.UnaryOp(ast.Not(), said))
-        change = f"line {said.lineno}: not ({ast.unparse(said)})"
-        yield Mutant(function, change, _compiled(function, other))
+        _set(parent, field, place, ast.copy_location(ast.UnaryOp(ast.Not(), said), said))
+        code = _compiled(function, tree)
+        _set(parent, field, place, said)
+        yield Mutant(function, f"line {said.lineno}: not ({ast.unparse(said)})", code)
 
 
 def noticed_by(mutant: Mutant, judges: Iterable[Judge]) -> Judge | None:

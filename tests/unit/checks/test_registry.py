@@ -18,9 +18,11 @@ PACKAGES = ("trainstack",)
 
 @cache
 def nodes() -> tuple[ast.AST, ...]:
-    """The syntax of all files that might report findings."""
+    """The syntax of all files that declare a rule or have the text of an id, which might report findings."""
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
-    return tuple(node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    wanted = re.compile("|".join(["Rule\\b", *map(re.escape, BY_ID)]))
+    return tuple(node for text in texts if wanted.search(text) for node in ast.walk(ast.parse(text)))
 
 
 def declared_ids() -> Iterator[str]:

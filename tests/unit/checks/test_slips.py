@@ -17,7 +17,7 @@ def test_what_is_meant_is_no_slip() -> None:
         discarding("research/old"),
         discarding("default/old"),
         make_settings(data_of("workloads.digits.prepare")),
-        make_settings(data_of("trainstack.review")),
+        make_settings(data_of("trainstack.cli")),
         make_settings(secrets=Secrets(secrets=(make_secret(),))),
         requesting({"cpu": "1", GPU: "1"}, {"cpu": "2", GPU: "1"}),
         requesting({"cpu": "500m"}, {"memory": "1Gi", "hugepages-2Mi": "2Mi"}),
