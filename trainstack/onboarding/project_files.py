@@ -36,7 +36,7 @@ def load(root: Path, files: Mapping[str, str], stack: str) -> Loaded:
 
 
 def diff(root: Path, files: Mapping[str, str]) -> str:
-    """The change as a unified diff; empty if there is none."""
+    """The change as a unified diff; empty if nothing changes."""
     parts: list[str] = []
     for name, text in files.items():
         path = root / name
