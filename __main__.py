@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pulumi
 
-from trainstack.live.client import ClusterError
+from trainstack.errors import TrainstackError
 from trainstack.runs.recorded import recorded_launches
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
 from trainstack.stacks.engine_state import own_state, read_engine_state
-from trainstack.stacks.plan_change import Refused, decide
+from trainstack.stacks.plan_change import decide
 from trainstack.stacks.teardown import end
-from trainstack.stacks.teardown_mode import TeardownModeError, teardown_mode
+from trainstack.stacks.teardown_mode import teardown_mode
 
 # The engine's configuration includes `--config`, `--config-file` and decrypted secrets, and overrides the file.
 config = pulumi.Config()
@@ -34,7 +33,7 @@ try:
     else:
         state = read_engine_state()
         program = decide(root, stack, engine, own_state(state), recorded_launches(stack, state))
-except (SettingsError, Refused, ClusterError, TeardownModeError, ValueError) as error:
+except TrainstackError as error:
     raise pulumi.RunError(str(error)) from error
 
 if program is not None:

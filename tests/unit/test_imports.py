@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
+    "errors",
     "settings",
     "objects",
     "platform",
@@ -33,19 +34,20 @@ LAYERS = (
     "transfer",
     "cli",
 )
-"""The sub-packages of `trainstack`, and the module `declared`; each may import those before it."""
+"""The module `errors` and the sub-packages of `trainstack`; each may import those before it."""
 
 NARROW = {
-    "trainstack.sweeps.search": ("trainstack.sweeps.search", "trainstack.settings"),
+    "trainstack.sweeps.search": ("trainstack.sweeps.search", "trainstack.settings", "trainstack.errors"),
     # What a line of a log tells is the same for those who watch a run and for those who report of it.
     "trainstack.reports": (
+        "trainstack.errors",
         "trainstack.reports",
         "trainstack.runs.logs.training_log",
         "trainstack.sweeps.search",
         "trainstack.settings.search_space.constraints",
         "trainstack.settings.search_space.space",
     ),
-    "trainstack.dev.toolchain": ("trainstack.dev.toolchain",),
+    "trainstack.dev.toolchain": ("trainstack.dev.toolchain", "trainstack.errors"),
     # The names of images are the workloads': the program names the same images that the local cluster builds.
     "trainstack.dev.cluster": ("trainstack.dev", "trainstack.runs.images.images", "trainstack.runs.images.references"),
 }

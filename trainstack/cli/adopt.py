@@ -6,6 +6,7 @@ import typer
 
 from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOption
+from trainstack.errors import TrainstackError
 from trainstack.live.existing import read_existing
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
@@ -62,7 +63,7 @@ def adopt(
             entries.append(Entry(("queues", "priorityClasses"), None, whole=True, comment=comment))
         try:
             changed = {file: with_entries(text, entries)}
-        except ValueError as error:
+        except TrainstackError as error:
             fail(f"{file}: {error}")
         if faults := staging.faults(session.root, changed, stack):
             fail("\n".join(["nothing was written, since the result would have errors:", *faults]))

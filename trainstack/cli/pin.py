@@ -141,11 +141,8 @@ def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
     findings = preflight(settings, session.root, loaded.places)
     if faults := [str(one) for one in findings if one.stops and one.rule != image_unpinned.rule]:
         fail("\n".join(faults))
-    try:
-        images = used_images(Declared.from_files(settings, session.root))
-        return {image.reference: image for image in images if not image.by_digest}
-    except ValueError as error:
-        fail(str(error))
+    images = used_images(Declared.from_files(settings, session.root))
+    return {image.reference: image for image in images if not image.by_digest}
 
 
 def _registries(session: Session) -> Registries:

@@ -6,7 +6,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from trainstack.cli.console import fail, make_table, out, show, show_json, show_written, step, write_files
+from trainstack.cli.console import make_table, out, show, show_json, show_written, step, write_files
 from trainstack.cli.plan_format import HEAD, LEFT, USE_HEAD, cells, compared, gantt_of, on_page, sentences, used
 from trainstack.cli.plan_inputs import held_by, measured
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
@@ -55,12 +55,9 @@ def plan(
       trainstack plan -s prod --nodes a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8 --json
     """
     session = Session.open(stack)
-    try:
-        unchanged = session.settings
-        settings = load_with_places(session.root, stack, changes=set_).settings if set_ else unchanged
-        now, before = _reports(session, settings, nodes or [], cluster=cluster)
-    except ValueError as error:
-        fail(str(error))
+    unchanged = session.settings
+    settings = load_with_places(session.root, stack, changes=set_).settings if set_ else unchanged
+    now, before = _reports(session, settings, nodes or [], cluster=cluster)
     files = _draw(now, png, html)
     write_files(files)
     if json_:

@@ -42,8 +42,6 @@ def render(
         objects = declared(folder, stack, commit=commit(folder), releases=not without_releases, cached=root is None)
     except ReleaseError as error:
         fail(f"{error}. Or leave the releases out: --without-releases")
-    except ValueError as error:
-        fail(str(error))
     if as_json:
         show_json(objects)
     else:

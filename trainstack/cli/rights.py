@@ -3,7 +3,7 @@ from pathlib import Path
 
 import yaml
 
-from trainstack.cli.console import fail, out, show_json
+from trainstack.cli.console import out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
 from trainstack.stacks.rights import Rights, rights_of
@@ -51,10 +51,7 @@ def rights(stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
     """
     session = Session.open(stack)
     file = session.root / FOLDER / f"{stack}.yaml"
-    try:
-        made = rights_in(session)
-    except ValueError as error:
-        fail(str(error))
+    made = rights_in(session)
     file.parent.mkdir(exist_ok=True)
     file.write_text(_file(stack, made), encoding="utf-8")
     name = str(file.relative_to(session.root))

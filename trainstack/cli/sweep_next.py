@@ -9,6 +9,7 @@ from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
 from trainstack.cli.sweep_expand import expand_all, placed, sets_of, write
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
+from trainstack.errors import TrainstackError
 from trainstack.onboarding.editing import Entry, with_added
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.templates import format_value
@@ -64,7 +65,7 @@ def _read_live(stack: str, name: str) -> Sequence[TrialResult]:
 def _read_file(file: Path, name: str) -> Sequence[TrialResult]:
     try:
         return from_json(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"), name)
-    except (OSError, ValueError) as error:
+    except (OSError, UnicodeDecodeError, TrainstackError) as error:
         reason = getattr(error, "strerror", None) or error
         return fail(f"{file}: {reason}; give the output of `trainstack sweep results {name} --json`")
 

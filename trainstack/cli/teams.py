@@ -51,13 +51,10 @@ def add_team(  # noqa: PLR0913 (the options of the command)
         groups=tuple(group or ()),
         users=tuple(user or ()),
     )
-    try:
-        settings = load(root, stack)
-        planned = plan(settings, request)
-        text = read_text(root / platform)
-        files = {platform: with_entries(text, planned.entries)}
-    except ValueError as error:
-        fail(str(error))
+    settings = load(root, stack)
+    planned = plan(settings, request)
+    text = read_text(root / platform)
+    files = {platform: with_entries(text, planned.entries)}
     kept = list(planned.kept)
     if (root / own).is_file():
         _ensure_tenant(name, stack)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from trainstack.errors import TrainstackError
 from trainstack.objects.labels import Manifest
 from trainstack.platform.operators.install import OperatorError
 from trainstack.platform.operators.release import ReleaseError, read_release
@@ -21,7 +22,7 @@ DOWNLOADS = Path(".trainstack/manifests")
 """Downloaded releases, named by their sha256, relative to the project."""
 
 
-class InputsError(ValueError):
+class InputsError(TrainstackError):
     """All missing files that the environment refers to, sorted."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from trainstack.errors import TrainstackError
 from trainstack.runs.images.references import host
 
 _DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
@@ -21,7 +22,7 @@ _UNREACHABLE = re.compile(r"\bdial tcp\b|no such host|i/o timeout|TLS handshake 
 _UNTRUSTED = re.compile(r"x509: certificate signed by unknown authority|failed to verify certificate")
 
 
-class ImageToolError(Exception):
+class ImageToolError(TrainstackError):
     """A tool is missing or failed. The message gives the command and the remedy."""
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trainstack.errors import TrainstackError
 from trainstack.kueue.model import Flavor, Node
 from trainstack.kueue.quantities import value
 from trainstack.settings.errors import nearest
@@ -14,7 +15,7 @@ _PODS = 110
 
 
 def planned_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mapping[str, Flavor]) -> tuple[Node, ...]:
-    """Return the nodes with those of the named flavors replaced; raise ValueError with the change and the remedy.
+    """Return the nodes with those of the named flavors replaced; raise TrainstackError with the change and the remedy.
 
     `changes`: `FLAVOR=COUNT` for nodes like the flavor's largest one, or with resources.
     """
@@ -22,10 +23,11 @@ def planned_nodes(nodes: Sequence[Node], changes: Sequence[str], flavors: Mappin
     for change in changes:
         match = _FORM.fullmatch(change)
         if match is None:
-            raise ValueError(f"--nodes {change}: write FLAVOR=COUNT, or FLAVOR=COUNT:cpu=64,memory=512Gi")
+            raise TrainstackError(f"--nodes {change}: write FLAVOR=COUNT, or FLAVOR=COUNT:cpu=64,memory=512Gi")
         flavor = flavors.get(match["flavor"])
         if flavor is None:
-            raise ValueError(f"--nodes {change}: unknown flavor {match['flavor']}; {nearest(match['flavor'], flavors)}")
+            remedy = nearest(match["flavor"], flavors)
+            raise TrainstackError(f"--nodes {change}: unknown flavor {match['flavor']}", remedy)
         own = [node for node in result if _has_flavor(node, flavor, flavors)]
         sample = _sample(flavor, change, match["resources"], own)
         result = [node for node in result if node not in own]
@@ -46,7 +48,7 @@ def _has_flavor(node: Node, flavor: Flavor, flavors: Mapping[str, Flavor]) -> bo
 def _sample(flavor: Flavor, change: str, resources: str | None, own: Sequence[Node]) -> Node:
     if resources is None:
         if not own:
-            raise ValueError(
+            raise TrainstackError(
                 f"--nodes {change}: no node of flavor {flavor.name} is known; write its resources: "
                 f"--nodes {change}:cpu=64,memory=512Gi,nvidia.com/gpu=8"
             )
@@ -55,5 +57,5 @@ def _sample(flavor: Flavor, change: str, resources: str | None, own: Sequence[No
     try:
         allocatable = {name: value(name, text) for name, text in (part.split("=") for part in resources.split(","))}
     except ValueError as error:
-        raise ValueError(f"--nodes {change}: {error}") from None
+        raise TrainstackError(f"--nodes {change}: {error}") from None
     return Node(flavor.name, flavor.labels, flavor.taints, {"pods": _PODS, **allocatable})

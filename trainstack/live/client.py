@@ -18,6 +18,7 @@ import kr8s.asyncio
 import yaml
 from kr8s import APITimeoutError, ServerError
 
+from trainstack.errors import TrainstackError
 from trainstack.live import kubeconfig
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,a
 _METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
-class ClusterError(Exception):
+class ClusterError(TrainstackError):
     """The cluster cannot be read. The message has the server, the reason and the remedy."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from trainstack.errors import TrainstackError
 from trainstack.settings.errors import printable
 from trainstack.settings.loading.code_pins import named_code
 from trainstack.settings.model import Settings
@@ -28,7 +29,7 @@ _GENERAL = (
 """Lines that git prints after any message of ssh."""
 
 
-class GitError(Exception):
+class GitError(TrainstackError):
     """A repository cannot be read, or a name has no commit. The message gives the reason and the remedy."""
 
 

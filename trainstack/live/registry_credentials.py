@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from trainstack.errors import TrainstackError
 from trainstack.runs.images.references import DEFAULT_HOST
 
 Credentials = Mapping[str, tuple[str, str]]
@@ -26,7 +27,7 @@ _VERSIONS = ("/v1", "/v2")
 """Suffixes of old keys of Docker."""
 
 
-class RegistryError(Exception):
+class RegistryError(TrainstackError):
     """An image cannot be read from its registry. The message gives the image, the reason and the remedy."""
 
 

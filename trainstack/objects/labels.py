@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from trainstack.errors import TrainstackError
+
 Manifest = dict[str, Any]
 """A Kubernetes object in the API's form: plain dicts, lists, strings, integers and booleans."""
 
@@ -137,11 +139,11 @@ def is_field_manager(name: str) -> bool:
 
 
 def mark(stack: str) -> dict[str, str]:
-    """Return the ownership labels. Raises ValueError if the stack's name is too long for a label."""
+    """Return the ownership labels. Raises TrainstackError if the stack's name is too long for a label."""
     if len(stack) > LIMIT:
-        raise ValueError(
-            f"the stack's name {stack!r} has {len(stack)} characters, but a label value has at most {LIMIT}; "
-            "use a shorter name"
+        raise TrainstackError(
+            f"the stack's name {stack!r} has {len(stack)} characters, but a label value has at most {LIMIT}",
+            "use a shorter name",
         )
     return {MANAGED_BY: OWNER, STACK: stack}
 

@@ -12,6 +12,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 
+from trainstack.errors import TrainstackError
+
 _WIDTH = 110
 """The greatest length of a map on one line."""
 _MARK = "\ufeff"
@@ -147,11 +149,11 @@ def _parsed(text: str) -> CommentedMap:
     try:
         tree = _yaml(_INDENTS[0]).load(text)
     except YAMLError as error:
-        raise ValueError(f"not YAML: {error}") from error
+        raise TrainstackError(f"not YAML: {error}") from error
     if tree is None:
         tree = CommentedMap()
     if not isinstance(tree, CommentedMap):
-        raise ValueError("the file is not a map; write `key: value` lines")  # noqa: TRY004 (a fault of the file)
+        raise TrainstackError("the file is not a map; write `key: value` lines")
     return tree
 
 
@@ -185,7 +187,7 @@ def _child(parent: CommentedMap, key: str, kind: type[Any]) -> Any:
     if parent.get(key) is None:
         parent[key] = kind()
     if not isinstance(parent[key], kind):
-        raise ValueError(f"{key} is not a {'list' if kind is CommentedSeq else 'map'}")  # noqa: TRY004 (as above)
+        raise TrainstackError(f"{key} is not a {'list' if kind is CommentedSeq else 'map'}")
     return parent[key]
 
 

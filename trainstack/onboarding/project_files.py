@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from difflib import unified_diff
 from pathlib import Path
 
+from trainstack.errors import TrainstackError
 from trainstack.preflight.preflight import check
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import Loaded, load_with_places
 
 
-class ProjectFilesError(Exception):
+class ProjectFilesError(TrainstackError):
     """Files of the project cannot be written. The message gives the path and the remedy."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from trainstack.errors import TrainstackError
 from trainstack.review import secret
 from trainstack.review.admission import verdicts
 from trainstack.review.diff import tidy
@@ -33,7 +34,7 @@ _OPS: Mapping[str, Op] = {"create": "create", "update": "update", "replace": "re
 Completed = subprocess.CompletedProcess[str]
 
 
-class EngineError(Exception):
+class EngineError(TrainstackError):
     """The engine could not be called; the message is its output."""
 
 

@@ -1,5 +1,7 @@
 """The error of a review."""
 
+from trainstack.errors import TrainstackError
 
-class ReviewError(Exception):
+
+class ReviewError(TrainstackError):
     """A review that cannot be done or is incomplete; the message names the cause."""

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from trainstack.errors import TrainstackError
 from trainstack.kueue.verdict import Outcome
 from trainstack.review.facts import SENTENCES, Fact, Meaning
 from trainstack.review.secret import mask
@@ -30,7 +31,7 @@ STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 """A stack's name as the engine accepts it, except hidden files."""
 
 
-class ReportError(Exception):
+class ReportError(TrainstackError):
     """A file is not a valid report."""
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from trainstack.errors import TrainstackError
+
 HIDDEN = "[secret]"
 """Replaces a secret, as in the engine's own output."""
 SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -22,7 +24,7 @@ _CREDENTIALS = ("token", "password", "client-key-data", "client-certificate-data
 _PROPERTY = re.compile(r"^(?P<lead>[\s+\-~]*)(?P<key>[^\s:]+)\s*: ?(?P<value>.*)$")
 
 
-class LeakError(Exception):
+class LeakError(TrainstackError):
     """The engine printed a secret in plain text, so its output was discarded."""
 
 

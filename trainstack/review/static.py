@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from trainstack.errors import TrainstackError
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, SET, WORKLOAD, Manifest
 from trainstack.platform.retained import retained
 from trainstack.review.admission import verdicts
@@ -18,7 +19,6 @@ from trainstack.review.diff import OBJECT
 from trainstack.review.facts import Step, View, facts, labels_of
 from trainstack.review.report import MAX_DIFF, MAX_ERROR, Counts, Report, ReportedFact
 from trainstack.review.text import clean
-from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.values.stack_name import misnamed, stacks
@@ -30,7 +30,7 @@ _SKIPPED = (".git", ".trainstack", ".venv")
 """Folders in the root of a checkout that have no settings."""
 
 
-class UnsafeError(Exception):
+class UnsafeError(TrainstackError):
     """A checkout refers to files outside it."""
 
 
@@ -49,7 +49,7 @@ def static(base: Path, head: Path, stack: str, pull: int | None) -> Report:
         contain(head)
         before, earlier = _objects(base, stack)
         after, settings = _objects(head, stack)
-    except (UnsafeError, SettingsError, ValueError, OSError) as error:
+    except (TrainstackError, OSError) as error:
         return Report(kind="static", stack=stack, pull=pull, error=clean(str(error))[:MAX_ERROR])
     changed = list(_steps(before, after, earlier))
     ops = Counter(str(step.op) for step in changed)

@@ -1,7 +1,9 @@
 """Errors of the manifest builders."""
 
+from trainstack.errors import TrainstackError
 
-class WorkloadError(ValueError):
+
+class WorkloadError(TrainstackError):
     """A declared workload cannot be built. The message gives the workload, the problem and the remedy."""
 
 

@@ -31,9 +31,7 @@ class TooManySetsError(WorkloadError):
     """A sweep has more sets than fit into a ConfigMap."""
 
     def __init__(self, sweep: str, message: str, remedy: str) -> None:
-        super().__init__(f"sweep {sweep}: {message}; {remedy}")
-        self.message = message
-        self.remedy = remedy
+        super().__init__(message, remedy, path=f"sweep {sweep}")
 
 
 def jobs_data(sweep: Sweep) -> Data:

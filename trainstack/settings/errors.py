@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from trainstack.errors import TrainstackError
+
 _MAX_COMPARED_CHARACTERS = 200
 _MAX_LISTED_NAMES = 50
 ENGINE = "the engine's configuration"
@@ -36,7 +38,7 @@ class Finding:
         return printable(subject + "; ".join(filter(None, [self.message, self.remedy])))
 
 
-class SettingsError(Exception):
+class SettingsError(TrainstackError):
     """The faults of an environment, or of a sweep, sorted by file and line."""
 
     def __init__(self, name: str, findings: Iterable[Finding], what: str = "environment") -> None:
@@ -44,12 +46,9 @@ class SettingsError(Exception):
         self.name = name
         self.what = what
         self.findings = tuple(sorted(unique.values()))
-        super().__init__(name, self.findings)
-
-    def __str__(self) -> str:
         count = len(self.findings)
-        head = f"{self.what} {self.name!r} has {count} {'fault' if count == 1 else 'faults'}:"
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+        head = f"{what} {name!r} has {count} {'fault' if count == 1 else 'faults'}:"
+        super().__init__("\n".join([head, *(f"  {finding}" for finding in self.findings)]))
 
 
 def printable(text: str) -> str:

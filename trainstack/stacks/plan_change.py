@@ -8,6 +8,7 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import InputsError
+from trainstack.errors import TrainstackError
 from trainstack.guards import cluster_identity as identity
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
@@ -29,7 +30,7 @@ from trainstack.stacks.guards import fields_of_others, namespaces_to_prepare, ob
 from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
 
 
-class Refused(Exception):  # noqa: N818 (the outcome, not a fault of the program)
+class Refused(TrainstackError):  # noqa: N818 (the outcome, not a fault of the program)
     """The change is refused. The message has every reason with its remedy."""
 
 

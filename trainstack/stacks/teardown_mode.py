@@ -10,6 +10,8 @@ from typing import Literal, get_args
 
 import pulumi
 
+from trainstack.errors import TrainstackError
+
 PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
 """The variable with the permission's name, 32 hexadecimal digits, which `trainstack teardown` and `trainstack destroy`
 set for their engine only. The program refuses to run with an inherited value."""
@@ -17,7 +19,7 @@ Mode = Literal["teardown", "destroy"]
 _FOLDER = ".trainstack/endings"
 
 
-class TeardownModeError(Exception):
+class TeardownModeError(TrainstackError):
     """The environment variable names a permission that is not valid."""
 
 

@@ -1,9 +1,11 @@
 """Errors of transfers."""
 
+from trainstack.errors import TrainstackError
 
-class TransferError(Exception):
+
+class TransferError(TrainstackError):
     """A transfer failed. The message gives the cause and the remedy."""
 
 
-class BrokenConnectionError(Exception):
+class BrokenConnectionError(TrainstackError):
     """The connection or the data loader failed. Complete data is kept, and a new attempt resumes the transfer."""

@@ -1,2 +1,5 @@
-class ClusterError(Exception):
+from trainstack.errors import TrainstackError
+
+
+class ClusterError(TrainstackError):
     """The local cluster cannot do what was requested; the text gives the cause and the remedy."""

@@ -1,7 +1,9 @@
 """Errors of the toolchain."""
 
+from trainstack.errors import TrainstackError
 
-class ToolchainError(Exception):
+
+class ToolchainError(TrainstackError):
     """A tool cannot be built or found."""
 
 

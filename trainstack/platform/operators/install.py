@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trainstack.errors import TrainstackError
 from trainstack.objects.labels import CONFIG_HASH, RELEASE, Manifest, mark
 from trainstack.platform.namespaces import with_pod_security
 from trainstack.settings.sections.operators import Install
@@ -15,7 +16,7 @@ NON_ROOT = 65532
 """The user id of controllers: `nonroot` of the distroless images that the releases are built on."""
 
 
-class OperatorError(ValueError):
+class OperatorError(TrainstackError):
     """A release without an object that its install needs."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from trainstack.errors import TrainstackError
 from trainstack.objects.labels import Manifest
 
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions")
@@ -16,7 +17,7 @@ _SCHEMAS = ("items", "additionalProperties", "not")
 _REMEDY = "pin a file of Kubernetes objects in YAML"
 
 
-class ReleaseError(ValueError):
+class ReleaseError(TrainstackError):
     """A release manifest that is missing, has another sha256, or contains no objects."""
 
 

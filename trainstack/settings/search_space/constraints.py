@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from trainstack.errors import TrainstackError
+
 Value = bool | int | float | str
 """The value of a parameter."""
 
@@ -47,7 +49,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], _Operator] = {
 }
 
 
-class ConstraintError(ValueError):
+class ConstraintError(TrainstackError, ValueError):
     """A constraint that cannot be parsed, or cannot be evaluated for a set."""
 
 

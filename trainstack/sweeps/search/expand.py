@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 from math import prod
 
+from trainstack.errors import TrainstackError
 from trainstack.settings.search_space.constraints import ConstraintError, Value, holds
 from trainstack.settings.search_space.hyperparams import numbered, set_id
 from trainstack.settings.search_space.space import Parameter, ParameterSet, Space
@@ -13,7 +14,7 @@ _DRAWS_PER_SET = 50
 """The average number of draws per set before giving up on duplicates and constraints."""
 
 
-class SpaceError(ValueError):
+class SpaceError(TrainstackError):
     """A space cannot provide the requested sets. The message gives the problem and the remedy."""
 
     def __init__(self, path: str, message: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from trainstack.errors import TrainstackError
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import Objective
 
@@ -72,16 +73,16 @@ def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
     try:
         whole = TypeAdapter(dict[str, Any]).validate_json(text)
         if whole["sweep"] != sweep:
-            raise ValueError(f"holds the results of the sweep {whole['sweep']}, not of {sweep}")
+            raise TrainstackError(f"holds the results of the sweep {whole['sweep']}, not of {sweep}")
         trials = [{key: value for key, value in each.items() if key != "objective"} for each in whole["trials"]]
         return _TRIALS.validate_python(trials)
     except KeyError as error:
-        raise ValueError(f"has no `{error.args[0]}`") from None
+        raise TrainstackError(f"has no `{error.args[0]}`") from None
     except (AttributeError, TypeError):
-        raise ValueError("`trials` is not a list of maps") from None
+        raise TrainstackError("`trials` is not a list of maps") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}") from None
+        raise TrainstackError(f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}") from None
 
 
 def _written(value: object) -> object:
