@@ -1,1 +1,1 @@
-"""The command `trainstack`, one module for each subcommand."""
+"""The command `trainstack`. `app.py` lists the module of each subcommand."""

@@ -18,7 +18,7 @@ _MODULES: Mapping[str, str] = {
     "up": "deploy",
     "destroy": "deploy",
     "teardown": "teardown",
-    "env": "deploy",
+    "env": "env",
     "doctor": "doctor",
     "check": "check",
     "explain": "explain",

@@ -1,4 +1,3 @@
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.console import fail, out, report, step
-from trainstack.cli.engine import ensure_stack, environment, outputs, pulumi
+from trainstack.cli.engine import ensure_stack, outputs, pulumi
 from trainstack.cli.files import fetch_run
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
@@ -104,23 +103,6 @@ def destroy(
         pulumi(session, "destroy", "--yes", "--skip-preview", "--run-program", variables=variables)
     for resource in state.get("retained", []):
         out.print(f"retained: {resource}")
-
-
-def env(stack: StackOption = "dev") -> None:
-    """Print the variables that `pulumi` and `kubectl` need for an environment, as shell commands.
-
-    Examples:
-      eval "$(.venv/bin/trainstack env -s dev)"
-    """
-    session = Session.open(stack)
-    variables = environment(session)
-    if session.local:
-        variables["PATH"] = f"{tools.program('kubectl').parent}:{variables['PATH']}"
-    ensure_stack(session)
-    # Includes `trainstack`, which the stack's outputs recommend.
-    variables["PATH"] = f"{session.root / '.venv' / 'bin'}:{variables['PATH']}"
-    for name, value in sorted(variables.items()):
-        sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
 
 
 def _local_cluster(session: Session) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.claims import Claim, claim_hooks
+from trainstack.components.launch_claims import Claim, claim_hooks
 from trainstack.components.objects import Object, declare, with_unknown_label
 from trainstack.declared.launches import LaunchGroup
 from trainstack.live.names import wait_until_free

@@ -1,1 +1,1 @@
-"""The local cluster and the toolchain."""
+"""The local cluster, builds of images, and the toolchain."""

@@ -14,15 +14,15 @@ from trainstack.preflight.rules import (
     dependencies,
     files,
     images,
+    likely_mistakes,
     loaders,
     names,
+    namespaces,
     operators,
-    pods,
     pools,
     queues,
     references,
     resources,
-    slips,
     sweeps,
     tenant,
     volumes,
@@ -33,7 +33,7 @@ from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[RuleContext]] = checks(
     *(references, dependencies, queues, pools, admission, operators, volumes, names),
-    *(files, images, pods, tenant, sweeps, loaders, resources, slips),
+    *(files, images, namespaces, tenant, sweeps, loaders, resources, likely_mistakes),
 )
 """The rules by id, in the order of docs/checks.md."""
 

@@ -7,9 +7,9 @@ from typing import Any
 import pulumi
 
 from trainstack.components.await_deletion import await_deletion
-from trainstack.components.claims import Claim
 from trainstack.components.cluster import mark_and_order, prove, remember
 from trainstack.components.field_managers import take_fields_over
+from trainstack.components.launch_claims import Claim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION
 from trainstack.components.secrets import Secrets, SecretsArgs

@@ -10,11 +10,11 @@ import pytest
 from tests.unit.checks import (
     test_against_cluster,
     test_failing_rules,
+    test_likely_mistakes,
     test_live_verdicts,
     test_loader_rules,
     test_preflight,
     test_silences,
-    test_slips,
     test_sweep_rules,
 )
 from tests.unit.checks.admission import test_node_capacity
@@ -30,15 +30,15 @@ from trainstack.preflight.rules import (
     dependencies,
     files,
     images,
+    likely_mistakes,
     loaders,
     names,
+    namespaces,
     operators,
-    pods,
     pools,
     queues,
     references,
     resources,
-    slips,
     sweeps,
     tenant,
     volumes,
@@ -56,19 +56,19 @@ MODULES = (
         names,
         files,
         images,
-        pods,
+        namespaces,
         tenant,
         sweeps,
         loaders,
         resources,
-        slips,
+        likely_mistakes,
     ),
     *(platform, storage, queueing, nodes, registry),
     *(silences, versions, node_capacity),
 )
 TESTS = (
     *(test_preflight, test_against_cluster, test_live_verdicts),
-    *(test_silences, test_slips, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
+    *(test_silences, test_likely_mistakes, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
 )
 """Tests of rules beside their cases."""
 RECENT: dict[str, list[Judge]] = {}

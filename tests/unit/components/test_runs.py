@@ -8,7 +8,7 @@ import pulumi
 
 from tests.unit.components.declare import declare
 from tests.unit.make import make_secret
-from trainstack.components.claims import Claim
+from trainstack.components.launch_claims import Claim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.runs import Runs
 from trainstack.components.secrets import Secrets, SecretsArgs

@@ -8,13 +8,13 @@ from trainstack.onboarding.adopt import entries as kinds
 from trainstack.onboarding.adopt.entries import Element, Kind, obstacle, spec, unexpressed
 from trainstack.onboarding.adopt.found import Body, Found
 from trainstack.onboarding.editing import Entry
+from trainstack.preflight.rules.references import ALWAYS_PRESENT
 from trainstack.settings.base import Section
 from trainstack.settings.model import Settings
 from trainstack.settings.values.quantities import amount
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
-_ALWAYS_THERE = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 @dataclass
@@ -61,7 +61,7 @@ def adopt(settings: Settings, found: Found, shared_priorities: Iterable[str] = (
     result, names = Adoption(notes=list(found.unreadable)), _Names(settings, frozenset(shared_priorities))
     environment = settings.environment
     declared = {namespace.name for namespace in environment.namespaces}
-    known = {*declared, *environment.existing.namespaces, *_ALWAYS_THERE}
+    known = {*declared, *environment.existing.namespaces, *ALWAYS_PRESENT}
     if found.namespace not in known:
         result.entries.append(Entry(("environment", "existing", "namespaces"), found.namespace))
     if "platform" in environment.halves and environment.profile == "owner":

@@ -8,9 +8,9 @@ from typing import Any
 import pulumi
 import pytest
 
-from trainstack.components import claims
+from trainstack.components import launch_claims
 from trainstack.components.await_deletion import await_deletion
-from trainstack.components.claims import Claim, claim_hooks
+from trainstack.components.launch_claims import Claim, claim_hooks
 from trainstack.live.client import Answer, ClusterError
 from trainstack.objects.labels import LAUNCH, LEDGER, STACK, with_state
 
@@ -61,9 +61,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     async def connect(_: object) -> None:
         pass
 
-    monkeypatch.setattr(claims, "connect", connect)
-    monkeypatch.setattr(claims, "send", made.send)
-    monkeypatch.setattr(claims, "get", made.get)
+    monkeypatch.setattr(launch_claims, "connect", connect)
+    monkeypatch.setattr(launch_claims, "send", made.send)
+    monkeypatch.setattr(launch_claims, "get", made.get)
     # Without an engine to register them with.
     monkeypatch.setattr(pulumi, "ResourceHook", lambda _, callback: callback)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda _, callback: callback)
