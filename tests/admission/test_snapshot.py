@@ -173,7 +173,7 @@ def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
 
 def test_a_tenant_is_told_who_can_tell(researcher: Person) -> None:
     """It reads its queue and its workloads; what the queue leads to it may not, and that is no error."""
-    tenant = Environment(profile="tenant", halves=("training",))
+    tenant = Environment(profile="tenant", layers=("training",))
     settings = environment(environment=tenant, queues=Queues())
     found = read_snapshot(settings)
     assert found.model.cluster_queues is None

@@ -33,7 +33,7 @@ def platform_config(namespace: str = NAMESPACE) -> Config:
 
     return {
         "trainstack:environment": {
-            "halves": ["platform"],
+            "layers": ["platform"],
             "namespaces": [{"name": namespace}],
         },
         "trainstack:queues": {
@@ -51,7 +51,7 @@ def platform_config(namespace: str = NAMESPACE) -> Config:
 def team_config(platform: str, *runs: Config, namespace: str = NAMESPACE) -> Config:
     """A stack of the team's half alone: one volume, and runs."""
     return {
-        "trainstack:environment": {"halves": ["training"], "platform": f"organization/trainstack/{platform}"},
+        "trainstack:environment": {"layers": ["training"], "platform": f"organization/trainstack/{platform}"},
         "trainstack:storage": {"volumes": [volume("lab", namespace)]},
         "trainstack:workloads": {"runs": list(runs)},
     }

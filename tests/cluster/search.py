@@ -27,7 +27,7 @@ DIGITS = {
 def search_config(platform: str, *sweeps: Config, namespace: str = NAMESPACE) -> Config:
     """A stack of the team's half alone: one volume, and sweeps."""
     return {
-        "trainstack:environment": {"halves": ["training"], "platform": f"organization/trainstack/{platform}"},
+        "trainstack:environment": {"layers": ["training"], "platform": f"organization/trainstack/{platform}"},
         "trainstack:storage": {"volumes": [volume("lab", namespace)]},
         "trainstack:workloads": {"runs": []},
         "trainstack:sweeps": {"sweeps": list(sweeps)},

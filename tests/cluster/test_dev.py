@@ -12,7 +12,7 @@ from trainstack.runs.images.images import base_reference
 
 pytestmark = pytest.mark.cluster
 A_NAMESPACE = {
-    "trainstack:environment": {"halves": ["platform"], "namespaces": [{"name": "small"}]},
+    "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": "small"}]},
     "trainstack:operators": {"kueue": None, "trainingOperator": None},
     "trainstack:queues": {"priorityClasses": None},
 }

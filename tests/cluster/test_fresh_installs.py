@@ -37,7 +37,7 @@ def project(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
 def platform_only() -> dict[str, Any]:
     """The dev environment without its training half."""
     config = dict(yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"])
-    config["trainstack:environment"] = {**config["trainstack:environment"], "halves": ["platform"]}
+    config["trainstack:environment"] = {**config["trainstack:environment"], "layers": ["platform"]}
     del config["trainstack:workloads"]
     return config
 

@@ -54,7 +54,7 @@ def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path
         make_run("holds", PRODUCT, 4, "sh", "-c", "trap exit TERM; sleep infinity & wait"),
         {**make_run("other", OTHER_PRODUCT, 8, "echo", "trained"), "annotations": {DURATION: "10s"}},
     ]
-    environment = {"profile": "tenant", "halves": ["training"], "existing": {"namespaces": [NAMESPACE]}}
+    environment = {"profile": "tenant", "layers": ["training"], "existing": {"namespaces": [NAMESPACE]}}
     config = {
         "trainstack:environment": environment,
         "trainstack:queues": {"priorityClasses": None},

@@ -188,7 +188,7 @@ def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
     run["volumes"] = [{"volume": CLAIM, "mountPath": "/mnt/tenant"}]
     environment = {
         "profile": "tenant",
-        "halves": ["training"],
+        "layers": ["training"],
         "existing": {"namespaces": [NAMESPACE], "storageClasses": ["shared"]},
     }
     admin = lab.other(

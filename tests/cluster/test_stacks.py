@@ -1,4 +1,4 @@
-"""Both halves of the house apart: a platform's stack, and teams' stacks that stand on it."""
+"""Both layers in separate stacks: a platform, and teams that use it."""
 
 import shutil
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_an_edit_of_a_priority_is_an_edit_of_nothing_else(dev: Project) -> None:
 
 
 def static_config(folder: Path) -> dict[str, Any]:
-    """A stack of both halves: two volumes on folders of the node, of which one bears the label that the claim wants."""
+    """A stack of both layers: two volumes on folders of the node, of which one bears the label that the claim wants."""
 
     def on_host(name: str, **changes: Any) -> dict[str, Any]:
         place = {"storageClass": "lab-manual", "size": "1Gi", "accessModes": ["ReadWriteOnce"]}

@@ -77,7 +77,7 @@ def platform_config() -> Config:
     gpu = {"name": "gpu", "nodeLabels": {GPU_PRODUCT: "NVIDIA-A100-SXM4-40GB"}}
     queues = {"wide": queue("wide", NODES * PER_NODE), "narrow": queue("narrow", QUOTA, stopPolicy="Hold")}
     return {
-        "trainstack:environment": {"halves": ["platform"], "namespaces": [{"name": NAMESPACE}]},
+        "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": NAMESPACE}]},
         "trainstack:storage": {"classes": [{"name": "shared", "provisioner": "rancher.io/local-path"}]},
         # Kueue handles hundreds of Jobs at once here. With the share of 50m, beside other pods, it loses its lease.
         "trainstack:operators": {"kueue": {"requests": {"cpu": "1", "memory": "512Mi"}}},

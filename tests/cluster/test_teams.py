@@ -19,7 +19,7 @@ EXEC = ("create", "pods", "exec")
 def platform_config() -> dict[str, object]:
     """A platform without teams: a flavor, and a class that is there already."""
     return {
-        "trainstack:environment": {"halves": ["platform"], "existing": {"storageClasses": ["shared"]}},
+        "trainstack:environment": {"layers": ["platform"], "existing": {"storageClasses": ["shared"]}},
         "trainstack:queues": {"flavors": [{"name": PLATFORM}], "priorityClasses": None},
     }
 

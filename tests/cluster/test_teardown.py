@@ -18,7 +18,7 @@ KEPT = {("PersistentVolumeClaim", NAMESPACE, "kept"), ("Namespace", "<none>", NA
 
 
 def config(*runs: Config, **queue: Any) -> Config:
-    """A stack of both halves beside the dev environment, whose operators serve it: a queue of 1 cpu, two volumes."""
+    """A stack of both layers beside the dev environment, whose operators serve it: a queue of 1 cpu, two volumes."""
     quotas = [{"name": "cpu", "nominalQuota": 1}, {"name": "memory", "nominalQuota": "1Gi"}]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": NAMESPACE, "resources": quotas}]}
     return {

@@ -15,7 +15,7 @@ from typing import Any, Literal
 Config = dict[str, Any]
 Environment = Literal["owner", "team", "site"]
 ENVIRONMENTS: tuple[Environment, ...] = ("owner", "team", "site")
-"""Both halves in one stack; a team's stack beside its platform's; a tenant of a cluster that others made."""
+"""Both layers in one stack; a team's stack beside its platform's; a tenant of a cluster that others made."""
 COUNT = 20
 """Configurations of each environment."""
 

@@ -62,7 +62,7 @@ def kueue() -> Config:
 def operators_config() -> Config:
     """A stack that is Kueue alone."""
     return {
-        "trainstack:environment": {"halves": ["platform"]},
+        "trainstack:environment": {"layers": ["platform"]},
         "trainstack:queues": {"priorityClasses": None},
         **kueue(),
     }

@@ -30,7 +30,7 @@ _KINDS = "storageclasses,resourceflavors,clusterqueues,localqueues,persistentvol
 def platform() -> dict[str, Any]:
     """What the stack stands on: Kueue and the namespace, in a stack that nobody kills."""
     return {
-        "trainstack:environment": {"halves": ["platform"], "namespaces": [{"name": NAMESPACE}]},
+        "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": NAMESPACE}]},
         "trainstack:operators": {"kueue": {"requests": {"cpu": "50m", "memory": "128Mi"}}},
         "trainstack:queues": {"priorityClasses": None},
     }

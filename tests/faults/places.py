@@ -139,7 +139,7 @@ def _platform(wholes: Sequence[Configuration], beside: Project) -> Iterator[None
     """The stack of an owner who gives each team a namespace, a queue and its rights."""
     teams = [{"name": whole.name, "namespace": whole.name, "serviceAccount": RESEARCHER} for whole in wholes]
     config = {**platform(*wholes), "trainstack:tenants": {"teams": teams}}
-    config["trainstack:environment"] = {**config["trainstack:environment"], "halves": ["platform"]}
+    config["trainstack:environment"] = {**config["trainstack:environment"], "layers": ["platform"]}
     (stack,) = {platform_stack(whole) for whole in wholes}
     project = beside.other(stack, config)
     try:

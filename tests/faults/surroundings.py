@@ -57,7 +57,7 @@ def _owner(whole: Configuration) -> Config:
 def _tenant(whole: Configuration) -> Config:
     existing = {"namespaces": [whole.name], "storageClasses": ["shared"]}
     return {
-        "trainstack:environment": {"profile": "tenant", "halves": ["training"], "existing": existing},
+        "trainstack:environment": {"profile": "tenant", "layers": ["training"], "existing": existing},
         "trainstack:queues": {"priorityClasses": None},
         "trainstack:storage": _storage(whole),
     }

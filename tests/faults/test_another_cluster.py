@@ -91,7 +91,7 @@ OWNER: Config = {
 TENANT: Config = {
     "trainstack:environment": {
         "profile": "tenant",
-        "halves": ["training"],
+        "layers": ["training"],
         "existing": {"namespaces": [TEAM], "storageClasses": ["shared"]},
     },
     "trainstack:storage": {"volumes": [volume("data", TEAM)]},

@@ -42,7 +42,7 @@ def make_config(name: str, **run: Any) -> dict[str, Any]:
     """A tenant's environment with one run."""
     existing = {"namespaces": [NAMESPACE, MOVED]}
     return {
-        "trainstack:environment": {"profile": "tenant", "halves": ["training"], "existing": existing},
+        "trainstack:environment": {"profile": "tenant", "layers": ["training"], "existing": existing},
         "trainstack:queues": {"priorityClasses": None},
         "trainstack:workloads": {"runs": [make_run(name, **{"namespace": NAMESPACE, **run})]},
     }

@@ -227,7 +227,7 @@ def queued_and_running(platform: Project) -> Project:
 
     def edit(config: dict[str, Any]) -> None:
         # There is no stack yet whose outputs would tell its queues.
-        config["trainstack:environment"] = {"halves": ["training"]}
+        config["trainstack:environment"] = {"layers": ["training"]}
         roles = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
             bare("joins", "PyTorchJob", command=["sh", "-c", ENDS], roles=roles),

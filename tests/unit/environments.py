@@ -96,10 +96,10 @@ def whole() -> tuple[Settings, Inputs]:
     return settings, Inputs(releases=make_releases(), wrapper="print()", commit="c" * 40)
 
 
-def of_one_half(half: str) -> tuple[Settings, Inputs]:
-    """The same, of which the stack has one half."""
+def of_one_layer(layer: str) -> tuple[Settings, Inputs]:
+    """The same, of which the stack has one layer."""
     settings, inputs = whole()
-    environment = settings.environment.model_copy(update={"halves": (half,)})
+    environment = settings.environment.model_copy(update={"layers": (layer,)})
     return settings.model_copy(update={"environment": environment}), inputs
 
 

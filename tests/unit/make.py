@@ -154,7 +154,7 @@ def make_training_operator(**changes: Any) -> TrainingOperator:
 
 
 def make_settings(*runs: Workload, **changes: Any) -> Settings:
-    """An environment of an owner with both halves, in which `make_run` and `make_distributed` have all they need."""
+    """An environment of an owner with both layers, in which `make_run` and `make_distributed` have all they need."""
     base = {
         "stack": "test",
         "environment": Environment(namespaces=(Namespace(name="research"),)),

@@ -49,7 +49,12 @@ NARROW = {
     ),
     "trainstack.dev.toolchain": ("trainstack.dev.toolchain", "trainstack.errors"),
     # The names of images are the workloads': the program names the same images that the local cluster builds.
-    "trainstack.dev.cluster": ("trainstack.dev", "trainstack.runs.images.images", "trainstack.runs.images.references"),
+    "trainstack.dev.cluster": (
+        "trainstack.errors",
+        "trainstack.dev",
+        "trainstack.runs.images.images",
+        "trainstack.runs.images.references",
+    ),
 }
 """Packages that import less than their layer allows."""
 

@@ -8,7 +8,7 @@ import pulumi
 import pytest
 
 from tests.registrations.recorder import Echo, record
-from tests.unit.environments import COMMITTED, committed, decide, decrypted, make_program, of_one_half, whole
+from tests.unit.environments import COMMITTED, committed, decide, decrypted, make_program, of_one_layer, whole
 from trainstack.components import operators
 from trainstack.components.objects import type_and_name
 from trainstack.declared.declared import Declared
@@ -67,10 +67,10 @@ def test_an_environment_with_everything() -> None:
     assert declared(settings, inputs) == rendered(settings, inputs) == guarded(settings, inputs)
 
 
-@pytest.mark.parametrize("half", ["platform", "training"])
-def test_a_stack_of_one_half(half: str) -> None:
-    """The training half has the Secrets, where it stands alone."""
-    settings, inputs = of_one_half(half)
+@pytest.mark.parametrize("layer", ["platform", "training"])
+def test_a_stack_of_one_layer(layer: str) -> None:
+    """The training layer has the Secrets, where it stands alone."""
+    settings, inputs = of_one_layer(layer)
     assert declared(settings, inputs) == rendered(settings, inputs) == guarded(settings, inputs)
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.registrations.recorder import Echo, Registration, digest, record
-from tests.unit.environments import COMMITTED, committed, decrypted, make_program, of_one_half, whole
+from tests.unit.environments import COMMITTED, committed, decrypted, make_program, of_one_layer, whole
 from trainstack.components import operators
 from trainstack.declared.inputs import Inputs
 from trainstack.settings.model import Settings
@@ -23,9 +23,9 @@ ENVIRONMENTS = (*COMMITTED, "whole", "training")
 
 
 def environment(name: str) -> tuple[Settings, Inputs]:
-    """A committed environment, the one with everything, or the training half of that."""
+    """A committed environment, the one with everything, or the training layer of that."""
     if name == "training":
-        return of_one_half(name)
+        return of_one_layer(name)
     return whole() if name == "whole" else committed(name)
 
 

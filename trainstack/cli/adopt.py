@@ -105,7 +105,7 @@ def _default_priority_classes(loaded: Loaded) -> list[str]:
 
 def _operators_entry(found: Found, text: str, loaded: Loaded) -> list[Entry]:
     installed = list(operators(found))
-    if not installed or "trainstack:operators" in text or "platform" not in loaded.settings.environment.halves:
+    if not installed or "trainstack:operators" in text or "platform" not in loaded.settings.environment.layers:
         return []
     comment = "Installed operators, managed by their installers:\n" + "\n".join(installed)
     return [Entry(("operators",), {}, whole=True, comment=comment)]

@@ -169,7 +169,7 @@ class Declared:
     @property
     def platform(self) -> tuple[Component, ...]:
         """The components of the platform in the order of creation; empty if another stack declares the platform."""
-        if "platform" not in self.settings.environment.halves:
+        if "platform" not in self.settings.environment.layers:
             return ()
         return (
             self.namespaces,
@@ -183,14 +183,14 @@ class Declared:
 
     @property
     def before_launches(self) -> tuple[Component, ...]:
-        halves = self.settings.environment.halves
-        own_secrets = () if "platform" in halves else (self.secrets,)
-        return (*self.platform, *own_secrets, *((self.volumes,) if "training" in halves else ()))
+        layers = self.settings.environment.layers
+        own_secrets = () if "platform" in layers else (self.secrets,)
+        return (*self.platform, *own_secrets, *((self.volumes,) if "training" in layers else ()))
 
     def manifests(self, launches: Sequence[LaunchGroup] | None = None) -> list[Manifest]:
         """Return all objects of the stack in the order of creation. `launches`: by default those of a new cluster."""
         if launches is None:
-            launches = self.launches if "training" in self.settings.environment.halves else ()
+            launches = self.launches if "training" in self.settings.environment.layers else ()
         return [
             *(manifest for component in self.before_launches for manifest in component.manifests),
             *(manifest for group in launches for manifest in group.manifests),

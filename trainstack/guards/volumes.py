@@ -41,7 +41,7 @@ def dangers(settings: Settings, claims: Sequence[Body], volumes: Sequence[Body],
         where: finds the place of a setting.
 
     """
-    layers = settings.environment.halves
+    layers = settings.environment.layers
     declared = {
         (claim.namespace, claim.name): (path, claim)
         for path, claim in with_paths("storage.volumes", settings.storage.volumes)

@@ -38,7 +38,7 @@ Body = Mapping[str, Any]
 def declared_model(declared: Declared) -> Model:
     """Return the model of an environment's files; queues that another stack declares are unknown."""
     environment = declared.settings.environment
-    owns = environment.profile == "owner" and "platform" in environment.halves
+    owns = environment.profile == "owner" and "platform" in environment.layers
     unread = ("Node",) if owns else (*_KINDS, "Node")
     return read_model(declared_objects(declared), unread=unread, declared=True)
 

@@ -20,7 +20,7 @@ def read_volumes(settings: Settings) -> tuple[tuple[Body, ...], tuple[Body, ...]
 
     Raises ClusterError if the cluster cannot be read.
     """
-    stack, layers = settings.stack, settings.environment.halves
+    stack, layers = settings.stack, settings.environment.layers
     lists = [
         f"{paths.collection('v1', 'PersistentVolumeClaim', namespace)}?labelSelector={quote(f'{STACK}={stack}')}"
         for namespace in run_namespaces(settings)

@@ -47,8 +47,8 @@ def with_added(text: str, entries: Iterable[Entry]) -> str:
     """Add entries to the text of a file.
 
     A file whose maps are not indented by two spaces is rewritten with two spaces. Line endings, a byte order mark and a
-    missing end of the last line are kept. Raises ValueError if the text is not valid YAML, or if another value is in
-    the place of a list or map.
+    missing end of the last line are kept. Raises TrainstackError if the text is not valid YAML, or if a value is not
+    the list or map that the path requires.
     """
     added = list(entries)
     if not added:
@@ -105,7 +105,7 @@ def _mixed(kept: Sequence[str], untouched: Sequence[str], edited: Sequence[str])
 def _is_equal(text: str, tree: CommentedMap) -> bool:
     try:
         return _parsed(text) == tree
-    except ValueError:
+    except TrainstackError:
         return False
 
 

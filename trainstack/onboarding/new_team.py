@@ -122,7 +122,7 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
     size = "Choose size and access modes; the class is the platform's."
     entries = [
         Entry(("environment", "profile"), "tenant", whole=True),
-        Entry(("environment", "halves"), ["training"], whole=True),
+        Entry(("environment", "layers"), ["training"], whole=True),
         Entry(("environment", "platform"), f"organization/trainstack/{platform.stack}", whole=True, comment=reference),
         Entry(
             ("environment", "existing"),

@@ -33,7 +33,7 @@ class Request:
 
 
 def faults(platform: Settings, request: Request) -> list[str]:
-    if "platform" not in platform.environment.halves or platform.environment.profile != "owner":
+    if "platform" not in platform.environment.layers or platform.environment.profile != "owner":
         return [f"{platform.stack} is not a platform: name the environment that declares the queues with -s"]
     bad = list(_bad_quota(platform, request.quota))
     found = [*_bad_names(request), *_bad_choices(platform, request), *bad]

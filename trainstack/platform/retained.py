@@ -25,7 +25,7 @@ def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retai
     objects = list(release)
     namespaces = {namespace.name for namespace in settings.environment.namespaces}
     namespaces |= {manifest["metadata"]["name"] for manifest in objects if manifest["kind"] == "Namespace"}
-    claims = settings.storage.volumes if "training" in settings.environment.halves else ()
+    claims = settings.storage.volumes if "training" in settings.environment.layers else ()
     volumes = [volume for volume in claims if volume.retain]
     result = [
         Retained("PersistentVolumeClaim", volume.namespace, volume.name, "its data is kept (retain: true)")
@@ -39,14 +39,14 @@ def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retai
         Retained("Namespace", None, name, f"it holds the retained volume {', '.join(sorted(names))}")
         for name, names in sorted(holders.items())
     ]
-    if "training" not in settings.environment.halves:
+    if "training" not in settings.environment.layers:
         result += [
             Retained("Namespace", None, name, "volumes of other stacks may be in it")
             for name in sorted(namespaces - holders.keys())
         ]
     result += [
         Retained("PersistentVolume", None, volume.name, f"its folder {volume.host_path} on the node holds data")
-        for volume in (settings.storage.persistent_volumes if "platform" in settings.environment.halves else ())
+        for volume in (settings.storage.persistent_volumes if "platform" in settings.environment.layers else ())
     ]
     result += [
         Retained(

@@ -103,7 +103,7 @@ class RuleContext(Context):
     def owns_platform(self) -> bool:
         """True if this stack declares queues and classes, so that an undeclared name does not exist."""
         environment = self.settings.environment
-        return environment.profile == "owner" and "platform" in environment.halves
+        return environment.profile == "owner" and "platform" in environment.layers
 
     @cached_property
     def tree(self) -> CohortTree:

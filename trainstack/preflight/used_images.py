@@ -26,10 +26,10 @@ def used_images(declared: Declared) -> list[UsedImage]:
 
     Raises OperatorError where a release lacks what an install of it needs.
     """
-    halves, found = declared.settings.environment.halves, list[UsedImage]()
-    if "platform" in halves:
+    layers, found = declared.settings.environment.layers, list[UsedImage]()
+    if "platform" in layers:
         found += _of_operators(declared)
-    if "training" in halves:
+    if "training" in layers:
         found += _of_training(declared)
     return sorted(found, key=lambda image: (image.reference, image.path))
 

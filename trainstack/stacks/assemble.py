@@ -30,7 +30,7 @@ from trainstack.stacks.training import training
 def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Mapping[str, pulumi.Input[Any]]:
     """Declare all resources and return the stack's outputs. `secrets` is the decrypted section, if there is one."""
     settings, decided = program.settings, program.decided
-    layers = settings.environment.halves
+    layers = settings.environment.layers
     expected = settings.cluster.identity is not None
     profile = settings.environment.profile
     known = remember(program.cluster, program.state.identity, settings.stack, profile, expected=expected)

@@ -165,7 +165,7 @@ def _probed(settings: Settings) -> set[Grant]:
 
 
 def _probes(settings: Settings) -> list[Manifest]:
-    installs = settings.operators.installs if "platform" in settings.environment.halves else ()
+    installs = settings.operators.installs if "platform" in settings.environment.layers else ()
     return [probes.BY_OPERATOR[name](settings.stack) for name in installs]
 
 
@@ -201,7 +201,7 @@ def _declared(manifest: Manifest, namespace: str, *, is_deleted: bool) -> set[Gr
 
 def _trained(settings: Settings) -> Mapping[str, set[str]]:
     """Return the kinds of the runs' objects by namespace, including namespaces of volumes."""
-    if "training" not in settings.environment.halves:
+    if "training" not in settings.environment.layers:
         return {}
     result: dict[str, set[str]] = {volume.namespace: set() for volume in settings.storage.volumes}
     for _, run in settings.trained():

@@ -66,7 +66,7 @@ def runs_and_sweeps(declared: Declared, live: Runs) -> RunDecision:
     """Decide which runs and trials are launched. Raises WorkloadError if a run cannot be launched."""
     settings = declared.settings
     # Without the training layer, no run is declared, and an active one would be deleted.
-    trains = "training" in settings.environment.halves
+    trains = "training" in settings.environment.layers
     runs = declared.runs if trains else ()
     planned = declared.sweeps if trains else ()
     loaders = {run.launch.run_id for run in runs if run.workload.kind == "DataLoader"}
@@ -125,7 +125,7 @@ def _of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> list[Led
         if ledger.workload in settings.workloads.exclude
         and not ledger.sweep
         # A stack without the platform does not declare its namespaces.
-        and (ledger.namespace in namespaces or "platform" not in environment.halves)
+        and (ledger.namespace in namespaces or "platform" not in environment.layers)
     ]
 
 

@@ -126,13 +126,13 @@ def test_a_whole_namespace_becomes_settings() -> None:
 def test_each_half_takes_what_it_holds() -> None:
     """A team takes its claims and names the class; a platform takes all the others."""
     found = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), local_queues=(make_local_queue(),))
-    team = make_empty(environment=Environment(profile="tenant", halves=("training",)))
+    team = make_empty(environment=Environment(profile="tenant", layers=("training",)))
     assert [path for path, _ in entries(team, found)] == [
         "environment.existing.namespaces",
         "storage.volumes",
         "environment.existing.storageClasses",
     ]
-    platform = make_empty(environment=Environment(halves=("platform",), existing=Existing(namespaces=("vision",))))
+    platform = make_empty(environment=Environment(layers=("platform",), existing=Existing(namespaces=("vision",))))
     assert [path for path, _ in entries(platform, found)] == ["storage.classes"]
 
 

@@ -110,7 +110,7 @@ def make_namespace(uid: str, **annotations: str) -> Answer:
 def make_tenant() -> Settings:
     """A tenant of two namespaces: the settings' volume is in the one, `research`."""
     there = Existing(namespaces=("vision",))
-    return make_settings(environment=Environment(profile="tenant", halves=("training",), existing=there))
+    return make_settings(environment=Environment(profile="tenant", layers=("training",), existing=there))
 
 
 def test_an_owner_knows_a_cluster_by_its_system_namespace(monkeypatch: pytest.MonkeyPatch) -> None:

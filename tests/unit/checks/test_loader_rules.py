@@ -97,7 +97,7 @@ def test_only_what_waits_in_its_pods_for_data_that_up_brings_is_looked_at() -> N
 def test_a_tenant_is_told_that_it_is_not_known() -> None:
     """Where the loader requests anything."""
     tenant = {
-        "environment": Environment(profile="tenant", halves=("training",)),
+        "environment": Environment(profile="tenant", layers=("training",)),
         "queues": make_queues().model_copy(
             update={"flavors": (), "cohorts": (), "cluster_queues": (), "local_queues": ()}
         ),

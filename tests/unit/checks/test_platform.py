@@ -21,7 +21,7 @@ PLATFORM = "organization/trainstack/platform"
 def test_a_queue_that_the_platform_does_not_have_is_refused(queues: list[str], expected: list[str]) -> None:
     """By the run's path and the platform's name, with the remedy; a run without a queue asks for none."""
     settings = make_settings(
-        make_run(), make_run(name="free", queue=None), environment=Environment(halves=("training",), platform=PLATFORM)
+        make_run(), make_run(name="free", queue=None), environment=Environment(layers=("training",), platform=PLATFORM)
     )
     assert unknown_queues(settings, queues) == tuple(
         f"workloads.runs[train].queue: platform stack {PLATFORM} has no local queue research/research; {remedy} "

@@ -280,7 +280,7 @@ def test_a_protected_volume_stops_it() -> None:
     (name,) = protected(settings)
     (said,) = refusals(protected=(name,))
     assert said.startswith("PersistentVolumeClaim research/training is protected, so nothing is torn down")
-    assert protected(make_settings(environment=Environment(halves=("platform",)), storage=settings.storage)) == ()
+    assert protected(make_settings(environment=Environment(layers=("platform",)), storage=settings.storage)) == ()
 
 
 def test_before_a_queue_goes_it_is_looked_at_again() -> None:

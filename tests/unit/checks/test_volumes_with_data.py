@@ -34,7 +34,7 @@ def find(*claims: Mapping[str, Any], volumes: tuple[Volume, ...] = (), **environ
     """What an environment with these volumes would harm of these claims."""
     settings = make_settings(
         storage=make_storage(volumes=volumes),
-        environment=Environment(**{"halves": ("platform", "training"), **environment}),
+        environment=Environment(**{"layers": ("platform", "training"), **environment}),
     )
     return dangers(settings, claims, (), PLACES.get)
 
@@ -50,11 +50,11 @@ def test_a_claim_as_it_is_declared_is_in_no_danger() -> None:
     assert find(foreign, going, empty, make_claim(retain=None)) == ()
 
 
-@pytest.mark.parametrize("halves", [("platform", "training"), ("platform",)])
-def test_a_claim_that_nothing_names_any_more_would_go(halves: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("layers", [("platform", "training"), ("platform",)])
+def test_a_claim_that_nothing_names_any_more_would_go(layers: tuple[str, ...]) -> None:
     """Because its entry was taken out, or the half that has it."""
-    volumes = () if "training" in halves else (make_volume(),)
-    (danger,) = find(make_claim(), volumes=volumes, halves=halves)
+    volumes = () if "training" in layers else (make_volume(),)
+    (danger,) = find(make_claim(), volumes=volumes, layers=layers)
     assert danger == Danger(
         CLAIM,
         "Pulumi.dev.yaml:3: storage.volumes: PersistentVolumeClaim research/training is no longer declared, and this "

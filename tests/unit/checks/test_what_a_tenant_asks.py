@@ -26,7 +26,7 @@ from trainstack.settings.sections.operators import Operators
 BODY = make_launch_body("PyTorchJob")
 TENANT = make_settings(
     make_distributed(),
-    environment=Environment(profile="tenant", halves=("training",)),
+    environment=Environment(profile="tenant", layers=("training",)),
     storage=make_storage(classes=()),
     operators=Operators(),
     queues=make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),

@@ -14,7 +14,7 @@ PLATFORM = """\
 # The lab's platform.
 config:
   trainstack:environment:
-    halves: [platform]
+    layers: [platform]
     existing: {storageClasses: [fast]}
   trainstack:queues:
     flavors:

@@ -91,7 +91,7 @@ def test_a_tenant_asks_for_its_namespace_alone(
     root: Path, monkeypatch: pytest.MonkeyPatch, profile: str, *, cluster_wide: bool
 ) -> None:
     """It has no rights elsewhere, and takes over nothing that is not in it."""
-    environment = f"trainstack:environment: {{profile: {profile}, halves: [training]}}"
+    environment = f"trainstack:environment: {{profile: {profile}, layers: [training]}}"
     queues = "trainstack:queues: {priorityClasses: null}"
     (root / "Pulumi.lab.yaml").write_text(f"config:\n  {environment}\n  {queues}\n")
     asked: list[bool] = []

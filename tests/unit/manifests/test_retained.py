@@ -43,7 +43,7 @@ def test_volumes_stay_with_all_that_they_stand_on() -> None:
 
 def test_a_platform_alone_keeps_all_its_namespaces() -> None:
     """Its teams' stacks have their volumes in them, of which it knows nothing."""
-    settings = make_settings(environment=Environment(halves=("platform",), namespaces=(Namespace(name="research"),)))
+    settings = make_settings(environment=Environment(layers=("platform",), namespaces=(Namespace(name="research"),)))
     assert retained(settings, [{"kind": "Namespace", "metadata": {"name": "kubeflow"}}]) == [
         Retained("Namespace", None, "kubeflow", "volumes of other stacks may be in it"),
         Retained("Namespace", None, "research", "volumes of other stacks may be in it"),

@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainstack.errors import TrainstackError
 from trainstack.onboarding.editing import Entry, with_entries
 
 FILE = """\
@@ -137,7 +138,7 @@ def test_nothing_to_add_changes_nothing() -> None:
 )
 def test_what_cannot_be_added_to_is_a_fault(text: str, fault: str) -> None:
     """Nothing is replaced by what is added."""
-    with pytest.raises(ValueError, match=fault):
+    with pytest.raises(TrainstackError, match=fault):
         with_entries(text, [Entry(("queues", "localQueues"), QUEUE)])
 
 

@@ -15,7 +15,7 @@ from trainstack.settings.sections.queues import ClusterQueue, Cohort, ResourceFl
 
 PLATFORM = """\
 config:
-  trainstack:environment: {halves: [platform], namespaces: [{name: research}]}
+  trainstack:environment: {layers: [platform], namespaces: [{name: research}]}
   trainstack:queues:
     flavors: [{name: gpu}]
     cohorts: [{name: local}]
@@ -106,7 +106,7 @@ def test_a_team_that_is_there_is_kept_as_it_is(tmp_path: Path) -> None:
         f"cluster queue vision already exists with cpu 8; {remedy}",
     ]
     team = load(tmp_path, "vision")
-    assert (team.environment.profile, team.environment.halves) == ("tenant", ("training",))
+    assert (team.environment.profile, team.environment.layers) == ("tenant", ("training",))
     assert team.environment.platform == "organization/trainstack/lab"
     assert [(run.namespace, run.queue) for run in team.workloads.runs] == [("see", "vision")]
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_chosen_for_a_person_is_asked_for() -> None:
     ]
     none = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
     assert faults(make_settings(queues=none)) == ["test has 0 flavors for the quota; declare one under queues.flavors"]
-    assert faults(make_settings(environment=Environment(halves=("training",)))) == [
+    assert faults(make_settings(environment=Environment(layers=("training",)))) == [
         "test is not a platform: name the environment that declares the queues with -s"
     ]
 

@@ -73,7 +73,7 @@ def test_every_written_role_may_list_launches_of_every_kind(file: Path) -> None:
 def make_tenant(*runs: Any, **changes: Any) -> Settings:
     """A tenant of the namespace `research` with one volume."""
     base = {
-        "environment": Environment(profile="tenant", halves=("training",), existing=Existing(namespaces=("research",))),
+        "environment": Environment(profile="tenant", layers=("training",), existing=Existing(namespaces=("research",))),
         "storage": make_storage(classes=()),
         "operators": Operators(),
         "queues": make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),
@@ -136,7 +136,7 @@ def test_an_owner_lists_what_it_declares_and_a_tenant_nothing_more() -> None:
 
 
 def test_secrets_are_written_by_name_and_listed_where_one_is_deleted() -> None:
-    """Nowhere else; a tenant's too, whose half has them alone."""
+    """Nowhere else; a tenant's too, whose layer has them alone."""
     tenant = make_tenant(make_run(), secrets=SECRETS)
     adopting = make_settings(
         make_run(),

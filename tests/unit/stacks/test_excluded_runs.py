@@ -59,12 +59,12 @@ def test_a_run_that_is_taken_out_is_forgotten() -> None:
     [
         (Environment(namespaces=(Namespace(name="speech"),)), False),
         (Environment(existing=Existing(namespaces=("research",))), True),
-        (Environment(halves=("training",)), True),
-        (Environment(halves=("platform",)), False),
+        (Environment(layers=("training",)), True),
+        (Environment(layers=("platform",)), False),
     ],
 )
 def test_nothing_is_kept_in_a_namespace_that_goes(environment: Environment, *, kept: bool) -> None:
-    """The ledger goes with it. A stack of the training half does not name its namespaces."""
+    """The ledger goes with it. A stack of the training layer does not name its namespaces."""
     ledgers = decide(make_lab("gpu")).runs.ledgers
     excluded = decide(make_lab("gpu", exclude=("gpu",), environment=environment), *ledgers)
     assert excluded.runs.ledgers == (ledgers if kept else ())

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from trainstack.errors import TrainstackError
 from trainstack.settings.search_space.space import Objective
 from trainstack.sweeps.search.results import TrialResult, from_json, objective_value, to_json
 
@@ -67,5 +68,5 @@ def test_results_go_through_json() -> None:
 )
 def test_what_is_no_results_is_refused(text: str, message: str) -> None:
     """With what is wrong with it."""
-    with pytest.raises(ValueError, match=rf"^{message}"):
+    with pytest.raises(TrainstackError, match=rf"^{message}"):
         from_json(text, "search")

@@ -45,11 +45,11 @@ def test_objects_come_in_the_order_of_their_creation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("half", "first", "last"), [("platform", "Namespace", "LocalQueue"), ("training", "Pers", "ConfigMap run-")]
+    ("layer", "first", "last"), [("platform", "Namespace", "LocalQueue"), ("training", "Pers", "ConfigMap run-")]
 )
-def test_a_stack_of_one_half_has_that_half_alone(half: str, first: str, last: str) -> None:
-    """Together the halves are the whole."""
-    environment = {"halves": (half,), "namespaces": ({"name": "research"},)}
+def test_a_stack_of_one_layer_has_that_layer_alone(layer: str, first: str, last: str) -> None:
+    """Together the two layers are the whole."""
+    environment = {"layers": (layer,), "namespaces": ({"name": "research"},)}
     settings = make_settings(make_run(), operators=HERE, environment=Environment.model_validate(environment))
     made = order(settings, Inputs())
     assert made[0].startswith(first)

@@ -93,7 +93,7 @@ def test_an_override_stands_for_the_image_of_the_release() -> None:
 
 def test_a_half_alone_has_its_own_images() -> None:
     """A team does not pin the platform's controllers."""
-    settings = make_environment(environment=Environment(halves=("training",)))
+    settings = make_environment(environment=Environment(layers=("training",)))
     assert not [each for each in used_images(Declared(settings, make_inputs())) if each.path.startswith("operators.")]
 
 

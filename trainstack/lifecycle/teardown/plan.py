@@ -157,7 +157,7 @@ def _unknown(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[str]:
 
 
 def protected(settings: Settings) -> tuple[str, ...]:
-    if "training" not in settings.environment.halves:
+    if "training" not in settings.environment.layers:
         return ()
     return tuple(
         f"PersistentVolumeClaim {claim.namespace}/{claim.name}" for claim in settings.storage.volumes if claim.protect

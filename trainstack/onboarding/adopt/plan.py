@@ -64,12 +64,12 @@ def adopt(settings: Settings, found: Found, shared_priorities: Iterable[str] = (
     known = {*declared, *environment.existing.namespaces, *ALWAYS_PRESENT}
     if found.namespace not in known:
         result.entries.append(Entry(("environment", "existing", "namespaces"), found.namespace))
-    if "platform" in environment.halves and environment.profile == "owner":
+    if "platform" in environment.layers and environment.profile == "owner":
         _storage(names, found, result)
         _queues(names, found, result)
     elif found.local_queues:
         result.notes.append(f"adopt queues with the platform's environment: {settings.stack} has only volumes and runs")
-    if "training" in environment.halves:
+    if "training" in environment.layers:
         _claims(names, found, result)
     elif found.claims:
         result.notes.append(f"adopt volume claims with the team's environment: {settings.stack} has only the platform")

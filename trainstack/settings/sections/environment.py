@@ -1,13 +1,16 @@
 """Section `trainstack:environment`: the stack's owner, its parts and its namespaces."""
 
 import re
+from collections.abc import Mapping
 from ipaddress import ip_network
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from trainstack.settings.base import DnsLabel, DnsName, Section
 from trainstack.settings.values.kubernetes import Labels, Port, unknown_word
+
+Layer = Literal["platform", "training"]
 
 _POD_SECURITY = "pod-security.kubernetes.io/"
 _MODES = ("enforce", "warn", "audit")
@@ -105,8 +108,10 @@ class Environment(Section):
 
     profile: Literal["owner", "tenant"] = "owner"
     """`owner` may declare cluster-scoped objects; `tenant` has rights in its namespaces only."""
-    halves: tuple[Literal["platform", "training"], ...] = ("platform", "training")
+    layers: tuple[Layer, ...] = ("platform", "training")
     """`platform`: namespaces, classes, queues, operators. `training`: volumes, runs. Both in one stack by default."""
+    halves: tuple[Layer, ...] | None = None
+    """Deprecated: the former name of `layers`."""
     platform: str | None = Field(None, pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")
     """For a stack with only the training part: the platform's stack, as a Pulumi stack reference
     (`organization/trainstack/dev-platform`). Its outputs list the queues; runs in other queues are refused."""
@@ -116,3 +121,12 @@ class Environment(Section):
     pinned: bool = False
     """Refuse images without a digest, either in the reference or in `pins/<environment>.yaml`, which `trainstack pin`
     writes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_name(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or values.get("halves") is None:
+            return values
+        if "layers" in values:
+            raise ValueError("halves is the former name of layers: remove halves")
+        return {**values, "layers": values["halves"]}

@@ -69,7 +69,7 @@ def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) ->
 
 
 def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
-    """The trials in the output of `to_json` for this sweep. Raises ValueError with the problem."""
+    """The trials in the output of `to_json` for this sweep. Raises TrainstackError with the problem."""
     try:
         whole = TypeAdapter(dict[str, Any]).validate_json(text)
         if whole["sweep"] != sweep:

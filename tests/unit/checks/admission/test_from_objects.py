@@ -148,7 +148,7 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
         ],
     ]
     assert found[0].pod_sets[1].resources_path == "workloads.runs[train].resources"
-    tenant = settings.model_copy(update={"environment": Environment(halves=("training",))})
+    tenant = settings.model_copy(update={"environment": Environment(layers=("training",))})
     assert [each.outcome for each in declared_verdicts(Declared(tenant))] == ["unknown"] * 3
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.checks.admission.make import make_admitted
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
+from trainstack.errors import TrainstackError
 from trainstack.forecast.forecast import Forecast, forecast
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import Report, report
@@ -95,7 +96,7 @@ def test_nodes_that_are_tried_hold_runs_back() -> None:
     assert notes(found) == {"train": "admitted, but no node has room for its pods"}
     assert found.notes == ()
     assert report(forecast(settings, nodes=["cpu=1:cpu=2,memory=8Gi"])).endless == 0
-    with pytest.raises(ValueError, match="--nodes gpu=1: unknown flavor gpu"):
+    with pytest.raises(TrainstackError, match="--nodes gpu=1: unknown flavor gpu"):
         forecast(settings, nodes=["gpu=1"])
 
 
@@ -133,7 +134,7 @@ def test_prices_make_a_cost_and_those_of_nothing_are_told() -> None:
 
 def test_a_tenant_is_told_who_can_tell() -> None:
     """Its stack does not know the queues."""
-    environment = Environment(profile="tenant", halves=("training",), namespaces=(Namespace(name="research"),))
+    environment = Environment(profile="tenant", layers=("training",), namespaces=(Namespace(name="research"),))
     found = forecast(make_settings(make_run(priority=None), environment=environment, queues=make_queues()))
     assert notes(found)["train"].startswith("unknown: the cluster queue of queue research is not readable here")
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.checks.admission.make import make_pods, make_workload
 from tests.unit.checks.plan.make import make_node
+from trainstack.errors import TrainstackError
 from trainstack.forecast.node_changes import named_flavors, planned_nodes
 from trainstack.forecast.node_pool import NodePool
 from trainstack.kueue.model import Flavor, Node, Requirement, Taint, Toleration
@@ -105,6 +106,6 @@ def test_nodes_of_a_flavor_are_replaced_by_others_like_the_largest() -> None:
 )
 def test_nodes_that_cannot_be_tried_are_told(change: str, said: str) -> None:
     """With the remedy."""
-    with pytest.raises(ValueError, match="--nodes") as caught:
+    with pytest.raises(TrainstackError, match="--nodes") as caught:
         planned_nodes([], [change], FLAVORS)
     assert said in str(caught.value)
