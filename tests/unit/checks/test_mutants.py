@@ -2,6 +2,7 @@
 
 import inspect
 from functools import cache, partial
+from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -120,16 +121,17 @@ def whole_tests(*modules: ModuleType) -> list[FunctionType]:
     return [each for each in found if not inspect.signature(each).parameters]
 
 
+@pytest.mark.parametrize("share", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "function",
     [pytest.param(each, id=f"{each.__module__}.{each.__name__}") for module in MODULES for each in functions(module)],
 )
-def test_whatever_breaks_a_rule_is_noticed(function: FunctionType) -> None:
-    """A rule that finds nothing, or a condition of it turned around, makes a case fail."""
+def test_whatever_breaks_a_rule_is_noticed(function: FunctionType, share: int) -> None:
+    """A rule that finds nothing, or a condition of it turned around, makes a case fail; one of `share` is tried."""
     # The order decides nothing but the time it takes: what noticed the last one of this module comes first.
     judging = [*RECENT.get(function.__module__, ()), *judges(function)]
     survivors = []
-    for mutant in mutants(function):
+    for mutant in islice(mutants(function), 0, None, share):
         noticed = noticed_by(mutant, judging)
         if noticed is None:
             survivors.append(str(mutant))

@@ -83,7 +83,9 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.mark.parametrize("image", ["busybox", "gnu"])
-@hypothesis_settings(max_examples=hypothesis_settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=hypothesis_settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(drawn=TREE, place=st.sampled_from(["data", ".", "deep/data/"]))
 def test_what_was_uploaded_comes_back_bit_equal_or_the_command_fails(
     tmp_path: Path, image: str, drawn: Drawn, place: str
