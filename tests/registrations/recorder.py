@@ -22,6 +22,8 @@ import pulumi
 import yaml
 from google.protobuf import empty_pb2, json_format
 from pulumi.runtime import mocks
+from pulumi.runtime import resource as sdk
+from pulumi.runtime.proto import source_pb2
 
 PROJECT = "trainstack"
 STACK_TYPE = "pulumi:pulumi:Stack"
@@ -161,6 +163,8 @@ def engine(monitor: RecordingMonitor, *, preview: bool = False) -> Iterator[None
     with (
         patch.object(hooks, "register_resource_hook", registered),
         patch.object(hooks, "register_error_hook", registered),
+        # Nobody reads where in the source a resource was made, and to find it takes as long as all the rest.
+        patch.object(sdk, "_get_stack_trace", source_pb2.StackTrace),
     ):
         mocks.set_mocks(monitor.mocks, project=PROJECT, stack=monitor.stack, preview=preview, monitor=monitor)
         # The root is the process's, with the transformations of the program before.

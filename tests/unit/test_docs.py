@@ -6,6 +6,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from inspect import cleandoc
 from pathlib import Path
 from types import SimpleNamespace
@@ -315,6 +316,7 @@ def test_the_readme_shows_what_up_prints(
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
+@cache
 def dependencies() -> dict[str, set[str]]:
     """By heading of the page: the names of what is pinned."""
     pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())

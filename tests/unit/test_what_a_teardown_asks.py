@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.checks.live import make_endpoint
 from tests.unit.make import make_settings
 from trainstack.components.removal import delete, hold_and_drain, until
 from trainstack.live.client import ClusterError, RightsError
@@ -122,7 +123,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server that KUBECONFIG names."""
     with Server() as made:
         file = tmp_path / "kubeconfig"
-        cluster = {"name": "it", "cluster": {"server": f"http://127.0.0.1:{made.server_port}"}}
+        cluster = {"name": "it", "cluster": make_endpoint(made.server_port)}
         context = {"name": "it", "context": {"cluster": "it", "user": "it"}}
         config = {"clusters": [cluster], "users": [{"name": "it", "user": {"token": "t"}}], "contexts": [context]}
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "it", **config}))

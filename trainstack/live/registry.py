@@ -105,9 +105,8 @@ class Registries:
 
     def _client(self, registry: str) -> httpx.Client:
         if registry not in self.clients:
-            tls = self.tls or trust(registry)
             self.clients[registry] = httpx.Client(
-                transport=self.transport or httpx.HTTPTransport(retries=2, verify=tls),
+                transport=self.transport or httpx.HTTPTransport(retries=2, verify=self.tls or trust(registry)),
                 timeout=self.timeout_seconds,
                 follow_redirects=True,
                 headers={"Accept": ", ".join(_ACCEPTED)},

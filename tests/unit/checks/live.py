@@ -8,6 +8,12 @@ LAUNCH = f"{RUN}-aaaaaa"
 Body = dict[str, Any]
 
 
+def make_endpoint(port: int) -> Body:
+    """The `cluster` of a kubeconfig for an API server of a test's own."""
+    # Without the second key each client reads the certificates of all authorities, though it uses none: 25 ms.
+    return {"server": f"http://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
+
+
 def make_condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> Body:
     """A condition that has held since NOW."""
     return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": NOW}

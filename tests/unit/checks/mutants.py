@@ -11,7 +11,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 
 from trainstack.preflight.rule import Check
 
-_LONGEST_SECONDS = 0.5
+_LONGEST_SECONDS = 0.25
 """Of the processor's time, for one judge: a loop whose condition is turned around may not end."""
 
 Judge = Callable[[], None]

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 import yaml
 
+from tests.unit.checks.live import make_endpoint
 from trainstack.live.client import ClusterError, connect
 from trainstack.live.logs import Source, follow_log, read_logs
 from trainstack.runs.logs.log_merge import Cursor
@@ -99,7 +100,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with Server(("127.0.0.1", 0), Handler) as made:
         file = tmp_path / "kubeconfig"
         config = {
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{made.server_port}"}}],
+            "clusters": [{"name": "c", "cluster": make_endpoint(made.server_port)}],
             "users": [{"name": "u", "user": {"token": "t"}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from tests.unit.checks.live import make_launch_body
+from tests.unit.checks.live import make_endpoint, make_launch_body
 from trainstack.live.client import ClusterError, RightsError
 from trainstack.live.snapshot import read_unlabelled
 from trainstack.runs.recorded import RecordedLaunch
@@ -84,7 +84,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServe
     """A server that KUBECONFIG names."""
     with ApiServer() as made:
         config = {
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{made.server_port}"}}],
+            "clusters": [{"name": "c", "cluster": make_endpoint(made.server_port)}],
             "users": [{"name": "u", "user": {"token": "t"}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.checks.live import LAUNCH, make_launch_body, make_queue, make_replica, make_workload
+from tests.unit.checks.live import LAUNCH, make_endpoint, make_launch_body, make_queue, make_replica, make_workload
 from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
 from tests.unit.workloads.launches import make_launch
 from trainstack.live.client import RightsError
@@ -89,7 +89,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with Server(("127.0.0.1", 0), Handler) as made:
         made.asked = []
         config = {
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{made.server_port}"}}],
+            "clusters": [{"name": "c", "cluster": make_endpoint(made.server_port)}],
             "users": [{"name": "u", "user": {"token": "t"}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",

@@ -1,13 +1,14 @@
 """The pages in a real browser, as wide as a phone and as a desk's screen."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.unit.reports.chromium import PROGRAM, Browser, Visit, browser
 from tests.unit.reports.make import make_run
-from tests.unit.reports.test_sweep_page import make_sweep
+from tests.unit.reports.test_sweep_page import make_sweep, page
 from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
 from trainstack.reports import compared
 from trainstack.reports.comparison import compare
@@ -50,6 +51,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield started
 
 
+@cache
 def four() -> str:
     """Four trials of one parameter, two of them equally good."""
     space = make_digits_space(parameters={"batch_size": {"values": [32, 64, 128, 512]}})
@@ -62,9 +64,10 @@ def four() -> str:
 
 def twelve() -> str:
     """A grid of two parameters, with a trial that has failed."""
-    return html(make_sweep())
+    return page()
 
 
+@cache
 def two_hundred() -> str:
     """Logarithms, categories, conditions; failed, running and queued trials."""
     space = make_mixed_space()
@@ -74,6 +77,7 @@ def two_hundred() -> str:
     return html(make_sweep(space, results))
 
 
+@cache
 def long_names() -> str:
     """A metric and parameters whose names are longer than there is room for."""
     metric = "val/accuracy_of_the_whole_validation_set"
@@ -97,11 +101,13 @@ def long_names() -> str:
     return html(make_sweep(space, trials))
 
 
+@cache
 def comparison() -> str:
     """Two runs beside each other."""
     return compared.html(compare([make_run("alone", steps=24), make_run("together", world=3, steps=8, seconds=0.25)]))
 
 
+@cache
 def twelve_runs() -> str:
     """More runs than there are colours, with long names, that all end at the same values."""
     names = [f"finetune-of-a-large-model-{number}" for number in range(12)]
@@ -110,7 +116,7 @@ def twelve_runs() -> str:
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize(
-    ("page", "pictures"),
+    ("drawn", "pictures"),
     [
         pytest.param(four, 3, id="four trials"),
         pytest.param(twelve, 5, id="twelve trials"),
@@ -121,11 +127,11 @@ def twelve_runs() -> str:
     ],
 )
 def test_a_page_is_right_on_a_phone_and_on_a_desk(
-    chromium: Browser, tmp_path: Path, page: Callable[[], str], pictures: int, width: int
+    chromium: Browser, tmp_path: Path, drawn: Callable[[], str], pictures: int, width: int
 ) -> None:
     """It loads nothing but itself, the console stays silent, nothing sticks out, and words can be read."""
     file = tmp_path / "page.html"
-    file.write_text(page())
+    file.write_text(drawn())
     seen: Visit = chromium.visit(file, width, LAYOUT, phone=width == PHONE)
     assert seen.requests == [file.as_uri()]
     assert seen.complaints == []

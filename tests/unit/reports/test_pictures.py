@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from functools import cache
 from html.parser import HTMLParser
 
 import pytest
@@ -22,6 +23,12 @@ LINES = Lines(
         Line(name="$two$ <&>", color=9, points={1: 2.0, 2: 1.0, 3: 0.5}),
     ),
 )
+
+
+@cache
+def page() -> str:
+    """The page of these runs, which takes half a second to draw."""
+    return compared.html(compare(RUNS))
 
 
 def words(svg: str) -> dict[str, tuple[float, float]]:
@@ -56,18 +63,18 @@ class Page(HTMLParser):
 
 def test_the_page_is_one_file_that_loads_nothing() -> None:
     """No script, style sheet, font or picture from elsewhere; ids are unique over all its pictures."""
-    text = compared.html(compare(RUNS))
-    page = Page(text)
-    assert (page.loads, page.tags & {"script", "link", "iframe", "object", "img"}) == ([], set())
+    text = page()
+    read = Page(text)
+    assert (read.loads, read.tags & {"script", "link", "iframe", "object", "img"}) == ([], set())
     assert re.findall(r"@import|url\((?!#)", text) == []
-    assert len(page.ids) == len({*page.ids})
+    assert len(read.ids) == len({*read.ids})
     targets = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)
-    assert {first or second for first, second in targets} <= {*page.ids}
+    assert {first or second for first, second in targets} <= {*read.ids}
 
 
 def test_the_page_follows_the_readers_colours() -> None:
     """Every colour of its pictures is a variable, which both schemes set."""
-    text = compared.html(compare(RUNS))
+    text = page()
     drawn = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
     assert re.findall(r"#[0-9a-fA-F]{6}\b", drawn) == []
     used = {*re.findall(r"var\((--[a-z0-9-]+)\)", text)}
@@ -85,7 +92,7 @@ def test_what_runs_are_called_is_text_and_no_markup() -> None:
 
 def test_each_figure_of_the_comparison_is_on_the_page() -> None:
     """As text, so that it can be searched and read aloud."""
-    text = compared.html(compare(RUNS))
+    text = page()
     assert all(
         each in text for each in ("alone-0123456789", "48", "16", "2.40", "0.9900", "0.6 s", "0.25 s (2.40\u00d7)")
     )
@@ -136,7 +143,7 @@ def test_a_bar_says_its_value(value: float) -> None:
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
-@pytest.mark.parametrize("count", [2, 3, 12])
+@pytest.mark.parametrize("count", [2, 3, pytest.param(12, marks=pytest.mark.slow)])
 def test_there_is_room_for_all_panels_of_a_picture(count: int) -> None:
     """matplotlib warns where text leaves no room for a plot."""
     runs = [make_run(f"finetune-of-a-large-model-{number}", world=1 + number) for number in range(count)]
@@ -145,4 +152,4 @@ def test_there_is_room_for_all_panels_of_a_picture(count: int) -> None:
 
 def test_the_same_figures_give_the_same_page() -> None:
     """No time and no chance is in it, so a page that is kept changes with its figures only."""
-    assert compared.html(compare(RUNS)) == compared.html(compare(RUNS))
+    assert compared.html(compare(RUNS)) == page()

@@ -8,27 +8,12 @@ import pytest
 
 from tests.unit.review.samples import review
 from tests.unit.review.test_static import edit, make_checkout
+from tests.unit.review.work import ends, takes, waits
 from trainstack.review import static
 from trainstack.review.bounded import BoundError, bounded
 
 NO_NAMES = ("-x", "X", "a b", "x" * 70, "\u202ex")
 """What a file may be called, and no environment."""
-
-
-def waits(seconds: float) -> str:
-    """Work that takes so long."""
-    time.sleep(seconds)
-    return "done"
-
-
-def takes(size_bytes: int) -> int:
-    """Work that takes so much memory."""
-    return len(bytearray(size_bytes))
-
-
-def ends() -> None:
-    """Work whose process ends."""
-    os._exit(3)
 
 
 def test_work_within_the_limits_has_its_result() -> None:

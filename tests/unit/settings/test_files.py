@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from tests.odd_files import make_huge, make_socket
 from trainstack.settings.errors import Finding, SettingsError
+from trainstack.settings.loading import source
 from trainstack.settings.loading.files import MAX_BYTES, FileError, read_bytes
 from trainstack.settings.loading.load import load
 from trainstack.settings.loading.merge import plain
@@ -59,7 +60,9 @@ def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: [" + "1," * 251_000 + "1]", "the file has more than 250000 values"),
+        pytest.param(
+            "a: [" + "1," * 251_000 + "1]", "the file has more than 250000 values", id="values", marks=pytest.mark.slow
+        ),
         ("a: 1" + "_" * 500_000, "the number has 500001 characters"),
         ("a: 1" + "_" * 500_000 + "x", None),
         ("a: " + "-" * 400_000 + "1", "the number has 400001 characters"),
@@ -74,6 +77,16 @@ def test_long_values_take_little_time(tmp_path: Path, text: str, fault: str | No
     plain(read(tmp_path, "f.yaml", findings))
     assert time.process_time() - began < 10
     assert [fault in each.message for each in findings] == ([True] if fault else []) if fault else findings == []
+
+
+def test_a_file_has_so_many_values_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is refused, while the file is read."""
+    monkeypatch.setattr(source, "_MAX_VALUES", 1000)
+    for values, refused in ((996, False), (997, True)):
+        (tmp_path / "f.yaml").write_text(f"a: [{'1,' * values}1]", encoding="utf-8")
+        findings: list[Finding] = []
+        read(tmp_path, "f.yaml", findings)
+        assert ["the file has more than 1000 values" in each.message for each in findings] == [True] * refused
 
 
 @pytest.mark.parametrize("path", ["x" * 256, "a/" + "ü" * 128, "a/" * 600])

@@ -82,7 +82,7 @@ def test_status_of_dpkg_is_read() -> None:
 
 def test_nothing_is_run_when_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second `make up` does not ask apt."""
-    monkeypatch.setattr(debian, "_installed_here", lambda: dict.fromkeys(debian.PACKAGES, "1"))
+    monkeypatch.setattr(debian, "installed_here", lambda: dict.fromkeys(debian.PACKAGES, "1"))
     monkeypatch.setattr(subprocess, "run", None)
     debian.ensure(Console(file=io.StringIO()))
 
@@ -91,7 +91,7 @@ def test_packages_are_named_where_they_cannot_be_installed(monkeypatch: pytest.M
     """Without root the command to run is given; without apt the packages."""
     here = dict.fromkeys(debian.PACKAGES, "1")
     del here["socat"], here["runc"]
-    monkeypatch.setattr(debian, "_installed_here", lambda: here)
+    monkeypatch.setattr(debian, "installed_here", lambda: here)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda program: "/usr/bin/apt-get")
     with pytest.raises(ToolchainError, match="apt-get install --no-install-recommends runc socat"):

@@ -231,12 +231,12 @@ def test_a_space_without_enough_sets_is_refused(space: Space, path: str, message
 
 
 HASHED = """
-from tests.unit.trials.spaces import make
-from tests.unit.trials.test_expand import MIXED
+import ast, sys
 from trainstack.settings.search_space.hyperparams import text_of
+from trainstack.settings.search_space.space import Space
 from trainstack.sweeps.search.expand import expand
-for method in ("random", "sobol", "halton"):
-    space = make(method, MIXED, seed=7, trials=6)
+for said in ast.literal_eval(sys.stdin.read()):
+    space = Space.model_validate(said, by_alias=True, by_name=False)
     print(text_of("mixed", space, expand(space)))
 """
 
@@ -244,15 +244,16 @@ for method in ("random", "sobol", "halton"):
 def test_the_file_does_not_depend_on_the_process() -> None:
     """Another one, with another hash seed of Python, writes the same bytes as this one."""
     other = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
+    here = [make(method, MIXED, seed=7, trials=6) for method in ("random", "sobol", "halton")]
     written = subprocess.run(
         [sys.executable, "-c", HASHED],
+        input=repr([each.model_dump(by_alias=True, exclude_unset=True) for each in here]),
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": other, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    here = [make(method, MIXED, seed=7, trials=6) for method in ("random", "sobol", "halton")]
     assert written == "".join(text_of("mixed", each, expand(each)) + "\n" for each in here)
 
 

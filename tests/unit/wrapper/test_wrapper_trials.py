@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import trainstack.runs.wrapper.run as run_py
 from tests.unit.wrapper.pods import UNTIL_TOLD, WRITE_RESULT, pod, python, read_json, read_until, run, tree
 
 TARGET = {"metric": "val_accuracy", "direction": "maximize", "epoch": "best", "target": 0.9}
@@ -103,12 +104,21 @@ def test_a_trial_that_is_finished_is_not_run_again(tmp_path: Path) -> None:
         ({"target": None}, ['{"val_accuracy": 0.1}'], 0),
     ],
 )
-def test_the_exit_code_tells_whether_the_target_is_reached(
+def test_a_trial_is_judged_by_what_it_wrote(
     tmp_path: Path, objective: dict[str, Any], lines: list[str], code: int
 ) -> None:
-    """After the record is finished, and again when the finished record is found."""
+    """By its best, its last or a given epoch; what is no finite number counts as nothing."""
     file = make_file(tmp_path / "sweep", {**TARGET, **objective})
-    assert run(tmp_path / "runs", writes(*lines), **told(file))[0] == code
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text("".join(f"{line}\n" for line in lines))
+    assert run_py.Trial("digits", file, 1).judge(metrics) == code
+
+
+@pytest.mark.parametrize(("value", "code"), [(0.9, 0), (0.89, 79)])
+def test_the_exit_code_tells_whether_the_target_is_reached(tmp_path: Path, value: float, code: int) -> None:
+    """After the record is finished, and again when the finished record is found."""
+    file = make_file(tmp_path / "sweep", TARGET)
+    assert run(tmp_path / "runs", writes(json.dumps({"epoch": 1, "val_accuracy": value})), **told(file))[0] == code
     assert (tmp_path / "runs" / "digits-0000000003" / "_SUCCESS").exists()
     assert run(tmp_path / "runs", python("raise SystemExit(9)"), name="pod-b", **told(file))[0] == code
 

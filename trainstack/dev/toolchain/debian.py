@@ -38,13 +38,9 @@ def installed(status: str) -> dict[str, str]:
     return found
 
 
-def installed_version(package: str) -> str | None:
-    return _installed_here().get(package)
-
-
 def missing() -> tuple[str, ...]:
     """Return the packages that are not installed. Reads one file and runs nothing."""
-    found = _installed_here()
+    found = installed_here()
     return tuple(package for package in PACKAGES if package not in found)
 
 
@@ -82,5 +78,5 @@ def _apt(arguments: list[str], remedy: str) -> None:
         raise ToolchainError(f"`apt-get {arguments[0]}` failed:\n{output}\nTry again, or {remedy}")
 
 
-def _installed_here() -> dict[str, str]:
+def installed_here() -> dict[str, str]:
     return installed(_STATUS.read_text(errors="replace")) if _STATUS.exists() else {}

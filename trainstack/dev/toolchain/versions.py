@@ -71,5 +71,6 @@ def _python() -> Iterator[Version]:
 
 
 def _debian() -> Iterator[Version]:
+    found = debian.installed_here()
     for package in debian.PACKAGES:
-        yield Version("debian", package, debian.installed_version(package) or "not installed", "Debian 12")
+        yield Version("debian", package, found.get(package) or "not installed", "Debian 12")

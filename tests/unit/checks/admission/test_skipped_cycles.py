@@ -115,7 +115,7 @@ def course(model: Model, workloads: list[Workload], later: int, eviction_cycles:
     return found
 
 
-@pytest.mark.parametrize("examples", [pytest.param(60, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [pytest.param(20, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)])
 def test_the_same_happens_as_where_every_cycle_and_every_attempt_is_made(examples: int) -> None:
     """In the same order, at the same times and for the sake of the same ones."""
     drawn = given(
