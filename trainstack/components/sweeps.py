@@ -22,7 +22,7 @@ from trainstack.sweeps.search.expand import SpaceError, expand
 class Sweep(pulumi.ComponentResource):
     """The trials of one sweep: a launch for each trial, or with form `indexed` one Job for all of them.
 
-    Each trial is named after everything that would change its result. An unchanged trial is therefore never launched
+    Each trial is named after everything that would change its result, so an update does not launch an unchanged trial
     again. With form `indexed`, other trials are another Job. From plain arguments, the parameter files are retained.
     """
 

@@ -149,6 +149,7 @@ def test_a_sweep_of_typed_models_declares_the_same() -> None:
         ({"form": "batch"}, r"Sweep: form: Input should be 'jobs' or 'indexed'"),
         ({"space": {**SWEEP["space"], "constraints": ["lr > 1"]}}, r"sweep search: space\.constraints: "),
         ({"space": {**SWEEP["space"], "method": "random"}}, r"sweep search: space\.method: "),
+        ({"run": {**SWEEP["run"], "command": ["echo", "x" * 2**20]}}, r"workload search: the ledger of .* needs"),
         (
             {"maxGpuHours": 1, "run": {**SWEEP["run"], "activeDeadlineSeconds": 3600, "resources": GPU}},
             r"sweep search: the trials may take 2\.0 GPU hours, more than maxGpuHours \(1\)",
