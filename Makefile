@@ -63,7 +63,7 @@ test-stateful: venv machine tools ## 300 drawn sequences of edits, commands and 
 faults: venv machine tools ## Kills, outages and the like at drawn moments: all tests of what must survive them
 	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests/faults
 
-# Of hypothesis' examples `make unit` takes few, and the same ones each time; here are more, drawn anew.
+# `make unit` runs few Hypothesis examples, the same in every run; this target runs more, with a fresh seed.
 slow-test: venv machine tools ## Tests that take many minutes, on freshly drawn cases
 	@$(PYTHON) -m pytest -n auto --hypothesis-profile fresh tests/unit
 	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests -m slow --ignore tests/unit

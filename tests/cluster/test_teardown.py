@@ -81,7 +81,7 @@ def test_a_teardown_leaves_what_it_listed_and_stops_for_others(leaving: Project)
         assert done.code != 0
         said = " ".join(done.text.split())
         assert f"LocalQueue default/theirs, of another owner, points to ClusterQueue {NAMESPACE}" in said
-        assert all(f"(run {each}) is " in said for each in runs)
+        assert all(f"(run {each}) has been " in said for each in runs)
         assert "Traceback" not in done.text
         assert marked(leaving) == there
     gone = leaving.kubectl("delete", "localqueue", "theirs", "-n", "default", "--timeout=30s")

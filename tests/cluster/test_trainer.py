@@ -193,7 +193,7 @@ def test_a_jobset_succeeds_with_its_driver(up: Project) -> None:
     up.edit_stack(lambda config: config["trainstack:workloads"]["runs"].remove(SET))
     refused = up.up()
     assert refused.code != 0
-    assert f"JobSet {NAMESPACE}/{pair['metadata']['name']} (run {launched(pair)}) is running" in refused.text
+    assert f"JobSet {NAMESPACE}/{pair['metadata']['name']} (run {launched(pair)}) has been running" in refused.text
     up.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(SET))
 
     (driver,) = (pod for pod in pods_of(up, "pair") if "-driver-" in pod["metadata"]["name"])

@@ -265,6 +265,6 @@ def test_what_is_deleted_is_deleted_by_its_uid(server: Server) -> None:
 
 def test_waiting_ends_with_what_is_in_the_way() -> None:
     """What was said last stands in the error."""
-    with pytest.raises(ClusterError, match="not within 0 s: it is gone; held by x/y"):
+    with pytest.raises(ClusterError, match="timed out after 0 s, waiting until it is gone: held by x/y"):
         until("it is gone", lambda: "held by x/y", 0)
     until("it is gone", lambda: "", 0)

@@ -74,8 +74,8 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
         )
     if status not in (httpx.codes.OK, httpx.codes.CREATED):
         raise ClusterError(
-            f"the launch of {claim.ledger['data']['run']} cannot be claimed ({status}: {status_message(text)}); it was "
-            f"not launched (the claim is ConfigMap {name})"
+            f"the launch of {claim.ledger['data']['run']} cannot be claimed ({status}: {status_message(text)}), so it "
+            f"was not launched; its claim would be ConfigMap {name}"
         )
     metadata = json.loads(text)["metadata"]
     return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}

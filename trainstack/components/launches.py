@@ -25,8 +25,8 @@ class LaunchOptions:
     live: Mapping[str, str] = field(default_factory=dict)
     """The live objects as `<namespace>/<name>`, by launch name."""
     immutable: bool = False
-    """Ignore changes of launches with derived names, for programs that do not read the cluster. A change of the sets
-    may renumber a trial, which is not in its name, and must not replace its object."""
+    """Ignore changes of launches with derived names, and of their companions, for programs that do not read the
+    cluster. A change of the sets may renumber a trial, which is not in its name, and must not replace its object."""
     claims: Mapping[str, Claim] = field(default_factory=dict)
     """The claims that precede the creation of the objects, by launch name."""
     generating: pulumi.ProviderResource | None = None
@@ -44,7 +44,7 @@ def declare_launches(
     names: list[pulumi.Input[str]] = []
     for ledger in group.launches:
         metadata, launch = ledger.launch["metadata"], ledger.launch_name
-        companions = _companions(ledger, options.context, parent)
+        companions = _companions(ledger, options, parent)
         manifest = _without_dry_run_over_another(ledger.launch, options.live)
         resource_options = _options(ledger.launch, options)
         (launched[launch],) = declare([manifest], parent, [*after, *companions], resource_options)
@@ -54,13 +54,16 @@ def declare_launches(
     return pulumi.Output.all(*names)
 
 
-def _companions(ledger: Ledger, context: str | None, parent: pulumi.Resource) -> list[Object]:
+def _companions(ledger: Ledger, options: LaunchOptions, parent: pulumi.Resource) -> list[Object]:
     if not ledger.companions:
         return []
     name = f"{ledger.namespace}/{ledger.launch_name}-seen"
     # The caches in which webhooks look up a launch's references are briefly behind the cluster.
-    hook = pulumi.ResourceHook(name, lambda _: wait_until_runtime_is_seen(ledger.launch, context))
-    opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook]))
+    hook = pulumi.ResourceHook(name, lambda _: wait_until_runtime_is_seen(ledger.launch, options.context))
+    opts = pulumi.ResourceOptions(
+        hooks=pulumi.ResourceHookBinding(after_create=[hook]),
+        ignore_changes=["metadata", "spec"] if options.immutable else None,
+    )
     return declare(ledger.companions, parent, opts=opts)
 
 

@@ -87,7 +87,7 @@ def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float
     end = time.monotonic() + deadline_seconds
     while reason := blocked_by():
         if time.monotonic() >= end:
-            raise ClusterError(f"not within {deadline_seconds:.0f} s: {condition}; {reason}")
+            raise ClusterError(f"timed out after {deadline_seconds:.0f} s, waiting until {condition}: {reason}")
         time.sleep(_PAUSE_SECONDS)
 
 

@@ -48,6 +48,9 @@ def launch_groups(settings: Settings) -> tuple[LaunchGroup, ...]:
     """Return the launches of the runs, then those of each sweep. Raises RunError if a launch cannot be built."""
     wrapper = files("trainstack.runs.wrapper").joinpath("run.py").read_text(encoding="utf-8")
     try:
-        return Declared(settings, Inputs(wrapper=wrapper)).launches
+        groups = Declared(settings, Inputs(wrapper=wrapper)).launches
+        for group in groups:
+            _ = group.config_maps  # a ledger may exceed the size of a ConfigMap
     except WorkloadError as error:
         raise pulumi.RunError(str(error)) from error
+    return groups

@@ -22,8 +22,8 @@ from trainstack.sweeps.search.expand import SpaceError, expand
 class Sweep(pulumi.ComponentResource):
     """The trials of one sweep: a launch for each trial, or with form `indexed` one Job for all of them.
 
-    Each trial is named after everything that would change its result. An unchanged trial is therefore never launched
-    again. With form `indexed`, other trials are another Job.
+    Each trial is named after everything that would change its result, so an update does not launch an unchanged trial
+    again. With form `indexed`, other trials are another Job. From plain arguments, the parameter files are retained.
     """
 
     launches: pulumi.Output[list[str]]
@@ -53,11 +53,14 @@ class Sweep(pulumi.ComponentResource):
         """
         super().__init__(SWEEP, name, {}, opts)
         mounted: list[pulumi.Resource] = []
+        retained = None
         if not isinstance(args, LaunchGroup):
             settings = Settings(stack=label(stack), sweeps=Sweeps(sweeps=(_expanded(args),)))
             runs, args = launch_groups(settings)
             mounted += declare(runs.files, self)  # the wrapper of managed trials
-        mounted += declare(args.files, self)
+            # Other sets are another file, but a launch mounts the file that it was created with.
+            retained = pulumi.ResourceOptions(retain_on_delete=True)
+        mounted += declare(args.files, self, opts=retained)
         launching = launching or LaunchOptions(context=context, immutable=True)
         self.launches = declare_launches(args, launching, self, mounted)
         self.register_outputs({"launches": self.launches})

@@ -237,8 +237,8 @@ def exists(path: str, answer: Answer) -> bool:
     if not answer.found and answer.status != NOT_FOUND:
         location, _, query = path.partition("?")
         problem = (
-            f"the cluster answered {answer.status} to {'list' if query else 'get'} {location}, so its objects are not "
-            "known, and nothing is changed"
+            f"the cluster answered {answer.status} to {'list' if query else 'get'} {location}, so it is unknown what "
+            "exists there, and nothing is changed"
         )
         if answer.status != FORBIDDEN:
             raise ClusterError(f"{problem}; try again")

@@ -118,7 +118,7 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
         exclude_defaults=True,
         include={"registry": True, "loader": {"image", "name", "naming", "resources"}},
     )
-    reference = "The stack whose outputs have the queues. Remove the line if the team cannot read that stack's state."
+    reference = "The stack whose outputs list the queues. Remove the line if the team cannot read that stack's state."
     size = "Choose size and access modes; the class is the platform's."
     entries = [
         Entry(("environment", "profile"), "tenant", whole=True),
@@ -128,7 +128,7 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
             ("environment", "existing"),
             {"namespaces": [namespace], "storageClasses": [storage_class]},
             whole=True,
-            comment="The team's objects that the platform or the cluster has.",
+            comment="Existing objects of the platform or the cluster that the team uses.",
         ),
         *(Entry(("cluster", key), value, whole=True) for key, value in cluster.items()),
         Entry(("storage", "volumes"), {**volume, "accessModes": _access_modes(platform, storage_class)}, comment=size),

@@ -105,7 +105,7 @@ def test_what_a_killed_engine_leaves_takes_three_commands() -> None:
     assert ids(found) == ["lock-stale", "operation-pending"]
     assert found.commands == (RECOVERY.cancel, RECOVERY.refresh, RECOVERY.up)
     assert str(found.troubles[1]) == (
-        "[operation-pending] LocalQueue lab/open: the engine was ended while creating it; it is in the cluster"
+        "[operation-pending] LocalQueue lab/open: the engine was interrupted while creating it; it is in the cluster"
     )
 
 

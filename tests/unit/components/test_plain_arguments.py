@@ -125,6 +125,16 @@ def test_an_indexed_sweep_from_a_dict() -> None:
     assert "run.py" in wrapper.inputs["data"]
 
 
+def test_the_parameter_file_of_a_sweep_outlives_a_change_of_its_sets() -> None:
+    """Other sets are another file, which a launch of an unchanged trial, still queued, does not mount."""
+    args = {**SWEEP, "space": {**SWEEP["space"], "file": "/search/hyperparams.yml"}}
+    found = declare(lambda opts: Sweep("search", args, opts))
+    jobs = [registration for key, registration in found.items() if key.startswith("Job ")]
+    (file,) = {name for job in jobs for name in job.dependencies}
+    for registration in found.values():
+        assert registration.options["retainOnDelete"] == (registration.name == file)
+
+
 def test_a_sweep_of_typed_models_declares_the_same() -> None:
     """A dict is another form of the model."""
     typed = validated(SweepSettings, {**SWEEP, "run": RUN | {"name": "search"}})
@@ -139,6 +149,7 @@ def test_a_sweep_of_typed_models_declares_the_same() -> None:
         ({"form": "batch"}, r"Sweep: form: Input should be 'jobs' or 'indexed'"),
         ({"space": {**SWEEP["space"], "constraints": ["lr > 1"]}}, r"sweep search: space\.constraints: "),
         ({"space": {**SWEEP["space"], "method": "random"}}, r"sweep search: space\.method: "),
+        ({"run": {**SWEEP["run"], "command": ["echo", "x" * 2**20]}}, r"workload search: the ledger of .* needs"),
         (
             {"maxGpuHours": 1, "run": {**SWEEP["run"], "activeDeadlineSeconds": 3600, "resources": GPU}},
             r"sweep search: the trials may take 2\.0 GPU hours, more than maxGpuHours \(1\)",

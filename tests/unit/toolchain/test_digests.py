@@ -73,7 +73,7 @@ def test_a_program_that_is_gone_or_was_added_is_told(cache: Path) -> None:
     (folder / "kubectl").rename(folder / "other")
     told = refused(["kubectl"])
     assert f"{folder / 'kubectl'} is missing" in told
-    assert f"{folder / 'other'} has the sha256" in told
+    assert f"{folder / 'other'} was added after the build" in told
 
 
 def test_a_changed_manifest_is_not_used(cache: Path) -> None:

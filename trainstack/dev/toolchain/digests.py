@@ -37,10 +37,12 @@ def verify(folder: Path) -> None:
         faults = "; ".join(
             f"{folder / name} is missing"
             if name not in found
-            else f"{folder / name} has the sha256 {found[name]}, not {expected.get(name, '(none)')} as recorded"
+            else f"{folder / name} was added after the build"
+            if name not in expected
+            else f"{folder / name} has the sha256 {found[name]}, but {expected[name]} is recorded"
             for name in differing
         )
-        raise ToolchainError(f"{faults}. It was not run: remove {folder} and rebuild it with `make tools`")
+        raise ToolchainError(f"{faults}. Nothing was run: remove {folder} and rebuild it with `make tools`")
 
 
 def sha256(file: Path) -> str:

@@ -46,7 +46,7 @@ def pending_troubles(state: State, seen: Seen | None, recovery: RecoveryCommands
         yield Trouble(
             "operation-pending",
             operation.urn if target is None else shown(target.identity),
-            f"the engine was ended while {operation.doing} it"
+            f"the engine was interrupted while {operation.doing} it"
             + (f"; {_now(target, seen)}" if target and seen and target.kind not in seen.unreadable else ""),
             (recovery.refresh, recovery.up),
         )
@@ -54,7 +54,7 @@ def pending_troubles(state: State, seen: Seen | None, recovery: RecoveryCommands
         yield Trouble(
             "replacement-unfinished",
             shown(replaced.identity),
-            "another object has replaced it, and it was not deleted yet",
+            "another object has replaced it, but it has not been deleted yet",
             (recovery.up,),
         )
     for recorded in state.objects:

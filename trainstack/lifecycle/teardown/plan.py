@@ -48,9 +48,9 @@ def decide(live: LiveStack, now: datetime) -> Plan:
     """Plan the teardown of a stack. `now` determines the age of its runs."""
     stays = dict(_stays(live))
     deleted = frozenset(map(identity, live.own)) - stays.keys()
-    stages = {
-        stage: tuple(sorted((who for who in deleted if stage_of(who, live) == stage), key=str)) for stage in STAGES
-    }
+    of_runs = _kept_for_runs(live)
+    stage_of = {who: "runs" if who in of_runs else _stage(who[0]) for who in deleted}
+    stages = {stage: tuple(sorted((who for who in deleted if stage_of[who] == stage), key=str)) for stage in STAGES}
     active = [launch for launch in live.launches if launch.active]
     refusals = [
         *(_protected(volume, live.stack) for volume in live.protected),
@@ -61,10 +61,8 @@ def decide(live: LiveStack, now: datetime) -> Plan:
     return Plan(stages, stays, tuple(sorted(launch.run_id for launch in active)), tuple(refusals))
 
 
-def stage_of(who: Identity, live: LiveStack) -> str:
-    if who in _kept_for_runs(live):
-        return "runs"
-    return next((stage for stage, kinds in STAGES.items() if who[0] in kinds), "operators")
+def _stage(kind: str) -> str:
+    return next((stage for stage, kinds in STAGES.items() if kind in kinds), "operators")
 
 
 def _kept_for_runs(live: LiveStack) -> set[Identity]:

@@ -88,8 +88,8 @@ class Registry:
             text = response.read().decode(errors="replace")
         except OSError as error:
             raise ClusterError(
-                f"The registry at {self.access.address} does not respond ({error}); check that the cluster is running "
-                "with `trainstack cluster status`."
+                f"The registry at {self.access.address} does not respond ({error}); check with `trainstack cluster "
+                "status` that the cluster is running."
             ) from error
         finally:
             connection.close()
