@@ -89,7 +89,7 @@ def test_an_environment_without_a_file_is_not_there(copy: Project) -> None:
     says(project.pulumi("preview"), "no stack named 'production' found")
     for command in ("up", "env", "status", "destroy"):
         done = project.run([command, "-s", "production", *(["-y"] if command == "destroy" else [])], trainstack=True)
-        says(done, "write Pulumi.production.yaml", "newcomer, prod")
+        says(done, "create Pulumi.production.yaml", "newcomer, prod")
     assert not (copy.root / "Pulumi.production.yaml").exists()
     assert "production" not in copy.run(["pulumi", "stack", "ls"]).out
 

@@ -108,7 +108,7 @@ def test_what_cannot_be_recorded_is_not_launched(server: ApiServer, checkout: Pr
     refuse(server, "configmaps", "unrecorded")
     done = project.up()
     assert done.code != 0
-    assert "so it is not launched" in " ".join(done.text.split()), done.text
+    assert "it was not launched" in " ".join(done.text.split()), done.text
     assert objects(server, "jobs", "unrecorded") == []
     admit(server, "configmaps", "unrecorded")
     done = project.up()
