@@ -35,7 +35,7 @@ def test_what_readers_disagree_about_is_refused(tmp_path: Path, word: str) -> No
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: 1\nb: 2\na: 3", "f.yaml:3: duplicate key a, first set in line 1; keep one of them"),
+        ("a: 1\nb: 2\na: 3", "f.yaml:3: duplicate key a, first set on line 1; keep one of them"),
         ("a:\n  1: 2", "f.yaml:2: the key 1 is not a string; put it in quotes"),
         (
             "a: &x {b: 1}\nc:\n  <<: *x",

@@ -161,8 +161,8 @@ def cohort_cycle(context: RuleContext) -> Iterator[Violation]:
     summary="A volume, local queue, team, run or Secret is in an undeclared or missing namespace.",
     details=(
         "Namespaces of every cluster and of declared operators need no declaration, except for Secrets, which are "
-        "created before the operators. A warning if a cluster queue is open to the namespace. Missing namespaces "
-        "cannot be silenced."
+        "created before the operators. The finding on a cluster queue that is open to the namespace is a warning. "
+        "Missing namespaces cannot be silenced."
     ),
     change=yaml_at(
         "storage.volumes",

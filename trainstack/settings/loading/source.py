@@ -44,7 +44,7 @@ _MAX_VALUES = 250_000
 """PyYAML needs about 1 kB for a value. A sweep's sets of 1 MiB, a ConfigMap's limit, have 140,000 values."""
 _MAX_DIGITS = 1_000
 """The greatest float has 309 digits, and Python parses integers of up to 4,300."""
-_PLAIN_TEXT = "write the file as plain UTF-8 text"
+_PLAIN_TEXT = "use plain UTF-8 text"
 
 
 class _Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's build
@@ -56,12 +56,13 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's buil
     def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:
         self.levels += 1
         self.values += 1
-        if parent is not None and (self.levels > _MAX_LEVELS or self.values > _MAX_VALUES):
-            deep, many = (
-                f"values are nested more than {_MAX_LEVELS} deep",
-                f"the file has more than {_MAX_VALUES} values",
-            )
-            problem = deep if self.levels > _MAX_LEVELS else many
+        if self.levels > _MAX_LEVELS:
+            problem = f"values are nested more than {_MAX_LEVELS} deep"
+        elif self.values > _MAX_VALUES:
+            problem = f"the file has more than {_MAX_VALUES} values"
+        else:
+            problem = ""
+        if problem and parent is not None:
             raise yaml.composer.ComposerError(None, None, problem, parent.start_mark)
         super().descend_resolver(parent, index)
 
@@ -200,7 +201,7 @@ class _Reader:
                 self._fault(key, "merge keys (`<<`) are not supported", remedy)
             elif word in entries:
                 first = entries[word].where
-                self._fault(key, f"duplicate key {word}, first set in line {first.line}", "keep one of them")
+                self._fault(key, f"duplicate key {word}, first set on line {first.line}", "keep one of them")
             else:
                 entries[word] = self.node(value, self._place(key))
         return entries
