@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.telling import tell
+from bench.telling import run, tell
 from trainstack.cli.engine import environment
 from trainstack.cli.session import Session, StackOption
 
@@ -103,4 +103,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main)

@@ -1,9 +1,13 @@
-"""How measurements are told: as JSON for programs, or a line for each figure."""
+"""Run a benchmark, and print its result as JSON or as a line for each figure."""
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import typer
+
+from trainstack.cli.expected_errors import expected_message
 
 Row = tuple[str, str, Sequence[float]]
 """What was measured, its figure with the unit, and each of the times in seconds that it is made of."""
@@ -19,3 +23,14 @@ def tell(result: Mapping[str, Any], rows: Iterable[Row], *, as_json: bool) -> No
     for name, figure, each in told:
         line = f"{name:<{names}}  {figure:>{figures}}   {' '.join(f'{took:.2f}' for took in each)}"
         sys.stdout.write(line.rstrip() + "\n")
+
+
+def run(main: Callable[..., None]) -> None:
+    """Run a benchmark's command; an expected error ends it with a message, without a traceback."""
+    try:
+        typer.run(main)
+    except Exception as error:
+        message = expected_message(error)
+        if message is None:
+            raise
+        raise SystemExit(f"error: {message}") from None

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.telling import tell
+from bench.telling import run, tell
 from trainstack.cli.session import Session, StackOption
 from trainstack.cli.transfers import data_loader
 from trainstack.transfer.fetch import fetch
@@ -118,4 +118,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main)

@@ -128,5 +128,9 @@ def _show(stack: str, namespace: str, adoption: Adoption, notes: list[str], diff
         f"pulumi up -s {stack}",
         f"pulumi preview -s {stack} --refresh --expect-no-changes",
     ]
-    heading = "Nothing was written (--dry-run). To continue, run without it, then" if dry_run else "Next steps"
+    heading = (
+        "Nothing was written (--dry-run). To continue, run without it, then"
+        if dry_run
+        else "Written; the cluster was not changed. Next"
+    )
     err.print(f"{heading}:\n" + "\n".join(f"  {step}" for step in steps))

@@ -21,16 +21,14 @@ app = typer.Typer(no_args_is_help=True, help="For contributors to Trainstack: th
 def build_tools(
     *,
     groups: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP…", help="Only these groups; by default all that are needed.")
+        list[str] | None, typer.Argument(metavar="GROUP…", help="Only these groups (default: all that are needed).")
     ] = None,
     client: Annotated[bool, typer.Option("--client", help="Only what deploying to another cluster needs.")] = False,
 ) -> None:
     """Build or find the pinned tools. Does nothing if they are built.
 
     Examples:
-
       trainstack dev tools
-
       trainstack dev tools --client
     """
     tools.ensure(groups or tools.needed_groups(local_cluster=not client))
@@ -40,12 +38,10 @@ def build_tools(
 def machine(
     *, install: Annotated[bool, typer.Option("--install", help="Also install missing Debian packages.")] = False
 ) -> None:
-    """List what this machine lacks for the local cluster; exit code 1 if it lacks anything.
+    """List what this machine lacks for the local cluster; exit with 1 if it lacks anything.
 
     Examples:
-
       trainstack dev machine
-
       trainstack dev machine --install
     """
     findings = host.missing()
@@ -62,9 +58,7 @@ def versions(*, as_json: JsonOption = False) -> None:
     """Print every pinned version.
 
     Examples:
-
       trainstack dev versions
-
       trainstack dev versions --json
     """
     try:
@@ -79,7 +73,6 @@ def lock() -> None:
     """Write the Python locks from pyproject.toml, keeping versions that still satisfy it.
 
     Example:
-
       trainstack dev lock
     """
     raise typer.Exit(relock.relock())
@@ -90,7 +83,6 @@ def schema() -> None:
     """Write the JSON Schemas in docs/schema/ from the settings' models.
 
     Example:
-
       trainstack dev schema
     """
     from trainstack.settings.loading import schema as schemas  # noqa: PLC0415 (`dev tools` runs before each `make up`)
@@ -103,7 +95,6 @@ def rules_page() -> None:
     """Write docs/checks.md from the preflight rules.
 
     Example:
-
       trainstack dev rules-page
     """
     from trainstack.preflight import rules_page as page  # noqa: PLC0415 (as above)

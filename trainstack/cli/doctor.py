@@ -114,4 +114,5 @@ def _show(stack: str, found: Diagnosis, unchecked: list[str]) -> None:
         recovery = RecoveryCommands(stack)
         if recovery.up in found.commands:
             out.print(f"\nTo finish an interrupted destroy, replace `up` by:\n\n  {recovery.destroy}")
-    err.print(f"{stack}: {len(found.troubles) or 'no'} problems found")
+    count = len(found.troubles)
+    err.print(f"{stack}: {count or 'no'} problem{'' if count == 1 else 's'} found")

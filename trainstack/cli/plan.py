@@ -35,8 +35,8 @@ def plan(
         typer.Option(
             "--nodes",
             metavar="FLAVOR=COUNT",
-            help="Try another number of nodes of a flavor: a100=4, or, if the flavor's nodes are unknown, "
-            "a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8; repeatable.",
+            help="Try another number of nodes of a flavor: a100=4, or, if the flavor's nodes are unknown, with "
+            "their resources: a100=4:cpu=64,memory=512Gi; repeatable.",
         ),
     ] = None,
     png: Annotated[Path | None, file_option("Write the chart as a PNG.")] = None,

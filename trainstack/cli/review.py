@@ -24,7 +24,7 @@ BaseOption = Annotated[Path, typer.Option(help="A checkout of the target branch.
 HeadOption = Annotated[Path, typer.Option(help="A checkout of the pull request.")]
 ReportsOption = Annotated[Path, typer.Option(help="The folder of the reports.")]
 StacksOption = Annotated[
-    list[str] | None, typer.Option("--stack", metavar="ENV", help="An environment, by default all; repeatable.")
+    list[str] | None, typer.Option("--stack", metavar="ENV", help="An environment (default: all); repeatable.")
 ]
 
 
@@ -38,7 +38,6 @@ def environments(
     """List the environments of both checkouts, as JSON.
 
     Example:
-
       trainstack review environments --base ../base --head .
     """
     for message in files.misnamed_files(base, head):
@@ -57,7 +56,6 @@ def preview(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stack
     Without a kubeconfig, and for an environment that the pull request deletes, compares the files instead.
 
     Example:
-
       trainstack review preview --base ../base --head . --stack dev --reports reports
     """
     pull = _pull_number()
@@ -74,7 +72,6 @@ def static(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stacks
     """Compare environments by their files alone. This runs no code of the pull request.
 
     Example:
-
       trainstack review static --base . --head ../head --reports reports
     """
     for stack in _selected(base, head, stacks):
@@ -91,12 +88,10 @@ def comment(
     post: Annotated[bool, typer.Option("--post", help="Put the comment on the pull request.")] = False,
     stacks: StacksOption = None,
 ) -> None:
-    """Print the comment for a folder of reports, or post it. Exits with 1 if an environment is not reviewed.
+    """Print the comment for a folder of reports, or post it; exit with 1 if an environment is not reviewed.
 
     Examples:
-
       trainstack review comment --reports reports --stack dev
-
       trainstack review comment --reports reports --post
     """
     if post and stacks:

@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 300
 _RUN = "A run id or a prefix of one, a workload, an object, or a trial such as search-3"
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=f"{_RUN}.")]
 OptionalRun = Annotated[str | None, typer.Argument(metavar="[RUN]", help=f"{_RUN} (default: all runs).")]
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Keep watching until all of them have ended.")]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Keep watching until all runs have ended.")]
 
 
 def ensure_one_output(*, watch: bool, as_json: bool) -> None:

@@ -187,7 +187,7 @@ def _unrecorded(record: Record | None, sweep: Sweep) -> _End:
 def _deleted(record: Record | None, sweep: Sweep) -> _End:
     """Return the end of a trial whose object was deleted and whose record is not finished."""
     if not sweep.run.managed:
-        return _End(state="stopped", reason="its object was deleted and its ledger has no result, which is unknown")
+        return _End(state="stopped", reason="its object was deleted and its ledger has no result")
     if record is None:
         return _End(state="stopped", reason="its object was deleted and it has no record: it did not start")
     if record.failure.get("withdrawn"):

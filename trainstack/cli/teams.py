@@ -125,5 +125,9 @@ def _show(name: str, settings: Settings, planned: Plan, kept: list[str], diff: s
         *([f"kubectl create token -n {planned.chosen['namespace']} {account}"] if account else []),
         f"with the team's kubeconfig: trainstack up -s {name}",
     ]
-    heading = "Nothing was written (--dry-run). To continue, run without it, then" if dry_run else "Next steps"
+    heading = (
+        "Nothing was written (--dry-run). To continue, run without it, then"
+        if dry_run
+        else "Written; nothing was deployed. Next"
+    )
     err.print(f"{heading}:\n" + "\n".join(f"  {step}" for step in steps))

@@ -129,7 +129,7 @@ class Points:
         if self.best is not None:
             write(axes, f"\u25c6 {self.best_name}", (1, 1), (-4, -8), color=COLORS[1], ha="right")
         beyond = any(not low <= y <= high for y in ys)
-        return f"{self.y_axis}; \u25b2 and \u25bc are cut" if beyond else self.y_axis
+        return f"{self.y_axis}; \u25b2 \u25bc out of range" if beyond else self.y_axis
 
     def _x(self, point: Point, index: int) -> float:
         x = self.scale.number(point.x)

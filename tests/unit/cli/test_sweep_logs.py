@@ -233,7 +233,7 @@ def test_who_may_not_patch_ledgers_reads_all_the_same(project: Printing, logs: l
     project.remove_objects()
     (first, *_) = told("results", "search")["trials"]
     assert (first["state"], first["objective"]) == ("stopped", None)
-    assert first["reason"] == "its object was deleted and its ledger has no result, which is unknown"
+    assert first["reason"] == "its object was deleted and its ledger has no result"
 
 
 def test_a_failed_trial_keeps_what_it_printed_last(project: Printing) -> None:

@@ -204,7 +204,7 @@ def test_a_curve_of_numbers_that_run_away_does_not_squeeze_the_others() -> None:
     numbers = [float(text) for text in found if re.fullmatch(r"[\d.]+", text)]
     assert max(numbers) < 10
     points = words(charts.svg(drawn["parameters"][0], "points"))
-    assert "val_loss; \u25b2 and \u25bc are cut" in points
+    assert "val_loss; \u25b2 \u25bc out of range" in points
 
 
 @pytest.mark.parametrize(
