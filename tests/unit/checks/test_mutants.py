@@ -100,7 +100,8 @@ def judges(function: FunctionType) -> list[Judge]:
     files, live = all_cases()
     cases = [*([] if function.__module__.startswith("trainstack.preflight.live_rules") else files), *live]
     name, module = function.__name__.replace("_", "-"), function.__module__
-    subjects = ("test_shapes", "node") if module == shapes.__name__ else (module.rpartition(".")[2].removesuffix("s"),)
+    own = module.rpartition(".")[2].removesuffix("s")
+    subjects = ("test_node_capacity", "node") if module == node_capacity.__name__ else (own,)
 
     def unlikely(judged: tuple[str, Judge]) -> tuple[bool, ...]:
         id_, _ = judged
