@@ -326,7 +326,7 @@ CASES = {
             environment=Environment(halves=("platform", "training"), namespaces=(Namespace(name="research"),))
         ),
         "environment.halves",
-        "halves is deprecated",
+        "`halves` is deprecated",
         "rename it to layers",
         "warning",
     ),

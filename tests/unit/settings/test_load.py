@@ -473,5 +473,5 @@ def test_the_former_name_of_layers_still_works(tmp_path: Path) -> None:
     file.write_text("config: {trainstack:environment: {halves: [platform]}}\n", encoding="utf-8")
     assert load(tmp_path, "lab").environment.layers == ("platform",)
     file.write_text("config: {trainstack:environment: {halves: [platform], layers: [platform]}}\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="halves is the former name of layers; remove halves"):
+    with pytest.raises(SettingsError, match="`halves` is the former name of layers; remove it"):
         load(tmp_path, "lab")

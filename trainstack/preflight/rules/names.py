@@ -48,7 +48,7 @@ def name_derived(context: RuleContext) -> Iterator[Violation]:
 )
 def key_deprecated(context: RuleContext) -> Iterator[Violation]:
     if context.settings.environment.halves is not None:
-        yield Violation("environment.halves", "halves is deprecated", "rename it to layers")
+        yield Violation("environment.halves", "`halves` is deprecated", "rename it to layers")
 
 
 @Rule(

@@ -128,5 +128,5 @@ class Environment(Section):
         if not isinstance(values, Mapping) or values.get("halves") is None:
             return values
         if "layers" in values:
-            raise ValueError("halves is the former name of layers: remove halves")
+            raise ValueError("`halves` is the former name of layers: remove it")
         return {**values, "layers": values["halves"]}
