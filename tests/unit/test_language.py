@@ -32,7 +32,7 @@ DENIED = re.compile(rf"(?<![\w/.{{-])(?:{WORDS})(?![\w(=}}-])|{IS_NO}", re.IGNOR
 MODULES = frozenset(
     ("words", "telling", "took", "trees", "tries", "places", "halves", "departing", "ending", "decided", "hope", "kin")
 ) | {"scene", "aftermath", "utils", "helpers", "misc", "common"}
-# The shell scripts that check out code and start the language host keep their words: objects and tools hold their bytes.
+# Names of shell scripts, whose bytes are part of objects and of tools.
 SCRIPT = "_SCRIPT"
 
 

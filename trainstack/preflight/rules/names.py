@@ -43,7 +43,7 @@ def name_derived(context: RuleContext) -> Iterator[Violation]:
     id="key-deprecated",
     severity="warning",
     summary="A key has a new name; the former one works for one more release.",
-    change=yaml_at("environment", "halves: [platform, training]"),
+    change=yaml_at("environment", "halves: [platform,training]"),
     remedy="Rename the key.",
 )
 def key_deprecated(context: RuleContext) -> Iterator[Violation]:
