@@ -237,7 +237,7 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
             "7: env[\"A=B\"]: is not a valid name of an environment variable; use letters, digits, '_', '-' and '.'",
         ),
         *(
-            (f"env: {{{name}: a}}", f"7: env.{name}: {name} is set for every trial; choose another name")
+            (f"env: {{{name}: a}}", f"7: env.{name}: {name} is reserved, and set for every trial; choose another name")
             for name in ("JOB_ID", "RANK", "WORLD_SIZE", "PET_NNODES", "TRAINSTACK_RECORD", "TRAINSTACK_DATA_TIMEOUT")
         ),
         ("file: hyperparams.yml", '7: file: has an invalid format (value "hyperparams.yml"); write an absolute path'),

@@ -141,7 +141,7 @@ REFUSED = {
         f"{HERE}: maxFailedIndexes requires form indexed; leave it out, or set form to indexed"
     ),
     "name: search, maxGpuHours: 2, run: {from: train, namespace: a}": (
-        f"{HERE}: maxGpuHours requires a deadline of trials; set run.activeDeadlineSeconds"
+        f"{HERE}: maxGpuHours requires a deadline for trials; set run.activeDeadlineSeconds"
     ),
     "name: search, run: {from: train, namespace: a, kind: Job, completions: 2}": (
         f"{HERE}: a trial is one run with one record; leave out run.completions, or set run.managed to false"

@@ -57,7 +57,7 @@ class LaunchKind:
 @dataclass(frozen=True)
 class LaunchedPods:
     name: str
-    """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue calls them so too."""
+    """The role in lower case, or the Job of a JobSet; `main` where there is only one. Kueue uses the same names."""
     count: int
     """How many run at once."""
     template: Body

@@ -35,7 +35,7 @@ def events_of(
 ) -> list[EventView]:
     """The events of the objects with these uids, and of the launches' deleted pods, oldest first.
 
-    `all_launches` prevents that launch `a` is matched with the pods of `a-b`.
+    `all_launches` prevents launch `a` from matching the pods of `a-b`.
     """
     merged: dict[tuple[str, ...], EventView] = {}
     for body in events:

@@ -209,7 +209,7 @@ def _variables(space: Space) -> Iterator[Fault]:
             remedy = "use letters, digits, '_', '-' and '.', without a digit at the beginning"
             yield Fault(("env", name), "is not a valid name of an environment variable", remedy)
         elif name.startswith(_RESERVED_PREFIXES) or name in _RESERVED:
-            yield Fault(("env", name), f"{name} is set for every trial", "choose another name")
+            yield Fault(("env", name), f"{name} is reserved, and set for every trial", "choose another name")
 
 
 def _expanded(space: Space, steps: tuple[str | int, ...], text: str) -> Iterator[Fault]:

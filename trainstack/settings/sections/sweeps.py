@@ -43,7 +43,7 @@ class Sweep(Section):
     def _consistent(self) -> "Sweep":
         faults = [*_faults_of_run(self.run), *(_faults_of_indexed(self) if self.form == "indexed" else _faults(self))]
         if self.max_gpu_hours is not None and self.run.active_deadline_seconds is None:
-            faults.append("maxGpuHours requires a deadline of trials: set run.activeDeadlineSeconds")
+            faults.append("maxGpuHours requires a deadline for trials: set run.activeDeadlineSeconds")
         refuse(faults)
         return self
 
