@@ -95,7 +95,10 @@ def chosen(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:
 
 def _no_object(launches: Sequence[LiveLaunch], run: str) -> str:
     known = ", ".join(sorted({launch.run_id for launch in launches})) or "none"
-    return f"run {run!r} has no object in the cluster (runs that have one: {known}); its record is on its volume"
+    return (
+        f"run {run!r} has no object in the cluster (runs that have one: {known}); if it was launched before, its "
+        "record is on its volume"
+    )
 
 
 def unknown_results(session: Session, run_ids: Iterable[str]) -> str:
