@@ -2,6 +2,7 @@
 
 import pytest
 
+from trainstack.errors import TrainstackError
 from trainstack.objects.labels import metadata
 
 
@@ -12,7 +13,7 @@ def test_a_stack_name_that_fits_into_a_label_marks_the_object() -> None:
 
 def test_a_stack_name_that_is_too_long_for_a_label_is_refused() -> None:
     """The message names the limit and the remedy."""
-    with pytest.raises(ValueError, match=r"has 64 characters.*at most 63; use a shorter name"):
+    with pytest.raises(TrainstackError, match=r"has 64 characters.*at most 63; use a shorter name"):
         metadata("x", "s" * 64)
 
 
