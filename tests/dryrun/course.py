@@ -11,6 +11,7 @@ from tests.dryrun.draws import Config
 from tests.dryrun.server import Manifest, Server
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
+from trainstack.errors import TrainstackError
 from trainstack.preflight.preflight import examine
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
@@ -55,5 +56,5 @@ class Course:
     def _taken(self, settings: Settings) -> bool:
         try:
             return not self.server.refusals(Declared(settings, Inputs(wrapper="print()", commit="abc")).manifests())
-        except ValueError:
+        except TrainstackError:
             return False
