@@ -9,40 +9,62 @@ from io import TextIOWrapper
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from trainstack.cli.console import fail
 from trainstack.cli.expected_errors import expected_message
 
-_MODULES: Mapping[str, str] = {
-    "up": "deploy",
-    "destroy": "deploy",
-    "teardown": "teardown",
-    "env": "env",
-    "doctor": "doctor",
-    "check": "check",
-    "explain": "explain",
-    "plan": "plan",
-    "render": "render",
-    "rights": "rights",
-    "image": "image",
-    "pin": "pin",
-    "status": "status",
-    "wait": "runs",
-    "logs": "logs",
-    "events": "events",
-    "upload": "files",
-    "ls": "files",
-    "fetch": "files",
-    "compare": "compare",
-    "add-team": "teams",
-    "adopt": "adopt",
-    "review": "review",
-    "sweep": "sweep",
-    "cluster": "cluster",
-    "dev": "dev",
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "up": ("deploy", "Deploy an environment, follow its runs and fetch their results."),
+    "destroy": (
+        "deploy",
+        "Remove an environment except what its settings retain (volumes, definitions), and list what is retained.",
+    ),
+    "teardown": (
+        "teardown",
+        "Remove an environment for good: runs, queues, operators, definitions, namespaces, in this order.",
+    ),
+    "env": ("env", "Print the variables that `pulumi` and `kubectl` need for an environment, as shell commands."),
+    "doctor": (
+        "doctor",
+        "Find what an interrupted `up` or `destroy` left behind, with the commands that repair it; changes nothing.",
+    ),
+    "check": (
+        "check",
+        "Check an environment, and whether each of its runs can be admitted; exit with 1 if there is an error.",
+    ),
+    "explain": (
+        "explain",
+        "Explain a rule of `trainstack check`: meaning, example and remedy. Without RULE, list all rules.",
+    ),
+    "plan": ("plan", "Forecast when each run waits, starts and ends, and its use of quota; changes nothing."),
+    "render": ("render", "Print the objects that an environment declares, in the order of their creation."),
+    "rights": ("rights", "Write the least roles that deployers and users of an environment need, to rights/ENV.yaml."),
+    "image": ("image", "Build, push and list the images of an environment's runs."),
+    "pin": ("pin", "Pin images to digests, and branches and tags of code to commits, in pins/ENV.yaml."),
+    "status": (
+        "status",
+        "Show the state, queue position, reason for waiting and progress of all runs; with RUN, its details.",
+    ),
+    "wait": ("runs", "Wait until a run, or all runs, have ended; exit with 1 if one failed."),
+    "logs": ("logs", "Print the logs of a run's replicas, merged by time, with the replica of each line."),
+    "events": ("events", "Show the events of a run's launch, Workload, pods and volume claims, oldest first."),
+    "upload": ("files", "Copy a folder or file to a volume, sending only differences, verified by sha256."),
+    "ls": ("files", "List the files in a folder of a volume, recursively, with their sha256."),
+    "fetch": ("files", "Copy a run's record, or a folder or file on a volume, to this machine, verified by sha256."),
+    "compare": ("compare", "Compare runs: steps of each replica, time per epoch, speed-up, final accuracy and loss."),
+    "add-team": ("teams", "Add a team to the platform's environment, and write an environment for the team."),
+    "adopt": (
+        "adopt",
+        "Write the existing volumes and queues of a namespace into an environment, which then manages them.",
+    ),
+    "review": ("review", "Review pull requests: the steps of the workflows in .github/."),
+    "sweep": ("sweep", "Search for the best parameter set: expand, follow and compare sweeps."),
+    "cluster": ("cluster", "Manage the local cluster: Kubernetes on this machine, without Docker."),
+    "dev": ("dev", "For contributors to Trainstack: the toolchain and generated files."),
 }
-"""The module of each command, in the order of the help."""
+"""The module and the summary of each command, in the order of the help. The summary is the first line of the command's
+own help: it is here too, because the help of all commands would otherwise import all of their modules."""
 
 
 class _Lazy(Mapping[str, Any]):
@@ -52,15 +74,15 @@ class _Lazy(Mapping[str, Any]):
         return _load(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_MODULES)
+        return iter(COMMANDS)
 
     def __len__(self) -> int:
-        return len(_MODULES)
+        return len(COMMANDS)
 
 
 @cache
 def _load(name: str) -> Any:
-    module = import_module(f"trainstack.cli.{_MODULES[name]}")
+    module = import_module(f"trainstack.cli.{COMMANDS[name][0]}")
     group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
         group.add_typer(module.app, name=name)
@@ -79,6 +101,15 @@ def _load(name: str) -> Any:
 class _Commands(TyperGroup):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**{**arguments, "commands": _Lazy()})
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help from the commands' summaries."""
+        lazy = self.commands
+        self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.commands = lazy
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; report an expected error as one message, without a traceback."""
