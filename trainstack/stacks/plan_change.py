@@ -180,6 +180,6 @@ def commit(root: Path) -> str:
     """Return the commit that runs are recorded with, `-dirty` if files differ from it; empty outside of git."""
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout.strip()
     except OSError:
         return ""
