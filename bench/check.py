@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from bench.telling import tell
+from bench.results import show
 from trainstack.declared.declared import Declared
 from trainstack.preflight.preflight import examine
 from trainstack.settings.loading.load import load_with_places
@@ -135,7 +135,7 @@ def main(
         ("`trainstack check -s dev`, beyond Python's own", result["dev_seconds"] - result["python_seconds"]),
         ("Python's own", result["python_seconds"]),
     )
-    tell(result, ((name, f"{took:.2f} s", ()) for name, took in figures), as_json=as_json)
+    show(result, ((name, f"{took:.2f} s", ()) for name, took in figures), as_json=as_json)
 
 
 if __name__ == "__main__":

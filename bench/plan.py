@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.telling import tell
+from bench.results import show
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.tasks import Duration, Task
 from trainstack.kueue.model import (
@@ -122,7 +122,7 @@ def main(
         ("1,000 runs", f"{result['thousand_seconds']:.2f} s", result["all_thousand_seconds"]),
         ("ratio", f"{result['ratio']:.2f}", ()),
     ]
-    tell(result, rows, as_json=as_json)
+    show(result, rows, as_json=as_json)
 
 
 if __name__ == "__main__":

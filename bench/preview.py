@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.telling import run, tell
+from bench.results import run, show
 from trainstack.cli.engine import environment
 from trainstack.cli.session import Session, StackOption
 
@@ -99,7 +99,7 @@ def main(
         ("preview of one ConfigMap", f"{result['one_config_map_seconds']:.2f} s", result["all_one_config_map_seconds"]),
         ("ratio", f"{result['ratio']:.2f}", ()),
     ]
-    tell(result, rows, as_json=as_json)
+    show(result, rows, as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.telling import run, tell
+from bench.results import run, show
 from trainstack.cli.session import Session, StackOption
 from trainstack.cli.transfers import data_loader
 from trainstack.transfer.fetch import fetch
@@ -114,7 +114,7 @@ def main(
     took = [(name, result["seconds"][key]) for name, key in words]
     rows = [(name, f"{statistics.median(each):.2f} s", each) for name, each in took]
     rows += [(f"{name}, to kubectl cp", f"{ratio:.2f}", ()) for name, ratio in result["ratio"].items()]
-    tell(result, rows, as_json=as_json)
+    show(result, rows, as_json=as_json)
 
 
 if __name__ == "__main__":

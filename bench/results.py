@@ -13,15 +13,15 @@ Row = tuple[str, str, Sequence[float]]
 """What was measured, its figure with the unit, and each of the times in seconds that it is made of."""
 
 
-def tell(result: Mapping[str, Any], rows: Iterable[Row], *, as_json: bool) -> None:
+def show(result: Mapping[str, Any], rows: Iterable[Row], *, as_json: bool) -> None:
     """Print the whole result in one line, or the rows of it."""
     if as_json:
         sys.stdout.write(json.dumps(result) + "\n")
         return
-    told = list(rows)
-    names, figures = (max(len(row[column]) for row in told) for column in (0, 1))
-    for name, figure, each in told:
-        line = f"{name:<{names}}  {figure:>{figures}}   {' '.join(f'{took:.2f}' for took in each)}"
+    lines = list(rows)
+    names, figures = (max(len(row[column]) for row in lines) for column in (0, 1))
+    for name, figure, times in lines:
+        line = f"{name:<{names}}  {figure:>{figures}}   {' '.join(f'{seconds:.2f}' for seconds in times)}"
         sys.stdout.write(line.rstrip() + "\n")
 
 
