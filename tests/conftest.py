@@ -61,7 +61,11 @@ def dev(checkout: Project, before: frozenset[Name]) -> Project:
 
 SITES = {"test_gpu_products", "test_sites", "test_systems", "test_upstream"}
 """The files of tests/cluster whose tests share the cluster of the reference systems."""
-SEPARATE = {"test_devcluster", "test_devcluster_traces", "test_digits_image", "test_escalations"} | {
+SEPARATE = {
+    "test_devcluster",
+    "test_devcluster_traces",
+    "test_digits_image",
+    "test_escalations",
     "test_fresh_installs",
     "test_images",
     "test_kube_score",
@@ -104,7 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Raises UsageError if a test uses the cluster of another group.
     """
-    large = ["dev", "sites", "stateful", "admission"]
+    large = [*SHARED.values(), "admission"]
     ranks: dict[pytest.Item, int] = {}
     for item in items:
         if item.path.is_relative_to(ROOT / "tests" / "unit"):
