@@ -12,10 +12,6 @@ class TrainstackError(Exception):
 
     """
 
-    where = ""
-    path = ""
-    remedy = ""
-
     def __init__(self, message: str, remedy: str = "", *, path: str = "", where: str = "") -> None:
         subject = "".join(f"{part}: " for part in (where, path) if part)
         super().__init__(subject + "; ".join(filter(None, (message, remedy))))

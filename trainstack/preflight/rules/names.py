@@ -35,8 +35,7 @@ def name_derived(context: RuleContext) -> Iterator[Violation]:
         try:
             check_names(run, launch)
         except WorkloadError as error:
-            message, _, remedy = str(error).rpartition("; ")
-            yield Violation(f"{path}.name", message, remedy)
+            yield Violation(f"{path}.name", error.message, error.remedy)
 
 
 @Rule(
@@ -77,8 +76,7 @@ def env_reserved(context: RuleContext) -> Iterator[Violation]:
         try:
             manifest(run, context.settings.stack, Launch(run_id=run.name, name=run.name, facts=UNKNOWN_FACTS))
         except ReservedVariableError as error:
-            message, _, remedy = str(error).rpartition("; ")
-            yield Violation(f"{path}.env", message, remedy)
+            yield Violation(f"{path}.env", error.message, error.remedy)
         except WorkloadError:
             continue  # Other rules report it.
     for path, sweep in context.sweeps():

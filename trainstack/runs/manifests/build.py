@@ -56,11 +56,12 @@ def check_names(workload: Workload, launch: str, number: int | None = None) -> N
     if len(child) > LIMIT:
         raise WorkloadError(
             f"workload {workload.name}: its longest derived name would be {child} with {len(child)} characters, and "
-            f"Kubernetes allows {LIMIT}; shorten the workload's name by {len(child) - LIMIT}"
+            f"Kubernetes allows {LIMIT}",
+            f"shorten the workload's name by {len(child) - LIMIT}",
         )
     service = WORKLOAD_KINDS[workload.kind].service
     if service and not _STARTS_WITH_LETTER.match(names.object_name(workload, launch, number)):
         raise WorkloadError(
-            f"workload {workload.name}: {service} named after it, so its name must start with a letter; "
-            "put a letter before the workload's name"
+            f"workload {workload.name}: {service} named after it, so its name must start with a letter",
+            "put a letter before the workload's name",
         )

@@ -127,8 +127,8 @@ def _container(
 def _check_reserved(workload: Workload, pod: Pod, reserved: set[str], reserved_for: str) -> None:
     if taken := sorted(reserved & {*pod.env, *workload.secret_env}):
         raise ReservedVariableError(
-            f"workload {workload.name}: env sets {', '.join(taken)}, which is reserved for a {reserved_for}; remove or "
-            "rename it"
+            f"workload {workload.name}: env sets {', '.join(taken)}, which is reserved for a {reserved_for}",
+            "remove or rename it",
         )
 
 
