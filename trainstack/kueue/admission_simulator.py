@@ -10,6 +10,7 @@ from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.nomination import Attempt, attempts
+from trainstack.kueue.releases import for_release
 from trainstack.kueue.remedies import remedies
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Outcome, Reason, Verdict, assigned
@@ -22,7 +23,9 @@ def declared_verdicts(declared: Declared) -> list[Verdict]:
     """Return the verdicts on an environment's queued runs, on an idle cluster, with remedies."""
     model = declared_model(declared)
     simulator = AdmissionSimulator(model)
-    return [simulator.verdict(workload) for workload in declared_workloads(declared, model)]
+    verdicts = [simulator.verdict(workload) for workload in declared_workloads(declared, model)]
+    kueue = declared.settings.operators.kueue
+    return for_release(verdicts, kueue.manifest.version if kueue else "")
 
 
 def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] = ()) -> Verdict:

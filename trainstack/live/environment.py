@@ -12,12 +12,13 @@ from kr8s.asyncio import Api
 from trainstack.live import paths
 from trainstack.live.admission import grows, read_lists
 from trainstack.live.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
-from trainstack.live.controllers import LISTS, Controller, Controllers, controllers
+from trainstack.live.controllers import LISTS, Controller, Controllers, controllers, split_image
 from trainstack.live.webhooks import dry_run, status_message
 from trainstack.objects.labels import RELEASE
 from trainstack.platform import queues
 from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, Live, Operator
+from trainstack.preflight.live_rules.secrets import secret_references
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.runs.status.kinds import KINDS, launched_as
 from trainstack.runs.status.pods import problems
@@ -26,6 +27,7 @@ from trainstack.settings.model import Settings
 Body = Mapping[str, Any]
 _OF_KUEUE = ("ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
 _OF_STORAGE = ("StorageClass",)
+_LOCAL_PATH = "local-path-provisioner"
 
 
 def read_environment(settings: Settings, tried: Sequence[tuple[str, Body]]) -> Live:
@@ -58,6 +60,7 @@ async def _read(settings: Settings) -> Live:
     )
     operators = None if found is None else await _operators(api, found)
     configuration = await read_configuration(api, found)
+    secrets = await _secrets(api, settings)
     return Live(
         version=str(version.get("gitVersion", "")),
         lists={key: _items(answers[path]) for key, path in lists.items()},
@@ -67,6 +70,8 @@ async def _read(settings: Settings) -> Live:
         admission=admission,
         frameworks=None if configuration is None else _frameworks(configuration),
         kueue=configuration,
+        secrets=secrets,
+        local_path_shared=None if found is None else await _local_path_shared(api, found),
     )
 
 
@@ -109,15 +114,39 @@ async def read_configuration(api: Api, found: Controllers | None) -> Body | None
     controller = found.find(OPERATORS["kueue"]) if found else None
     if controller is None:
         return None
-    folder = paths.collection("v1", "ConfigMap", controller.namespace)
-    volumes = controller.pod_spec.get("volumes") or ()
-    mounted = [f"{folder}/{volume['configMap']['name']}" for volume in volumes if "configMap" in volume]
-    for answer in (await get_all(api, mounted)).values():
-        text = (answer.body.get("data") or {}).get(CONFIG_KEY)
-        if text is not None:
-            configuration: Body = yaml.load(text, Loader=yaml.CSafeLoader) or {}
-            return configuration
+    text = await _mounted(api, controller.namespace, controller.pod_spec, CONFIG_KEY)
+    if text is None:
+        return None
+    configuration: Body = yaml.load(text, Loader=yaml.CSafeLoader) or {}
+    return configuration
+
+
+async def _secrets(api: Api, settings: Settings) -> dict[tuple[str, str], bool | None]:
+    """Return whether each Secret exists that the environment refers to; None: it may not be read."""
+    named = {(namespace, name) for _, namespace, name in secret_references(settings)}
+    at = {f"{paths.collection('v1', 'Secret', namespace)}/{name}": (namespace, name) for namespace, name in named}
+    answers = await get_all(api, at, metadata_only=True)
+    return {at[path]: None if answer.object is None else answer.found for path, answer in answers.items()}
+
+
+async def _local_path_shared(api: Api, found: Controllers) -> bool | None:
+    """Return whether local-path-provisioner is configured with a shared file system; None if it was not found."""
+    for deployment in found.deployments:
+        pod = deployment["spec"]["template"]["spec"]
+        if not any(split_image(container["image"])[0] == _LOCAL_PATH for container in pod["containers"]):
+            continue
+        text = await _mounted(api, deployment["metadata"]["namespace"], pod, "config.json")
+        return None if text is None else "sharedFileSystemPath" in text
     return None
+
+
+async def _mounted(api: Api, namespace: str, pod_spec: Body, key: str) -> str | None:
+    """Return the value of a key in the ConfigMaps that a pod mounts."""
+    folder = paths.collection("v1", "ConfigMap", namespace)
+    volumes = pod_spec.get("volumes") or ()
+    mounted = [f"{folder}/{volume['configMap']['name']}" for volume in volumes if "configMap" in volume]
+    texts = ((answer.body.get("data") or {}).get(key) for answer in (await get_all(api, mounted)).values())
+    return next((text for text in texts if text is not None), None)
 
 
 def _frameworks(configuration: Body) -> frozenset[str]:

@@ -6,6 +6,7 @@ https://distribution.github.io/distribution/spec/auth/token/
 
 import hashlib
 import re
+import socket
 import ssl
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,14 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 class ImageMissingError(RegistryError):
     """The registry does not have the image."""
+
+
+class AccessDeniedError(RegistryError):
+    """The registry refuses this user."""
+
+
+class NoAddressError(RegistryError):
+    """The host of the registry has no address."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,8 @@ class Registries:
         try:
             response = self._client(api).request(method, url, auth=_Challenged(login))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
+            if _has_no_address(error):
+                raise NoAddressError(f"host {self.mirror or registry} has no address ({error})") from None
             raise RegistryError(
                 f"{reference}: {self.mirror or registry} does not respond ({error}); check the name and the network"
             ) from None
@@ -142,12 +153,18 @@ def _raise_for(status: int, reference: str, registry: str, user: str) -> None:
     if status == httpx.codes.NOT_FOUND:
         raise ImageMissingError(f"{reference}: {registry} has no such image; push it, or correct the name")
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise RegistryError(
+        raise AccessDeniedError(
             f"{reference}: {registry} denies access to {user or 'anonymous users'}, or has no such image; log in with "
             f"`buildah login`, `podman login` or `docker login {registry}`, without a credential helper"
         )
     if status != httpx.codes.OK:
         raise RegistryError(f"{reference}: {registry} returned status {status}; try again later")
+
+
+def _has_no_address(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 class _Challenged(httpx.Auth):

@@ -6,7 +6,7 @@ from trainstack.declared.declared import Declared
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Checked, Finding
 from trainstack.preflight.live_context import Live, LiveContext
-from trainstack.preflight.live_rules import nodes, platform, queueing, registry, storage
+from trainstack.preflight.live_rules import nodes, platform, queueing, registry, secrets, storage
 from trainstack.preflight.rule import Check, Rule, checks
 from trainstack.preflight.rules import references
 from trainstack.preflight.rules.references import namespace_unknown
@@ -14,7 +14,7 @@ from trainstack.preflight.runner import run_rules
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
 
-RULES: dict[str, Check[LiveContext]] = checks(platform, storage, queueing, nodes, registry)
+RULES: dict[str, Check[LiveContext]] = checks(platform, storage, queueing, nodes, registry, secrets)
 """The rules by id, in the order of docs/checks.md."""
 _OF_NAMES = checks(references)
 

@@ -1,26 +1,30 @@
 """What is read of a cluster for the rules, and what these examine."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_live_objects import Lists, snapshot
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import QueueState
+from trainstack.kueue.releases import for_release
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rule_context import Context
+from trainstack.preflight.versions import version
 from trainstack.runs.status.kinds import KINDS, launched_as
 from trainstack.runs.status.run_pods import queued
 from trainstack.settings.errors import nearest
 from trainstack.settings.model import Settings
 
 Body = Mapping[str, Any]
+_TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
 CLUSTER_SCOPED = (
     "Namespace",
     "Node",
@@ -60,6 +64,14 @@ class Operator:
     kind: str = "Deployment"
     """Pod if another kind owns the controller's pods, such as a StatefulSet."""
 
+    @property
+    def version(self) -> str:
+        """Its release, from its label or else from its image's tag; empty if neither is a release."""
+        if version(self.release):
+            return self.release
+        tag = _TAG.search(self.image)
+        return tag[1] if tag else ""
+
 
 @dataclass(frozen=True)
 class UnservedImage:
@@ -75,6 +87,22 @@ class UnservedImage:
     missing: bool
     """True if the registry answers that it does not have the image."""
     reason: str
+
+
+Problem = Literal["unreachable", "missing", "denied", "unknown"]
+"""Why an image cannot be read: its registry's host has no address, lacks the image, requires a login, or else."""
+
+
+@dataclass(frozen=True)
+class UnreadImage:
+    """An image by name that cannot be read from its registry."""
+
+    path: str
+    """The setting that names it, as `settings.values.paths` writes it."""
+    reference: str
+    problem: Problem
+    reason: str
+    has_pull_secret: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +127,11 @@ class Live:
     grows: bool = False
     """Whether a node autoscaler runs, so that new nodes may have what no node has now."""
     unserved_images: tuple[UnservedImage, ...] = ()
+    named_images: tuple[UnreadImage, ...] = ()
+    secrets: Mapping[tuple[str, str], bool | None] = field(default_factory=dict)
+    """Whether a Secret exists that the environment refers to, by namespace and name; None: it may not be read."""
+    local_path_shared: bool | None = None
+    """Whether local-path-provisioner has a shared file system, which ReadWriteMany requires; None: unknown."""
 
     def all(self, kind: str, namespace: str | None = None) -> dict[str, Body] | None:
         """Return the objects of a kind by name, or None."""
@@ -127,7 +160,16 @@ class LiveContext(Context):
         """Whether each queued run would be admitted now, behind all existing workloads of its priority."""
         simulator = AdmissionSimulator(self.snapshot.model, self.snapshot.admitted)
         workloads = declared_workloads(self.declared, self.snapshot.model)
-        return [simulator.verdict(replace(workload, created=inf)) for workload in workloads]
+        verdicts = [simulator.verdict(replace(workload, created=inf)) for workload in workloads]
+        return for_release(verdicts, self.kueue_release)
+
+    @cached_property
+    def kueue_release(self) -> str:
+        """The release of Kueue that will admit the runs: the declared one, else the running one; empty if unknown."""
+        install, running = self.settings.operators.kueue, (self.live.operators or {}).get("kueue")
+        if install is not None:
+            return install.manifest.version
+        return running.version if running else ""
 
     @cached_property
     def verdicts_of_files(self) -> list[Verdict]:

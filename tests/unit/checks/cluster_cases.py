@@ -7,10 +7,13 @@ from typing import Any
 from tests.unit.checks.live import Body, make_queue
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
 from trainstack.preflight.downgrades import WHY
-from trainstack.preflight.live_context import DryRun, Live, Operator, UnservedImage
-from trainstack.settings.model import Settings
+from trainstack.preflight.live_context import DryRun, Live, Operator, UnreadImage, UnservedImage
+from trainstack.settings.model import Cluster as ClusterSettings
+from trainstack.settings.model import Loader, Settings
+from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.workloads import Resources
 
 KUEUE = Operator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
@@ -226,6 +229,16 @@ CASES: dict[str, list[Case]] = {
             "set operators.trainingOperator.manifest to v1.9.3 or a later release",
         ),
     ],
+    "kueue-unmodelled": [
+        Case(
+            make_settings(make_run(), operators=Operators()),
+            make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.17.0"))),
+            f"{RUN}.queue",
+            "Kueue v0.17.0 admits the runs, but the verdicts model v0.15 only",
+            "submit the run, and read `trainstack status`",
+            "unknown",
+        )
+    ],
     "webhook-silent": [
         Case(
             make_settings(make_run()),
@@ -261,11 +274,72 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(
             make_settings(make_run()),
+            make_live(named_images=(UnreadImage(f"{RUN}.image.name", "r.example.org/a:1", "missing", "no"),)),
+            f"{RUN}.image.name",
+            "the registry does not have r.example.org/a:1",
+            "correct the name, or have the image pushed",
+        ),
+        Case(
+            make_settings(make_run()),
             make_live(unserved_images=(make_unserved(missing=False, reason="r.example.org does not answer"),)),
             f"{RUN}.image",
             "whether the registry has r.example.org/train:1 is unknown: r.example.org does not answer",
             "push it with `trainstack image push train -s test`",
             "unknown",
+        ),
+    ],
+    "registry-unreachable": [
+        Case(
+            make_settings(make_run()),
+            make_live(named_images=(UnreadImage(f"{RUN}.image.name", "r.local/a:1", "unreachable", "host r.local"),)),
+            f"{RUN}.image.name",
+            "r.local/a:1: host r.local",
+            "correct the host, or set `cluster.registry` and push the image with `trainstack image push`",
+        )
+    ],
+    "pull-secret-unset": [
+        Case(
+            make_settings(make_run()),
+            make_live(named_images=(UnreadImage(f"{RUN}.image.name", "r.example.org/a:1", "denied", "no"),)),
+            f"{RUN}.image.name",
+            "r.example.org/a:1: r.example.org requires a login",
+            "create a Secret of type `kubernetes.io/dockerconfigjson`, and name it under `imagePullSecrets`",
+            "warning",
+        )
+    ],
+    "secret-missing": [
+        Case(
+            make_settings(make_run(image_pull_secrets=("registry",))),
+            make_live(secrets={("research", "registry"): False}),
+            f"{RUN}.imagePullSecrets[0]",
+            "namespace research does not have Secret 'registry'",
+            "create it in namespace research, or declare it under secrets",
+        ),
+        Case(
+            make_settings(make_run(secret_env={"KEY": SecretValue(secret="store", key="key")})),
+            make_live(secrets={("research", "store"): None}),
+            f"{RUN}.secretEnv[KEY].secret",
+            "whether namespace research has Secret 'store' is unknown: these credentials cannot read its metadata",
+            "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
+            "unknown",
+        ),
+        Case(
+            make_settings(
+                make_run(
+                    code=Code(git="https://git.example.org/a.git", revision="a" * 40, mount_path="/code", secret="git")
+                )
+            ),
+            make_live(secrets={("research", "git"): False}),
+            f"{RUN}.code.secret",
+            "namespace research does not have Secret 'git'",
+            "create it in namespace research, or declare it under secrets",
+        ),
+        Case(
+            make_settings(cluster=ClusterSettings(loader=Loader(image_pull_secrets=("registry",)))),
+            make_live(secrets={("research", "registry"): False}),
+            "cluster.loader.imagePullSecrets[0]",
+            "namespace research does not have Secret 'registry'",
+            "create it in namespace research, or declare it under secrets",
         ),
     ],
     "namespace-unknown": [
@@ -310,7 +384,14 @@ CASES: dict[str, list[Case]] = {
             "storage.volumes[training].accessModes",
             "class shared (rook-ceph.rbd.csi.ceph.com) does not support ReadWriteMany file systems",
             "use a class of shared storage (NFS, CephFS, …), or `ReadWriteOnce`",
-        )
+        ),
+        Case(
+            make_settings(),
+            make_live(local_path_shared=False),
+            "storage.volumes[training].accessModes",
+            "class shared (rancher.io/local-path) keeps volumes on one node: ReadWriteMany is not supported",
+            "use accessModes: [ReadWriteOnce], or have sharedFileSystemPath added to its configuration",
+        ),
     ],
     "queue-unknown": [
         Case(

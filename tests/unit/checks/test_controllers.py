@@ -1,14 +1,14 @@
 """Operators are recognized on a cluster whatever owns the pods of their controllers."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.unit.make import make_distributed, make_settings
+from tests.unit.make import make_distributed, make_run, make_settings
 from trainstack.live import environment
 from trainstack.live.client import Answer
 from trainstack.live.controllers import DEPLOYMENTS, LISTS, PODS, Controllers, controllers, split_image
@@ -173,7 +173,7 @@ def make_cluster(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
 
         return SimpleNamespace(version=version)
 
-    async def get_all(_: object, paths: Sequence[str]) -> dict[str, Answer]:
+    async def get_all(_: object, paths: Iterable[str], **__: bool) -> dict[str, Answer]:
         asked.extend(paths)
         return {path: answers.get(path, Answer(200, {"items": []})) for path in paths}
 
@@ -188,6 +188,41 @@ def make_cluster(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
     for function in (connect, get_all, read_lists, dry_run):
         monkeypatch.setattr(environment, function.__name__, function)
     return asked
+
+
+@pytest.mark.parametrize(
+    ("configuration", "shared"),
+    [
+        ('{"nodePathMap": [{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": ["/opt"]}]}', False),
+        ('{"sharedFileSystemPath": "/shared"}', True),
+        (None, None),
+    ],
+)
+def test_whether_local_path_volumes_are_shared(
+    monkeypatch: pytest.MonkeyPatch, configuration: str | None, shared: bool | None
+) -> None:
+    """Its ConfigMap shows it, wherever the provisioner is installed."""
+    volumes = [{"name": "config", "configMap": {"name": "local-path-config"}}]
+    container = {"name": "provisioner", "image": "docker.io/rancher/local-path-provisioner:v0.0.30"}
+    deployment = {
+        "metadata": {"namespace": "local-path-storage", "name": "local-path-provisioner"},
+        "spec": {"template": {"spec": {"containers": [container], "volumes": volumes}}},
+    }
+    answers = {DEPLOYMENTS: Answer(200, {"items": [deployment]})}
+    if configuration is not None:
+        path = "/api/v1/namespaces/local-path-storage/configmaps/local-path-config"
+        answers[path] = Answer(200, {"data": {"config.json": configuration}})
+    make_cluster(monkeypatch, answers)
+    assert environment.read_environment(make_settings(make_run()), ()).local_path_shared is shared
+
+
+@pytest.mark.parametrize(("status", "exists"), [(200, True), (404, False), (403, None)])
+def test_whether_a_secret_exists(monkeypatch: pytest.MonkeyPatch, status: int, exists: bool | None) -> None:
+    """Unknown if the user may not read it."""
+    path = "/api/v1/namespaces/research/secrets/registry"
+    make_cluster(monkeypatch, {path: Answer(status, {})})
+    live = environment.read_environment(make_settings(make_run(image_pull_secrets=("registry",))), ())
+    assert live.secrets == {("research", "registry"): exists}
 
 
 def test_an_environment_reads_an_operator_in_a_stateful_set(monkeypatch: pytest.MonkeyPatch) -> None:

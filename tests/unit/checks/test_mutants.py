@@ -24,7 +24,7 @@ from tests.unit.checks.mutants import Judge, functions, mutants, noticed_by
 from tests.unit.checks.node_cases import every_live_case
 from trainstack.kueue import node_capacity
 from trainstack.preflight import against_cluster, preflight, silences, versions
-from trainstack.preflight.live_rules import nodes, platform, queueing, registry, storage
+from trainstack.preflight.live_rules import nodes, platform, queueing, registry, secrets, storage
 from trainstack.preflight.rule import Check
 from trainstack.preflight.rules import (
     admission,
@@ -64,7 +64,7 @@ MODULES = (
         resources,
         likely_mistakes,
     ),
-    *(platform, storage, queueing, nodes, registry),
+    *(platform, storage, queueing, nodes, registry, secrets),
     *(silences, versions, node_capacity),
 )
 TESTS = (

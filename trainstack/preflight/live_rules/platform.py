@@ -1,17 +1,16 @@
 """The API server, the kinds that it serves, and their operators."""
 
-import re
 from collections.abc import Iterator
 
+from trainstack.kueue.releases import MODELLED, is_modelled
 from trainstack.preflight import downgrades
 from trainstack.preflight.live_context import LiveContext, Operator, absent, declared, needed, unknown
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
-from trainstack.preflight.versions import clashes, version
+from trainstack.preflight.versions import KUEUE_FIRST, clashes, version
 from trainstack.runs.status.kinds import KINDS, launched_as
 
-_TAG = re.compile(r":(v?\d+\.\d+\.\d+[^@]*)(?:@.*)?$")
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
 _FINE = (404, 409)
 """Without the kind or namespace, which another rule reports; the launch exists already."""
@@ -175,9 +174,24 @@ def _running(context: LiveContext) -> dict[str, Operator]:
 
 def _releases(context: LiveContext) -> dict[str, str]:
     """Return their releases, by label or else by the image's tag, if these are releases."""
-    running = _running(context)
-    tags = {name: tag[1] for name, found in running.items() if (tag := _TAG.search(found.image))}
-    return tags | {name: found.release for name, found in running.items() if version(found.release)}
+    return {name: found.version for name, found in _running(context).items() if found.version}
+
+
+@Rule(
+    id="kueue-unmodelled",
+    severity="unknown",
+    summary="The verdicts do not model the minor release of Kueue that admits the runs.",
+    details="All verdicts are then `unknown`.",
+    example="Kueue v0.17.0 runs.",
+    remedy="Submit the run, and read `trainstack status`.",
+)
+def kueue_unmodelled(context: LiveContext) -> Iterator[Violation]:
+    path = needed(context.settings).get("kueue")
+    numbers = version(context.kueue_release)
+    # version_clash reports an older release.
+    if path and numbers and numbers >= KUEUE_FIRST and not is_modelled(context.kueue_release):
+        message = f"Kueue {context.kueue_release} admits the runs, but the verdicts model {', '.join(MODELLED)} only"
+        yield Violation(path, message)
 
 
 @Rule(

@@ -1,21 +1,59 @@
-"""Images that are built from this repository, in the registry that serves the cluster."""
+"""Images of runs in their registries."""
 
 from collections.abc import Iterator
 
 from trainstack.preflight.live_context import LiveContext, UnservedImage
 from trainstack.preflight.rule import Rule, Violation
+from trainstack.runs.images.references import host
 
 
 @Rule(
     id="image-missing",
     may_be=("unknown",),
-    summary="The registry does not have a run's image, which has a Dockerfile in this repository.",
-    details="`up` does not launch such a run. `unknown` if the registry does not answer or refuses this user.",
+    summary="The registry does not have the image of a run or of the data loader.",
+    details=(
+        "`up` does not launch a run whose image has a Dockerfile in this repository. `unknown` if the registry does "
+        "not answer, or refuses this user."
+    ),
     example="`image: {build: workloads/digits}` after an edit of that folder.",
-    remedy="Run `trainstack image push digits -s lab`.",
+    remedy="Run `trainstack image push digits -s lab`, or correct the image's name.",
 )
 def image_missing(context: LiveContext) -> Iterator[Violation]:
     yield from map(image_violation, context.live.unserved_images)
+    for image in context.live.named_images:
+        if image.problem == "missing":
+            message = f"the registry does not have {image.reference}"
+            yield Violation(image.path, message, "correct the name, or have the image pushed")
+        elif image.problem == "unknown":
+            message = f"whether the registry has {image.reference} is unknown: {image.reason}"
+            yield Violation(image.path, message, "run the check again where the registry can be reached", "unknown")
+
+
+@Rule(
+    id="registry-unreachable",
+    summary="The host of an image's registry has no address here.",
+    details="Silence it if only the nodes can reach the registry, or if they use a mirror.",
+    example="`registry.local/digits:1` on a cluster other than the local one.",
+    remedy="Correct the host, or set `cluster.registry` and push the image with `trainstack image push`.",
+)
+def registry_unreachable(context: LiveContext) -> Iterator[Violation]:
+    for image in context.live.named_images:
+        if image.problem == "unreachable":
+            yield Violation(image.path, f"{image.reference}: {image.reason}")
+
+
+@Rule(
+    id="pull-secret-unset",
+    severity="warning",
+    summary="The registry of an image requires a login, and the pods have no pull secret.",
+    details="Nodes may have credentials of their own, as on EKS, GKE and AKS for the cloud's registry.",
+    example="`image: {name: ghcr.io/lab/train:1}` of a private repository.",
+    remedy="Create a Secret of type `kubernetes.io/dockerconfigjson`, and name it under `imagePullSecrets`.",
+)
+def pull_secret_unset(context: LiveContext) -> Iterator[Violation]:
+    for image in context.live.named_images:
+        if image.problem == "denied" and not image.has_pull_secret:
+            yield Violation(image.path, f"{image.reference}: {host(image.reference)} requires a login")
 
 
 def image_violation(image: UnservedImage) -> Violation:

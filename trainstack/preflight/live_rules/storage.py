@@ -9,6 +9,9 @@ from trainstack.preflight.rule_context import with_paths
 from trainstack.preflight.rules.references import namespace_unknown, storage_class_unknown
 from trainstack.preflight.rules.volumes import on_block_devices, volume_access_mode
 
+LOCAL_PATH = "rancher.io/local-path"
+"""The provisioner of kind and k3s."""
+
 
 @replace(namespace_unknown.rule, silenceable=False)
 def namespace_missing(context: LiveContext) -> Iterator[Violation]:
@@ -70,3 +73,11 @@ def class_access_mode(context: LiveContext) -> Iterator[Violation]:
     classes = context.live.all("StorageClass") or {}
     provisioners = {name: str(body.get("provisioner", "")) for name, body in classes.items() if name not in own}
     yield from on_block_devices(storage.volumes, provisioners)
+    declared = {storage_class.name: storage_class.provisioner for storage_class in storage.classes}
+    for path, volume in context.volumes():
+        provisioner = (provisioners | declared).get(volume.storage_class)
+        shared = {"ReadWriteMany", "ReadOnlyMany"}.intersection(volume.access_modes)
+        if provisioner == LOCAL_PATH and shared and context.live.local_path_shared is False:
+            message = f"class {volume.storage_class} ({provisioner}) keeps volumes on one node: {', '.join(shared)}"
+            remedy = "use accessModes: [ReadWriteOnce], or have sharedFileSystemPath added to its configuration"
+            yield Violation(f"{path}.accessModes", f"{message} is not supported", remedy)

@@ -1,0 +1,80 @@
+"""Images by name, as their registries serve them to a node without credentials."""
+
+import socket
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from trainstack.cli import unread_images as module
+from trainstack.cli.session import Session
+from trainstack.live.registry import Registries
+from trainstack.preflight.live_context import UnreadImage
+
+ENVIRONMENT = """\
+config:
+  trainstack:environment: {namespaces: [{name: lab}]}
+  trainstack:cluster: {loader: {image: "loader.example.org/busybox:1"}}
+  trainstack:storage:
+    classes: [{name: nfs, provisioner: nfs.csi.k8s.io}]
+    volumes: [{name: data, namespace: lab, storageClass: nfs, size: 1Gi, accessModes: [ReadWriteMany]}]
+  trainstack:workloads:
+    runs:
+      - {name: served, kind: Job, namespace: lab, managed: false, image: {name: "r.example.org/served:1"}}
+      - {name: missing, kind: Job, namespace: lab, managed: false, image: {name: "r.example.org/missing:1"}}
+      - name: private
+        kind: Job
+        namespace: lab
+        managed: false
+        image: {name: "r.example.org/private:1"}
+        imagePullSecrets: [registry]
+      - {name: away, kind: Job, namespace: lab, managed: false, image: {name: "r.local/away:1"}}
+      - {name: slow, kind: Job, namespace: lab, managed: false, image: {name: "slow.example.org/slow:1"}}
+      - {name: here, kind: Job, namespace: lab, managed: false, imagePullPolicy: Never, image: {name: "r.local/here:1"}}
+"""
+
+
+def answer(request: httpx.Request) -> httpx.Response:
+    if request.url.host == "r.local":
+        raise httpx.ConnectError("Name or service not known") from socket.gaierror(-2, "Name or service not known")
+    if request.url.host == "slow.example.org":
+        raise httpx.ConnectTimeout("timed out")
+    name = request.url.path.split("/")[2]
+    status = {"missing": 404, "private": 401}.get(name, 200)
+    return httpx.Response(status, headers={"Docker-Content-Digest": f"sha256:{'a' * 64}"})
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    (tmp_path / "Pulumi.test.yaml").write_text(ENVIRONMENT, encoding="utf-8")
+    monkeypatch.setattr(module, "Registries", partial(Registries, transport=httpx.MockTransport(answer)))
+    return Session(tmp_path, "test")
+
+
+def test_each_problem_is_told_apart(session: Session) -> None:
+    """A served image has none; one that nodes never pull is not requested."""
+    found = {(image.path, image.problem, image.has_pull_secret) for image in module.unread_images(session)}
+    assert found == {
+        ("workloads.runs[missing].image.name", "missing", False),
+        ("workloads.runs[private].image.name", "denied", True),
+        ("workloads.runs[away].image.name", "unreachable", False),
+        ("workloads.runs[slow].image.name", "unknown", False),
+    }
+
+
+def test_the_message_names_the_host(session: Session) -> None:
+    (away,) = (image for image in module.unread_images(session) if image.problem == "unreachable")
+    assert away == UnreadImage(
+        "workloads.runs[away].image.name",
+        "r.local/away:1",
+        "unreachable",
+        "host r.local has no address (Name or service not known)",
+    )
+
+
+def test_an_image_that_is_built_here_is_left_to_its_own_rule(session: Session) -> None:
+    dockerfile = session.root / "workloads" / "missing" / "Dockerfile"
+    dockerfile.parent.mkdir(parents=True)
+    dockerfile.write_text("FROM scratch\n", encoding="utf-8")
+    assert "r.example.org/missing:1" not in {image.reference for image in module.unread_images(session)}

@@ -1,0 +1,33 @@
+"""The releases of Kueue whose admission the simulator models."""
+
+from collections.abc import Iterable
+
+from trainstack.kueue.verdict import Reason, Verdict
+
+MODELLED = ("v0.15",)
+"""Minor releases."""
+
+
+def is_modelled(release: str) -> bool:
+    """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is taken as modelled."""
+    major, _, rest = release.removeprefix("v").partition(".")
+    return not release or f"v{major}.{rest.partition('.')[0]}" in MODELLED
+
+
+def for_release(verdicts: Iterable[Verdict], release: str) -> list[Verdict]:
+    """Return the verdicts, or `unknown` for each of them if the simulator does not model the release."""
+    if is_modelled(release):
+        return list(verdicts)
+    message = f"the verdict models Kueue {', '.join(MODELLED)}, but Kueue {release} admits the run"
+    return [
+        Verdict(
+            name=verdict.name,
+            namespace=verdict.namespace,
+            queue=verdict.queue,
+            path=verdict.path,
+            cluster_queue=verdict.cluster_queue,
+            outcome="unknown",
+            reasons=(Reason("unread", message, verdict.path),),
+        )
+        for verdict in verdicts
+    ]

@@ -1,0 +1,41 @@
+"""Secrets that pods of runs refer to."""
+
+from collections.abc import Iterator
+
+from trainstack.preflight.live_context import LiveContext, absent, unknown
+from trainstack.preflight.rule import Rule, Violation
+from trainstack.settings.model import Settings
+
+
+@Rule(
+    id="secret-missing",
+    may_be=("warning", "unknown"),
+    summary="A run, or `cluster.loader`, refers to a Secret that its namespace does not have.",
+    details="Without a pull secret, the image cannot be pulled. A warning if the environment declares the Secret.",
+    example="`imagePullSecrets: [registry]` in a namespace without the Secret `registry`.",
+    remedy="Create the Secret in the namespace, or declare it under `secrets`.",
+)
+def secret_missing(context: LiveContext) -> Iterator[Violation]:
+    own = {(secret.namespace, secret.name) for secret in context.settings.secrets.secrets}
+    for path, namespace, name in secret_references(context.settings):
+        exists = context.live.secrets.get((namespace, name))
+        if exists is None:
+            yield unknown(path, f"namespace {namespace} has Secret {name!r}", "its metadata")
+        elif not exists:
+            remedy = f"create it in namespace {namespace}, or declare it under secrets"
+            message = f"namespace {namespace} does not have Secret {name!r}"
+            yield absent(context, path, message, remedy, own=(namespace, name) in own)
+
+
+def secret_references(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield each Secret that pods of runs and of data loaders refer to: path, namespace and name."""
+    for path, run in settings.trained():
+        for index, name in enumerate(run.image_pull_secrets):
+            yield f"{path}.imagePullSecrets[{index}]", run.namespace, name
+        for variable, value in run.secret_env.items():
+            yield f"{path}.secretEnv[{variable}].secret", run.namespace, value.secret
+        if run.code is not None and run.code.secret is not None:
+            yield f"{path}.code.secret", run.namespace, run.code.secret
+    for namespace in sorted({volume.namespace for volume in settings.storage.volumes}):
+        for index, name in enumerate(settings.cluster.loader.image_pull_secrets):
+            yield f"cluster.loader.imagePullSecrets[{index}]", namespace, name
