@@ -171,7 +171,7 @@ def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger 
         return Judgement(refusal=_twice(active, now))
     kept = _named(active[0].launch, before, wanted)
     if kept is None:
-        return Judgement(refusal=_lost(active[0], now))
+        return Judgement(refusal=left_behind(state_of(active[0], now), active[0].run_id))
     return Judgement(kept, kept, note=_frozen(active[0]) if kept.launch_name != wanted.launch_name else "")
 
 
@@ -255,7 +255,7 @@ def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
 def _stops(launch: LiveLaunch, now: datetime) -> str:
     either = "or " if launch.endless else ""
     return (
-        f"{_state(launch, now)} and this change would delete it, because its definition was edited or removed. "
+        f"{state_of(launch, now)} and this change would delete it, because its definition was edited or removed. "
         f"Undo the edit, {either}{wait_or_stop(launch)}: trainstack:workloads: stop: [{launch.run_id}]"
     )
 
@@ -281,16 +281,15 @@ def _settled_late(launch: LiveLaunch) -> str:
     )
 
 
-def _lost(launch: LiveLaunch, now: datetime) -> str:
+def left_behind(state: str, run_id: str) -> str:
     return (
-        f"{_state(launch, now)}; "
-        "an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit and run `up` "
-        f"once, or stop it: trainstack:workloads: stop: [{launch.run_id}]"
+        f"{state}; an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit "
+        f"and run `up` once, or stop it: trainstack:workloads: stop: [{run_id}]"
     )
 
 
 def _twice(active: Sequence[LiveLaunch], now: datetime) -> str:
-    listed = "; ".join(_state(launch, now) for launch in active)
+    listed = "; ".join(state_of(launch, now) for launch in active)
     run_id = active[0].run_id
     return (
         f"run {run_id} has {len(active)} active launches, and this change would delete all but one: {listed}. Delete "
@@ -303,7 +302,7 @@ def without_labels(launch: LiveLaunch, now: datetime) -> str:
     """The refusal of a change while a launch lacks labels that it is listed by."""
     restored = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
     return (
-        f"{_state(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
+        f"{state_of(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
         "Without them the stack cannot find it, so nothing was changed. Restore them: kubectl label --overwrite "
         f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {restored}"
     )
@@ -329,8 +328,9 @@ def _ttl_seconds(launch: Mapping[str, Any]) -> int | None:
     return None if found is None else int(found)
 
 
-def _state(launch: LiveLaunch, now: datetime) -> str:
-    described = f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id})"
+def state_of(launch: LiveLaunch, now: datetime, content: str = "") -> str:
+    """The phase of a launch and its age. `content`: what it executes, by default its run."""
+    described = f"{launch.kind} {launch.namespace}/{launch.name} ({content or f'run {launch.run_id}'})"
     return f"{described} has been {launch.phase} for {age(launch, now)}"
 
 

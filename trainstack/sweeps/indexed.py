@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from trainstack.runs.launches import LiveLaunch, age
+from trainstack.runs.launches import Judgement, LiveLaunch, left_behind, state_of
 from trainstack.runs.manifests.trial_pod import TRIALS_FILE
 from trainstack.runs.parameter_file import Data, withdrawn
 from trainstack.runs.records import Ledger
@@ -37,15 +37,9 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
-    launch: Ledger | None = None
-    """The object to declare."""
-    ledger: Ledger | None = None
-    """The ledger to keep."""
+class BatchJudgement(Judgement):
     data: Data | None = None
     """The new content of its file, if it changes."""
-    refusal: str = ""
-    note: str = ""
 
 
 def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mapping[str, Data]) -> list[Batch]:
@@ -78,7 +72,7 @@ def sets_of(data: Data) -> dict[str, str]:
     return {str(each["run_id"]): str(each["id"]) for each in listed["trials"]}
 
 
-def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> Judgement:
+def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> BatchJudgement:
     wanted = tuple(run_id if run_id in planned.trials else "" for run_id in batch.members)
     launch = batch.launch
     if launch is None:
@@ -92,7 +86,7 @@ def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetim
     if named and not (wanted == batch.members and _as_launched(batch, launch, planned)):
         return _remembered(batch, _succeeded(launch, wanted))
     if not named and (edited := _edited(batch, launch, planned)):
-        return Judgement(refusal=_trained_anew(batch, launch, edited, now))
+        return BatchJudgement(refusal=_trained_anew(batch, launch, edited, now))
     return _active(batch, launch, wanted, planned, stop, now)
 
 
@@ -103,10 +97,10 @@ def _active(
     planned: PlannedSweep,
     stop: Sequence[str],
     now: datetime,
-) -> Judgement:
+) -> BatchJudgement:
     ledger = _known(batch, launch, planned)
     if ledger is None:
-        return Judgement(refusal=_lost(batch, launch, now))
+        return BatchJudgement(refusal=left_behind(_state(batch, launch, now), batch.run_id))
     left = [run_id for run_id, done in zip(wanted, _succeeded(launch, wanted), strict=True) if run_id and not done]
     if launch.phase == "queued" and not left:
         note = f"{batch.run_id} is no longer queued: the sets of all its trials were removed"
@@ -118,30 +112,30 @@ def _active(
     note = ""
     if not _as_launched(batch, launch, planned):
         note = f"{batch.run_id} is {launch.phase}: the edit (memory, queue, labels, …) takes effect at the next launch"
-    return Judgement(launch=ledger, ledger=ledger, data=data if batch.data else None, note=note)
+    return BatchJudgement(launch=ledger, ledger=ledger, data=data if batch.data else None, note=note)
 
 
-def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: PlannedSweep) -> Judgement:
+def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: PlannedSweep) -> BatchJudgement:
     """Decide on a batch that has ended and whose object still exists."""
     as_launched = _as_launched(batch, launch, planned)
     if launch.phase == "failed" and not as_launched:
         wanted = _succeeded(launch, wanted)
     if not any(wanted):
-        return Judgement()
+        return BatchJudgement()
     ledger = _known(batch, launch, planned)
     if ledger is None:
         note = f"{batch.run_id}, left without a ledger by an interrupted `up`, is settled; its object is deleted"
         now = planned.batch([run_id for run_id in wanted if run_id], "")
-        return Judgement(ledger=replace(now, run_id=batch.run_id, trials=wanted), note=note)
+        return BatchJudgement(ledger=replace(now, run_id=batch.run_id, trials=wanted), note=note)
     ledger = replace(ledger, trials=wanted)
-    return Judgement(launch=ledger, ledger=ledger)
+    return BatchJudgement(launch=ledger, ledger=ledger)
 
 
-def _remembered(batch: Batch, kept: tuple[str, ...]) -> Judgement:
+def _remembered(batch: Batch, kept: tuple[str, ...]) -> BatchJudgement:
     """Keep only the ledger, for the trials that still belong to the batch."""
     if batch.ledger is None or not any(kept):
-        return Judgement()
-    return Judgement(ledger=replace(batch.ledger, trials=kept))
+        return BatchJudgement()
+    return BatchJudgement(ledger=replace(batch.ledger, trials=kept))
 
 
 def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | None:
@@ -190,13 +184,5 @@ def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now:
     )
 
 
-def _lost(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
-    return (
-        f"{_state(batch, launch, now)}; an interrupted `up` left it without a ledger, and its definition was edited "
-        f"since. Undo the edit and run `up` once, or stop it: trainstack:workloads: stop: [{batch.run_id}]"
-    )
-
-
 def _state(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
-    described = f"{launch.kind} {launch.namespace}/{launch.name} ({len(batch.members)} trials)"
-    return f"{described} has been {launch.phase} for {age(launch, now)}"
+    return state_of(launch, now, f"{len(batch.members)} trials")
