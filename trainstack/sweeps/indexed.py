@@ -117,8 +117,7 @@ def _active(
 
 def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: PlannedSweep) -> BatchJudgement:
     """Decide on a batch that has ended and whose object still exists."""
-    as_launched = _as_launched(batch, launch, planned)
-    if launch.phase == "failed" and not as_launched:
+    if launch.phase == "failed" and not _as_launched(batch, launch, planned):
         wanted = _succeeded(launch, wanted)
     if not any(wanted):
         return BatchJudgement()
@@ -158,22 +157,18 @@ def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
 
 def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
     """The trials that have not succeeded and whose sets are still in the sweep, but with another definition."""
-    sets, done = sets_of(batch.data), _done(launch)
+    sets, done = sets_of(batch.data), _succeeded(launch, batch.members)
     wanted = {each.trial.set_id for each in planned.planned}
     return [
         run_id
-        for index, run_id in enumerate(batch.members)
-        if run_id and index not in done and run_id not in planned.trials and sets.get(run_id) in wanted
+        for run_id in batch.members
+        if run_id and run_id not in done and run_id not in planned.trials and sets.get(run_id) in wanted
     ]
 
 
 def _succeeded(launch: LiveLaunch, members: tuple[str, ...]) -> tuple[str, ...]:
-    done = _done(launch)
+    done = frozenset(launch.sweep.succeeded if launch.sweep else ())
     return tuple(run_id if index in done else "" for index, run_id in enumerate(members))
-
-
-def _done(launch: LiveLaunch) -> frozenset[int]:
-    return frozenset(launch.sweep.succeeded if launch.sweep else ())
 
 
 def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now: datetime) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pydantic.alias_generators import to_camel
+
 from trainstack.objects.labels import Manifest
 from trainstack.runs import names
 from trainstack.runs.identity import Facts, digest
@@ -72,9 +74,8 @@ class PlannedSweep:
         sweep = self.sweep
         if like is not None and sweep.form == "jobs":
             spec = like["spec"]
-            keys = {"parallelism": "parallelism", "max_failed_indexes": "maxFailedIndexes"}
-            counts = {field: spec.get(key) for field, key in keys.items()}
-            sweep = sweep.model_copy(update={**counts, "active_deadline_seconds": spec.get("activeDeadlineSeconds")})
+            fields = ("parallelism", "max_failed_indexes", "active_deadline_seconds")
+            sweep = sweep.model_copy(update={field: spec.get(to_camel(field)) for field in fields})
         place = self._place(file)
         facts = replace(self.facts, commit="")
         draft = batch(sweep, self.stack, Launch(run_id=run_id, name="", facts=facts, sweep=place.unnumbered), count)

@@ -11,7 +11,6 @@ from trainstack.runs.manifests.kind import (
     ONLY_ROLE,
     Body,
     LaunchedPods,
-    LaunchKind,
     Replicas,
     WorkloadKind,
     count_replicas,
@@ -62,10 +61,8 @@ JOB = WorkloadKind(
     derived_names=_derived_names,
     launched_pods=job_pods,
     pod_sets=only_pod_set,
-    live=LaunchKind(
-        api_version="batch/v1",
-        index_label=INDEX,
-        framework="batch/job",
-        replicas=_replicas,
-    ),
+    api_version="batch/v1",
+    index_label=INDEX,
+    framework="batch/job",
+    replicas=_replicas,
 )

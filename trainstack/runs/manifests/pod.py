@@ -9,7 +9,6 @@ from trainstack.runs.manifests.kind import (
     ONLY_ROLE,
     Body,
     LaunchedPods,
-    LaunchKind,
     Replicas,
     WorkloadKind,
     count_replicas,
@@ -48,9 +47,7 @@ POD = WorkloadKind(
     derived_names=lambda _, name: [name],
     launched_pods=_launched_pods,
     pod_sets=only_pod_set,
-    live=LaunchKind(
-        api_version="v1",
-        framework="pod",
-        replicas=_replicas,
-    ),
+    api_version="v1",
+    framework="pod",
+    replicas=_replicas,
 )
