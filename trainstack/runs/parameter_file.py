@@ -15,7 +15,6 @@ from trainstack.runs.manifests.trial_names import Trial, trials
 from trainstack.runs.manifests.trial_pod import NUMBER, SWEEP_VOLUME, TRIALS_FILE
 from trainstack.runs.names import RUN_DIGITS, run_id, sweep_file_name
 from trainstack.settings.search_space.hyperparams import SETS_FILE, text_of
-from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.sections.sweeps import Sweep
 
 WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
@@ -103,12 +102,8 @@ def number_of(launch: Mapping[str, Any]) -> int | None:
 
 def _sets(sweep: Sweep, count: int) -> str:
     """hyperparams.yml as committed, or with its first `count` sets only."""
-    sets = _of(sweep)
-    return sweep.sets_text if count == len(sets) else text_of(sweep.name, sweep.space, sets[:count])
-
-
-def _of(sweep: Sweep) -> tuple[ParameterSet, ...]:
-    return sweep.expansion.sets if sweep.expansion else ()
+    whole = count == len(sweep.sets)
+    return sweep.sets_text if whole else text_of(sweep.name, sweep.space, sweep.sets[:count])
 
 
 def _entry(run_id: str, trial: Trial) -> Manifest:
@@ -127,7 +122,7 @@ def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
 
     Raises TooManySetsError with the number of sets that fit.
     """
-    count = len(_of(sweep))
+    count = len(sweep.sets)
     whole = first(count)
     if _bytes(whole) <= LIMIT_BYTES:
         return whole

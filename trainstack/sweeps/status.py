@@ -15,7 +15,7 @@ from trainstack.runs.launches import LiveLaunch, indexes, live_launch
 from trainstack.runs.manifests.indexed_job import NOT_REACHED
 from trainstack.runs.parameter_file import Data
 from trainstack.runs.records import Ledger
-from trainstack.runs.status.attempts import ended_attempt
+from trainstack.runs.status.attempts import ended_attempt, time_of
 from trainstack.runs.status.kinds import KINDS
 from trainstack.runs.status.pods import marks, pod_views, problems
 from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
@@ -121,8 +121,8 @@ def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: Sweep
         state=launch.phase,
         reason=reason,
         controller=controller,
-        started=_time(status.get("startTime")),
-        finished=_time(status.get("completionTime") or failed.get("lastTransitionTime")),
+        started=time_of(status.get("startTime")),
+        finished=time_of(status.get("completionTime") or failed.get("lastTransitionTime")),
         attempts=len(pods),
     )
 
@@ -164,7 +164,7 @@ def _active_index(pods: Sequence[Body], body: Body) -> LiveTrial:
     last = pods[-1]
     phase = _phase(last)
     if phase == "Running":
-        began = _time(last["status"].get("startTime"))
+        began = time_of(last["status"].get("startTime"))
         return LiveTrial(state="running", reason="; ".join(problems(last)), started=began, attempts=len(pods))
     if phase == "Succeeded":
         # The Job counts it in a moment.
@@ -189,7 +189,7 @@ def _ended(state: Literal["succeeded", "failed"], pods: Sequence[Body], reason: 
     return LiveTrial(
         state=state,
         reason=reason,
-        started=_time(starts[0] if starts else None),
+        started=time_of(starts[0] if starts else None),
         finished=ends[-1] if ends else None,
         attempts=len(pods),
     )
@@ -242,7 +242,3 @@ def _why_ended(pod: Body) -> str:
     if attempt.reason == "OOMKilled":
         return f"out of memory (exit {attempt.exit_code}): raise its limit in `resources`"
     return f"crashed (exit {attempt.exit_code})"
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

@@ -19,6 +19,7 @@ them too:
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
@@ -62,13 +63,6 @@ class Position:
     """Rows of the data set; None if the log counts steps or epochs only."""
     epoch_fraction: float
     """From 0 to 1, of the epoch."""
-
-    @property
-    def fraction(self) -> float | None:
-        """From 0 to 1, of all epochs; None where their number is unknown."""
-        if self.epoch is None or self.epochs is None:
-            return None
-        return min(1.0, max(0.0, (self.epoch - 1 + self.epoch_fraction) / self.epochs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,11 +155,7 @@ class Reader:
         return position
 
     def log(self) -> Log:
-        strides = [
-            after - before
-            for losses in self._losses.values()
-            for before, after in zip(sorted(losses), sorted(losses)[1:], strict=False)
-        ]
+        strides = [after - before for rows in self._losses.values() for before, after in pairwise(sorted(rows))]
         return Log(
             world_size=self._world,
             epochs={number: self._epoch(number) for number in sorted(self.values)},

@@ -59,12 +59,10 @@ class PlannedTrial:
 def trials(sweep: Sweep) -> tuple[Trial, ...]:
     """The trials in the order of their numbers; none of a sweep that is not expanded."""
     result = []
-    for parameter_set in sweep.expansion.sets if sweep.expansion else ():
+    for parameter_set in sweep.sets:
         overrides = overrides_of(sweep, parameter_set)
         workload = with_overrides(sweep.run, overrides)
-        result.append(
-            Trial(sweep=sweep.name, parameter_set=parameter_set, overrides=overrides, workload=workload),
-        )
+        result.append(Trial(sweep=sweep.name, parameter_set=parameter_set, overrides=overrides, workload=workload))
     return tuple(result)
 
 

@@ -60,9 +60,13 @@ def _ended(state: Body | None) -> Attempt | None:
     ended = (state or {}).get("terminated")
     if not ended:
         return None
-    finished = ended.get("finishedAt")
     return Attempt(
         exit_code=int(ended.get("exitCode") or 0),
         reason=str(ended.get("reason") or ""),
-        finished=datetime.fromisoformat(finished) if finished else None,
+        finished=time_of(ended.get("finishedAt")),
     )
+
+
+def time_of(text: str | None) -> datetime | None:
+    """Parse a time of an object's status; None if it is not set."""
+    return datetime.fromisoformat(text) if text else None

@@ -133,13 +133,8 @@ def unscheduled(message: str) -> str:
     match = _NODES.match(message)
     if match is None:
         return message or "the scheduler gave no reason"
-    clauses = [_clause(each, match["all"]) for each in _split(match["why"])]
-    return "; ".join(clauses)
-
-
-def _split(why: str) -> list[str]:
-    """`1 Insufficient cpu, 2 node(s) had untolerated taint {a: b, c}`: at commas before a count."""
-    return re.split(r", (?=\d+ )", why)
+    # `1 Insufficient cpu, 2 node(s) had untolerated taint {a: b, c}`: clauses end at commas before a count.
+    return "; ".join(_clause(each, match["all"]) for each in re.split(r", (?=\d+ )", match["why"]))
 
 
 def _clause(text: str, nodes: str) -> str:
