@@ -196,16 +196,9 @@ def decide(
 ) -> Decision:
     """Decide on the declared runs, given this stack's live launches and ledgers.
 
-    Args:
-        declared: every run of the environment, as it would be launched and recorded now.
-        live: the launches in the cluster.
-        ledgers: the ledgers in the cluster.
-        stop: run ids that this change may stop.
-        now: the current time, for ages in refusals.
-        claims: claims without an object in the cluster.
-        excluded: the ledgers of excluded runs. They are kept, so that a run that is included again is not launched
-            again, unless its launch failed or is stopped.
-
+    `declared` has every run as it would be launched and recorded now. `stop`: run ids that this change may stop.
+    `claims`: without an object in the cluster. `excluded`: the ledgers of excluded runs. They are kept, so that a run
+    that is included again is not launched again, unless its launch failed or is stopped.
     """
     remembered = {ledger.run_id: ledger for ledger in ledgers}
     claimed = {claim.ledger.run_id: claim for claim in claims}

@@ -100,14 +100,10 @@ class Log:
 
 
 def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
-    """Read a log.
+    """Read the log, split at line feeds only, of one attempt or of several: a step that two attempts print counts once.
 
-    Args:
-        lines: the log, split at line feeds only, of one attempt or of several in sequence: a step that two attempts
-            print counts once.
-        timestamps: whether each line begins with its timestamp, as the API server adds them on request. The duration of
-            an epoch is computed from them if the log does not contain it.
-
+    `timestamps`: whether each line begins with its timestamp, as the API server adds them on request. The duration of
+    an epoch is computed from them if the log does not contain it.
     """
     reader = Reader()
     for line in lines:

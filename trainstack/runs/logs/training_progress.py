@@ -19,16 +19,10 @@ class Progress(Position):
 
 
 def progress(lines: Sequence[LogLine], started: datetime | None, now: datetime) -> Progress | None:
-    """Read the progress; None where no line has a position.
+    """Read the progress from the end of a log; None where no line has a position.
 
     The rate is measured between the first and the last line with a position, so that a run that resumed halfway does
-    not appear twice as fast; with only one such line, it is measured since the start.
-
-    Args:
-        lines: the end of the log, oldest first.
-        started: when the container started; None when that is unknown.
-        now: the current time; the time since the last line is deducted from the estimate.
-
+    not appear twice as fast; with only one such line, since `started`, when the container started, if that is known.
     """
     reader = Reader()
     found = [(line.at, position) for line in lines if (position := reader.read(line.text.strip()))]
@@ -53,4 +47,5 @@ def _seconds_left(found: Sequence[tuple[datetime, Position]], started: datetime 
     if since is None or last <= first or at <= since:
         return None
     rate = (last - first) / (at - since).total_seconds()
+    # The time since the last line has passed already.
     return max(0.0, (1 - last) / rate - max(0.0, (now - at).total_seconds()))

@@ -18,7 +18,7 @@ from trainstack.runs.manifests.kind import (
     set_fields,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
-from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.metadata import launch_object
 from trainstack.runs.names import SUFFIX, indexed
 from trainstack.runs.pods import pods
 from trainstack.settings.sections.workloads import Workload
@@ -34,8 +34,7 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONT
     annotations = {SKIP_AWAIT: "true"}
     if workload.min_parallelism is not None:
         annotations[MIN_PARALLELISM] = str(workload.min_parallelism)
-    metadata = launch_metadata(workload, stack, launch, annotations)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return launch_object("Job", "batch/v1", workload, stack, launch, spec, annotations)
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
