@@ -118,10 +118,7 @@ def _entry(run_id: str, trial: Trial) -> Manifest:
 
 
 def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
-    """The data of all sets; `first(n)` returns the data of the first n sets.
-
-    Raises TooManySetsError with the number of sets that fit.
-    """
+    """The data of all sets; `first(n)` has those of the first n. Raises TooManySetsError with the number that fits."""
     count = len(sweep.sets)
     whole = first(count)
     if _bytes(whole) <= LIMIT_BYTES:

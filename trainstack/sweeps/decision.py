@@ -54,12 +54,10 @@ def decide(
     held: bool = False,
     claims: Sequence[Claim] = (),
 ) -> SweepDecision:
-    """Decide on a sweep's trials, given its launches, ledgers and files (by name) in the cluster.
+    """Decide on a sweep's trials, given its launches, ledgers and files (by name) in the cluster. Raises WorkloadError.
 
     `stop`: run ids, ids of batches and names of sweeps that this change may stop. `held`: whether a run that the sweep
     depends on has not succeeded yet, so that no trial may be launched. `claims`: without an object in the cluster.
-
-    Raises WorkloadError.
     """
     return _Decider(planned, live, ledgers, files, stop, now).decide(claims, held=held)
 

@@ -33,27 +33,20 @@ class PlannedSweep:
 
     @cached_property
     def file(self) -> Mapping[str, Data]:
-        """The file of trials that are launched individually, by name; empty if they do not read it.
-
-        Raises WorkloadError if it is too long.
-        """
+        """The file of trials that are launched individually, by name; empty if none reads it. Raises WorkloadError."""
         if self.sweep.space.file is None:
             return {}
         data = jobs_data(self.sweep)
         return {file_name(self.sweep.name, data): data}
 
     def job(self, run_id: str, *, number: int | None = None, file: str | None = None) -> Ledger:
-        """The ledger of one trial's launch. `number` and `file` are those of a live launch, if they differ.
-
-        Raises WorkloadError.
-        """
+        """The ledger of a trial's launch, with the number and file of a live one, if given. Raises WorkloadError."""
         planned = self.trials[run_id]
         trial = planned.trial if number is None else planned.trial.with_number(number)
         place = self._place(file if file is not None else next(iter(self.file), ""))
-        workload, stack = trial.workload, self.stack
-        launch = plan(workload, stack, planned.facts, replace(place, trial=trial))
-        ledger = self._ledger(launch, manifest(workload, stack, launch))
-        return replace(ledger, companions=companions(workload, stack, launch))
+        launch = plan(trial.workload, self.stack, planned.facts, replace(place, trial=trial))
+        ledger = self._ledger(launch, manifest(trial.workload, self.stack, launch))
+        return replace(ledger, companions=companions(trial.workload, self.stack, launch))
 
     def batch(self, run_ids: Sequence[str], file: str) -> Ledger:
         """An Indexed Job of the given trials with this file, and its ledger. Raises WorkloadError."""
@@ -64,12 +57,10 @@ class PlannedSweep:
     def batch_launch(
         self, run_id: str, count: int, file: str = "", like: Mapping[str, Manifest] | None = None
     ) -> Launch:
-        """The launch of an Indexed Job of `count` trials, as it would be named now.
+        """The launch of an Indexed Job of `count` trials, as it would be named now. Raises WorkloadError.
 
         The trials themselves only matter for `run_id`, the batch's id. `like` is a live or recorded Job that provides
         the counts and the deadline if the sweep now has another form.
-
-        Raises WorkloadError.
         """
         sweep = self.sweep
         if like is not None and sweep.form == "jobs":

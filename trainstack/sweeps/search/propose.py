@@ -25,14 +25,8 @@ def propose(
 ) -> tuple[dict[str, Value], ...]:
     """Propose `count` new sets, the same ones for the same results.
 
-    Args:
-        space: the search space.
-        sets: its sets so far; those without a result count as running.
-        results: results of trials, also of removed sets; those without a value of the objective are ignored.
-        count: the number of proposals.
-
-    Raises SpaceError if there are not enough new sets that meet the constraints.
-
+    Present sets without a result count as running. Results of removed sets count too; those without a value of the
+    objective are ignored. Raises SpaceError if there are not enough new sets that meet the constraints.
     """
     quietly()
     study = optuna.create_study(
