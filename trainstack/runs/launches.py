@@ -22,6 +22,9 @@ from trainstack.runs.parameter_file import file_of, number_of
 from trainstack.runs.records import Claim, Ledger
 from trainstack.runs.status.attempts import endless, last_attempt
 
+EDIT_IS_LATER = "the edit (memory, queue, labels, …) takes effect at the next launch"
+"""The note on an edit of an active launch."""
+
 Phase = Literal["queued", "running", "succeeded", "failed"]
 
 
@@ -169,18 +172,26 @@ def judge(
 def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger | None, now: datetime) -> Judgement:
     if len(active) > 1:
         return Judgement(refusal=_twice(active, now))
-    kept = _named(active[0].launch, before, wanted)
+    launch = active[0]
+    kept = _named(launch.launch, before, wanted)
     if kept is None:
-        return Judgement(refusal=left_behind(state_of(active[0], now), active[0].run_id))
-    return Judgement(kept, kept, note=_frozen(active[0]) if kept.launch_name != wanted.launch_name else "")
+        return Judgement(refusal=left_behind(state_of(launch, now), launch.run_id))
+    if kept.launch_name == wanted.launch_name:
+        return Judgement(kept, kept)
+    return Judgement(kept, kept, note=f"{launch.run_id} is {launch.phase} as {launch.launch}: {EDIT_IS_LATER}")
 
 
 def _ended(wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, *, active: bool) -> Judgement:
     """Keep a launch that has succeeded; replace one that failed or may be stopped if it was edited."""
-    succeeded = [launch for launch in found if launch.phase == "succeeded"]
+    succeeded = next((launch for launch in found if launch.phase == "succeeded"), None)
     if succeeded and not active:
-        kept = _named(succeeded[0].launch, before, wanted)
-        return Judgement(kept, kept) if kept else Judgement(None, wanted, note=_settled_late(succeeded[0]))
+        if kept := _named(succeeded.launch, before, wanted):
+            return Judgement(kept, kept)
+        note = (
+            f"{succeeded.run_id} succeeded as {succeeded.launch}, which an interrupted `up` left without a ledger: the "
+            "run is settled and its object is deleted; raise its `attempt` to train again"
+        )
+        return Judgement(None, wanted, note=note)
     launch = _named(wanted.launch_name, before, wanted) or wanted
     return Judgement(launch, launch)
 
@@ -260,20 +271,6 @@ def wait_or_stop(launch: LiveLaunch, options: str = "") -> str:
     return f"wait for it (trainstack wait {launch.run_id}{options}), or stop it"
 
 
-def _frozen(launch: LiveLaunch) -> str:
-    return (
-        f"{launch.run_id} is {launch.phase} as {launch.launch}: the edit (memory, queue, labels, …) takes effect at "
-        "the next launch"
-    )
-
-
-def _settled_late(launch: LiveLaunch) -> str:
-    return (
-        f"{launch.run_id} succeeded as {launch.launch}, which an interrupted `up` left without a ledger: the run is "
-        "settled and its object is deleted; raise its `attempt` to train again"
-    )
-
-
 def left_behind(state: str, run_id: str) -> str:
     return (
         f"{state}; an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit "
@@ -303,7 +300,8 @@ def without_labels(launch: LiveLaunch, now: datetime) -> str:
 
 def may_have_ended(claim: Claim, now: datetime) -> str:
     """The refusal of a launch that may have completed and been removed by its TTL; empty if that is impossible."""
-    ledger, ttl_seconds = claim.ledger, _ttl_seconds(claim.ledger.launch)
+    ledger, spec = claim.ledger, claim.ledger.launch.get("spec") or {}
+    ttl_seconds = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
     if ttl_seconds is None or now - claim.since < timedelta(seconds=ttl_seconds):
         return ""
     name = f"configmap -n {ledger.namespace} run-{ledger.run_id}"
@@ -313,12 +311,6 @@ def may_have_ended(claim: Claim, now: datetime) -> str:
         f"Check for its record (trainstack fetch {ledger.run_id}). If it did not run, delete the claim (kubectl delete "
         f"{name}) and run `up` again; if it did, confirm the claim (kubectl annotate {name} {labels.CLAIM}-)"
     )
-
-
-def _ttl_seconds(launch: Mapping[str, Any]) -> int | None:
-    spec = launch.get("spec") or {}
-    found = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
-    return None if found is None else int(found)
 
 
 def state_of(launch: LiveLaunch, now: datetime, content: str = "") -> str:

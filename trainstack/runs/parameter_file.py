@@ -65,8 +65,7 @@ def check_size(sweep: Sweep) -> None:
 
 
 def file_name(sweep: str, data: Data) -> str:
-    lasting = {name: text for name, text in data.items() if name not in (WITHDRAWN_FILE, STOPPED_FILE)}
-    return sweep_file_name(sweep, digest(lasting))
+    return sweep_file_name(sweep, digest(withdrawn(data, (), ())))
 
 
 def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Data) -> Manifest:

@@ -190,10 +190,7 @@ class _Decider:
         if settled:
             self.notes.append(f"{self.name}: {_several(settled)} already settled; raise `run.attempt` to train again")
         if frozen:
-            self.notes.append(
-                f"{self.name}: {_several(frozen)} active: the edit (memory, queue, labels, …) takes effect "
-                "at the next launch"
-            )
+            self.notes.append(f"{self.name}: {_several(frozen)} active: {launches.EDIT_IS_LATER}")
         others = [each for run_id, live in objects.items() if run_id not in self.planned.trials for each in live]
         self._out(others, remembered)
         return again

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from trainstack.runs.launches import Judgement, LiveLaunch, left_behind, state_of
+from trainstack.runs.launches import EDIT_IS_LATER, Judgement, LiveLaunch, left_behind, state_of
 from trainstack.runs.manifests.trial_pod import TRIALS_FILE
 from trainstack.runs.parameter_file import Data, withdrawn
 from trainstack.runs.records import Ledger
@@ -76,17 +76,23 @@ def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetim
     wanted = tuple(run_id if run_id in planned.trials else "" for run_id in batch.members)
     launch = batch.launch
     if launch is None:
-        settled = (
-            f"{sum(map(bool, wanted))} trials were launched before and are settled; raise `run.attempt` to train again"
+        settled = sum(map(bool, wanted))
+        note = (
+            f"{batch.run_id}: {settled} trials were launched before and are settled; raise `run.attempt` to train again"
         )
-        return replace(_remembered(batch, wanted), note=f"{batch.run_id}: {settled}" if any(wanted) else "")
+        return replace(_remembered(batch, wanted), note=note if settled else "")
     if not launch.active:
         return _ended(batch, launch, wanted, planned)
     named = batch.run_id in stop or planned.sweep.name in stop
     if named and not (wanted == batch.members and _as_launched(batch, launch, planned)):
         return _remembered(batch, _succeeded(launch, wanted))
     if not named and (edited := _edited(batch, launch, planned)):
-        return BatchJudgement(refusal=_trained_anew(batch, launch, edited, now))
+        refusal = (
+            f"{_state(batch, launch, now)} and this change would train {len(edited)} of its trials anew, because "
+            f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or stop it: "
+            f"trainstack:workloads: stop: [{batch.run_id}]"
+        )
+        return BatchJudgement(refusal=refusal)
     return _active(batch, launch, wanted, planned, stop, now)
 
 
@@ -111,7 +117,7 @@ def _active(
     data = withdrawn(batch.data, out, [run_id for run_id in out if run_id in stop])
     note = ""
     if not _as_launched(batch, launch, planned):
-        note = f"{batch.run_id} is {launch.phase}: the edit (memory, queue, labels, …) takes effect at the next launch"
+        note = f"{batch.run_id} is {launch.phase}: {EDIT_IS_LATER}"
     return BatchJudgement(launch=ledger, ledger=ledger, data=data if batch.data else None, note=note)
 
 
@@ -169,14 +175,6 @@ def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str
 def _succeeded(launch: LiveLaunch, members: tuple[str, ...]) -> tuple[str, ...]:
     done = frozenset(launch.sweep.succeeded if launch.sweep else ())
     return tuple(run_id if index in done else "" for index, run_id in enumerate(members))
-
-
-def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now: datetime) -> str:
-    return (
-        f"{_state(batch, launch, now)} and this change would train {len(run_ids)} of its trials anew, because "
-        f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or stop it: "
-        f"trainstack:workloads: stop: [{batch.run_id}]"
-    )
 
 
 def _state(batch: Batch, launch: LiveLaunch, now: datetime) -> str:

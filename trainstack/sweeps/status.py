@@ -196,11 +196,8 @@ def _ended(state: Literal["succeeded", "failed"], pods: Sequence[Body], reason: 
 
 
 def _waits(body: Body, read: SweepObjects) -> str:
-    queue = body["metadata"]["labels"].get(QUEUE)
-    queueing = read.queueing.get(body["metadata"]["uid"])
-    if queue is None or queueing is None:
-        return ""
-    return why_waiting(queue, queueing)
+    queue, queueing = body["metadata"]["labels"].get(QUEUE), read.queueing.get(body["metadata"]["uid"])
+    return "" if queue is None or queueing is None else why_waiting(queue, queueing)
 
 
 def _why_failed(failed: Body, pods: Sequence[Body]) -> str:

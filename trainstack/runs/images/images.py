@@ -137,12 +137,9 @@ def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
 
 def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]]]) -> bool:
     """Whether a path is ignored, by the last rule that matches it or one of its parent folders."""
-    verdict = False
     names = [path.as_posix(), *(parent.as_posix() for parent in path.parents if parent != PurePosixPath())]
-    for ignores, pattern in rules:
-        if any(pattern.fullmatch(name) for name in names):
-            verdict = ignores
-    return verdict
+    matching = (ignores for ignores, pattern in reversed(rules) if any(map(pattern.fullmatch, names)))
+    return next(matching, False)
 
 
 def _regex(pattern: str) -> re.Pattern[str]:

@@ -150,7 +150,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
         bare,
         position=_position(read.pending, workload) if waits and bare.queue else None,
         admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
-        waits_because=_why(bare.queue, read.queueing) if waits else "",
+        waits_because=why_waiting(bare.queue, read.queueing) if waits else "",
         pods=pods,
         pods_known=read.pods is not None,
         pod_use={pod.name: read.usage.pods[pod.uid] for pod in pods if pod.uid in read.usage.pods},
@@ -163,12 +163,6 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
         progress=progress(read.log, _started(read.pods or (), pods), now) if running else None,
         last_line=next((line.text for line in reversed(read.log) if line.text.strip()), ""),
     )
-
-
-def _why(queue: str | None, queueing: Queueing) -> str:
-    if queue is None:
-        return "it is suspended without a queue: `suspend` was set manually"
-    return why_waiting(queue, queueing)
 
 
 def _condition(each: Body) -> Condition:

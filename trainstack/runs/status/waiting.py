@@ -87,8 +87,10 @@ def preemptor(workload: Body) -> str | None:
     return match[1] if match else None
 
 
-def why_waiting(queue: str, queueing: Queueing) -> str:
+def why_waiting(queue: str | None, queueing: Queueing) -> str:
     """Why a suspended launch has not been admitted."""
+    if queue is None:
+        return "it is suspended without a queue: `suspend` was set manually"
     workload = queueing.workload
     if workload is None:
         return (
