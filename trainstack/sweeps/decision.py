@@ -205,7 +205,7 @@ class _Decider:
 
     def _out(self, live: Sequence[LiveLaunch], remembered: Mapping[str, Ledger]) -> None:
         """Decide on the live launches of trials that are no longer in the sweep."""
-        sets = {each.trial.set_id for each in self.planned.planned}
+        sets = {trial.set_id for trial in self.planned.trials.values()}
         active = [each for each in live if each.active and not self._may_stop(each.run_id)]
         edited = [each for each in active if each.sweep is not None and each.sweep.set_id in sets]
         if edited:

@@ -164,7 +164,7 @@ def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
 def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
     """The trials that have not succeeded and whose sets are still in the sweep, but with another definition."""
     sets, done = sets_of(batch.data), _succeeded(launch, batch.members)
-    wanted = {each.trial.set_id for each in planned.planned}
+    wanted = {trial.set_id for trial in planned.trials.values()}
     return [
         run_id
         for run_id in batch.members

@@ -12,7 +12,7 @@ from trainstack.runs.identity import Facts, digest
 from trainstack.runs.launch import InSweep, Launch
 from trainstack.runs.manifests.build import check_names, companions, manifest, plan
 from trainstack.runs.manifests.indexed_job import batch, batch_id
-from trainstack.runs.manifests.trial_names import PlannedTrial
+from trainstack.runs.manifests.trial_names import Trial
 from trainstack.runs.parameter_file import Data, batch_data, file_name, jobs_data
 from trainstack.runs.records import Ledger
 from trainstack.settings.sections.sweeps import Sweep
@@ -24,12 +24,8 @@ class PlannedSweep:
     stack: str
     facts: Facts
     """Inputs of its launches other than the settings."""
-    planned: tuple[PlannedTrial, ...]
-    """In the order of their numbers."""
-
-    @cached_property
-    def trials(self) -> Mapping[str, PlannedTrial]:
-        return {each.run_id: each for each in self.planned}
+    trials: Mapping[str, Trial]
+    """By run id, in the order of their numbers."""
 
     @cached_property
     def file(self) -> Mapping[str, Data]:
@@ -41,10 +37,9 @@ class PlannedSweep:
 
     def job(self, run_id: str, *, number: int | None = None, file: str | None = None) -> Ledger:
         """The ledger of a trial's launch, with the number and file of a live one, if given. Raises WorkloadError."""
-        planned = self.trials[run_id]
-        trial = planned.trial if number is None else planned.trial.with_number(number)
+        trial = self.trials[run_id] if number is None else self.trials[run_id].with_number(number)
         place = self._place(file if file is not None else next(iter(self.file), ""))
-        launch = plan(trial.workload, self.stack, planned.facts, replace(place, trial=trial))
+        launch = plan(trial.workload, self.stack, trial.facts(self.facts), replace(place, trial=trial))
         ledger = self._ledger(launch, manifest(trial.workload, self.stack, launch))
         return replace(ledger, companions=companions(trial.workload, self.stack, launch))
 
@@ -77,7 +72,7 @@ class PlannedSweep:
 
     def batch_file(self, run_ids: Sequence[str]) -> Data:
         """The file of an Indexed Job of the given trials. Raises WorkloadError if it is too long."""
-        return batch_data(self.sweep, [(run_id, self.trials[run_id].trial) for run_id in run_ids])
+        return batch_data(self.sweep, [(run_id, self.trials[run_id]) for run_id in run_ids])
 
     def _place(self, file: str) -> InSweep:
         return InSweep(sweep=self.sweep.name, file=file, path=self.sweep.space.file, trial=None)

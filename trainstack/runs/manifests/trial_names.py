@@ -45,15 +45,12 @@ class Trial:
     def parameters(self) -> Mapping[str, Value]:
         return self.parameter_set.parameters
 
+    def facts(self, shared: Facts) -> Facts:
+        """The trial's facts, from those that all trials of its sweep share."""
+        return replace(shared, parameter_set=self.parameter_set)
+
     def with_number(self, number: int) -> "Trial":
         return replace(self, parameter_set=self.parameter_set.model_copy(update={"number": number}))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedTrial:
-    trial: Trial
-    run_id: str
-    facts: Facts
 
 
 def trials(sweep: Sweep) -> tuple[Trial, ...]:
