@@ -4,6 +4,7 @@ The ConfigMap is named after its content, and a launch keeps the one that it was
 always denotes the same set within a launch, whatever happens to the sweep's files.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,9 +29,6 @@ Data = Mapping[str, str]
 
 class TooManySetsError(WorkloadError):
     """A sweep has more sets than fit into a ConfigMap."""
-
-    def __init__(self, sweep: str, message: str, remedy: str) -> None:
-        super().__init__(message, remedy, path=f"sweep {sweep}")
 
 
 def jobs_data(sweep: Sweep) -> Data:
@@ -122,12 +120,9 @@ def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
     whole = first(count)
     if _bytes(whole) <= LIMIT_BYTES:
         return whole
-    fit, too_many = 0, count
-    while too_many - fit > 1:
-        middle = (fit + too_many) // 2
-        fit, too_many = (middle, too_many) if _bytes(first(middle)) <= LIMIT_BYTES else (fit, middle)
+    fit = bisect_right(range(1, count), LIMIT_BYTES, key=lambda number: _bytes(first(number)))
     message = f"its {count} sets need {_bytes(whole)} bytes, but a ConfigMap holds {LIMIT_BYTES} ({fit} sets)"
-    raise TooManySetsError(sweep.name, message, "move the others to a second sweep")
+    raise TooManySetsError(message, "move the others to a second sweep", path=f"sweep {sweep.name}")
 
 
 def _bytes(data: Data) -> int:

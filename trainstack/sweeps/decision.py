@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from trainstack.runs import launches
-from trainstack.runs.launches import LiveLaunch, age
+from trainstack.runs.launches import Decision, LiveLaunch, age
 from trainstack.runs.parameter_file import Data, file_name, file_of
 from trainstack.runs.records import Claim, Ledger
 from trainstack.sweeps import indexed as batches
@@ -27,20 +27,16 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepDecision:
+class SweepDecision(Decision):
     """What to declare of a sweep, and the reasons to refuse the change."""
 
     name: str
-    launches: tuple[Ledger, ...] = ()
-    ledgers: tuple[Ledger, ...] = ()
     files: tuple[tuple[str, str, Data], ...] = ()
     """The files that the launches mount, as namespace, name and content."""
     waiting: tuple[str, ...] = ()
     """Trials that are not launched yet because of `parallelism`."""
     held: tuple[str, ...] = ()
     """Trials that are not launched yet because runs that the sweep depends on have not succeeded."""
-    refusals: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def decide(

@@ -26,7 +26,6 @@ class Overrides:
 class Trial:
     """A parameter set of a sweep and the workload that runs it."""
 
-    sweep: str
     parameter_set: ParameterSet
     """Its number, the position in hyperparams.yml from 1, is the variable JOB_ID."""
     overrides: Overrides
@@ -59,7 +58,7 @@ def trials(sweep: Sweep) -> tuple[Trial, ...]:
     for parameter_set in sweep.sets:
         overrides = overrides_of(sweep, parameter_set)
         workload = with_overrides(sweep.run, overrides)
-        result.append(Trial(sweep=sweep.name, parameter_set=parameter_set, overrides=overrides, workload=workload))
+        result.append(Trial(parameter_set=parameter_set, overrides=overrides, workload=workload))
     return tuple(result)
 
 
