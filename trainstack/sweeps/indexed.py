@@ -163,7 +163,7 @@ def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
 
 def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
     """The trials that have not succeeded and whose sets are still in the sweep, but with another definition."""
-    sets, done = sets_of(batch.data), _succeeded(launch, batch.members)
+    sets, done = sets_of(batch.data), {*_succeeded(launch, batch.members)}
     wanted = {trial.set_id for trial in planned.trials.values()}
     return [
         run_id
