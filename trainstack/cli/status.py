@@ -124,7 +124,7 @@ def _done(view: RunView) -> str:
     progress, done = view.progress, view.done_fraction
     if done is not None:
         return f"{done:.0%}"
-    if progress is None or progress.epoch_fraction is None:
+    if progress is None:
         return ""
     epoch = "the epoch" if progress.epoch is None else f"epoch {progress.epoch}"
     return f"{progress.epoch_fraction:.0%} of {epoch}"

@@ -16,7 +16,7 @@ from trainstack.live.sweeps import read_sweep
 from trainstack.reports.errors import ReportError
 from trainstack.reports.runs import METRICS, metrics_of
 from trainstack.runs.logs.metrics_collector import collect
-from trainstack.runs.manifests.trial_names import PlannedTrial
+from trainstack.runs.manifests.trial_names import Trial
 from trainstack.settings.search_space.space import Objective
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.sweeps import Sweep
@@ -46,8 +46,8 @@ def sweep_of(session: Session, name: str) -> Sweep:
     return sweeps[name]
 
 
-def planned_trials(session: Session, sweep: Sweep) -> tuple[PlannedTrial, ...]:
-    """Return the sweep's trials with their run ids, by number. Raises InputsError or WorkloadError."""
+def planned_trials(session: Session, sweep: Sweep) -> Mapping[str, Trial]:
+    """Return the sweep's trials by run id, in the order of their numbers. Raises InputsError or WorkloadError."""
     # Trials do not depend on the operators, whose releases are slow to parse.
     settings = session.settings.model_copy(update={"operators": Operators()})
     return Declared.from_files(settings, session.root).trials[sweep.name]
@@ -63,9 +63,8 @@ def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
         objects = read_sweep(session.settings, sweep.name)
         live = live_trials(objects)
         outcomes = TrialLogs(session, sweep).outcomes(objects, live, running=True)
-    run_ids = [trial.run_id for trial in planned]
-    records = _records(session, sweep, run_ids)
-    return _join(sweep, planned, live, outcomes, {run_id: records.get(run_id) for run_id in run_ids})
+    records = _records(session, sweep, list(planned))
+    return _join(sweep, planned, live, outcomes, {run_id: records.get(run_id) for run_id in planned})
 
 
 @dataclass
@@ -76,9 +75,7 @@ class Known:
     records: dict[str, Record | None] = field(default_factory=dict)
 
 
-def read_states(
-    session: Session, sweep: Sweep, planned: Sequence[PlannedTrial], known: Known
-) -> tuple[TrialResult, ...]:
+def read_states(session: Session, sweep: Sweep, planned: Mapping[str, Trial], known: Known) -> tuple[TrialResult, ...]:
     """Read every trial's state from the cluster, and the metrics of unmanaged trials. Raises ClusterError.
 
     Reads records only of ended trials whose objects were deleted, since a data loader waits in the queue like any Job.
@@ -86,7 +83,7 @@ def read_states(
     objects = read_sweep(session.settings, sweep.name)
     live = live_trials(objects)
     outcomes = known.logs.outcomes(objects, live, running=False)
-    ended = [trial.run_id for trial in planned if trial.run_id in live and live[trial.run_id].state == "gone"]
+    ended = [run_id for run_id in planned if run_id in live and live[run_id].state == "gone"]
     if missing := [run_id for run_id in ended if run_id not in known.records]:
         records = _records(session, sweep, missing)
         known.records.update({run_id: records.get(run_id) for run_id in missing})
@@ -95,26 +92,28 @@ def read_states(
 
 def _join(
     sweep: Sweep,
-    planned: Sequence[PlannedTrial],
+    planned: Mapping[str, Trial],
     live: Mapping[str, LiveTrial],
     outcomes: Mapping[str, Outcome],
     records: Mapping[str, Record | None],
 ) -> tuple[TrialResult, ...]:
     return tuple(
         joined(
+            run_id,
             trial,
-            live.get(trial.run_id),
-            records.get(trial.run_id),
+            live.get(run_id),
+            records.get(run_id),
             sweep,
-            looked=trial.run_id in records,
-            outcome=outcomes.get(trial.run_id),
+            looked=run_id in records,
+            outcome=outcomes.get(run_id),
         )
-        for trial in planned
+        for run_id, trial in planned.items()
     )
 
 
 def joined(
-    planned: PlannedTrial,
+    run_id: str,
+    trial: Trial,
     live: LiveTrial | None,
     record: Record | None,
     sweep: Sweep,
@@ -126,16 +125,16 @@ def joined(
 
     `looked`: the record was read, so that None means that it does not exist. `outcome`: of an unmanaged trial.
     """
-    trial, objective = planned.trial, sweep.space.objective
+    objective = sweep.space.objective
     identity: dict[str, Any] = {
         "number": trial.number,
         "set_id": trial.set_id,
-        "run_id": planned.run_id,
+        "run_id": run_id,
         "parameters": dict(trial.parameters),
     }
     if outcome is not None and not (live is not None and live.state == "queued"):
         return TrialResult(**identity, **outcome.model_dump(exclude={"launch", "metric", "metrics_format"}))
-    metrics, fault = _metrics(record, f"{planned.run_id}/{METRICS}", objective) if record else ((), "")
+    metrics, fault = _metrics(record, f"{run_id}/{METRICS}", objective) if record else ((), "")
     end = _end(live, record, sweep, looked=looked)
     facts = record.facts if record else {}
     return TrialResult(

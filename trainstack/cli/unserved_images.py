@@ -94,5 +94,5 @@ def _launching(session: Session) -> Iterator[str]:
         if run.launch.run_id not in launched:
             yield run.workload.name
     for sweep, trials in declared.trials.items():
-        if any(trial.run_id not in launched for trial in trials):
+        if not trials.keys() <= launched:
             yield sweep

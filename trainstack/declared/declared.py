@@ -4,7 +4,7 @@ Components, `render`, guards, preflight, review and rights share one `Declared`,
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -19,7 +19,7 @@ from trainstack.platform.retained import Retained, retained
 from trainstack.runs.identity import UNKNOWN_FACTS, Facts, run_id
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.build import companions, manifest, plan
-from trainstack.runs.manifests.trial_names import PlannedTrial
+from trainstack.runs.manifests.trial_names import Trial
 from trainstack.runs.manifests.trial_names import trials as trials_of
 from trainstack.runs.records import Ledger, wrapper_config_map, wrapper_reference
 from trainstack.settings.model import Settings
@@ -137,16 +137,12 @@ class Declared:
         return tuple(map(self._plan, self.settings.workloads.runs))
 
     @cached_property
-    def trials(self) -> Mapping[str, tuple[PlannedTrial, ...]]:
-        """The trials of each sweep in the order of their numbers."""
+    def trials(self) -> Mapping[str, Mapping[str, Trial]]:
+        """The trials of each sweep by run id, in the order of their numbers."""
         result = {}
         for sweep in self.settings.sweeps.sweeps:
             shared = self.facts(sweep.run)
-            planned = []
-            for trial in trials_of(sweep):
-                own = replace(shared, parameter_set=trial.parameter_set)
-                planned.append(PlannedTrial(trial=trial, run_id=run_id(trial.workload, own), facts=own))
-            result[sweep.name] = tuple(planned)
+            result[sweep.name] = {run_id(trial.workload, trial.facts(shared)): trial for trial in trials_of(sweep)}
         return result
 
     @cached_property

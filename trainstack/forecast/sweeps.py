@@ -102,7 +102,7 @@ def live_trials(
     `workloads`: the keys of the live Workloads by owner.
     """
     sweep = planned.sweep
-    keys = {run_id: trial_key(sweep, job.trial.number) for run_id, job in planned.trials.items()}
+    keys = {run_id: trial_key(sweep, trial.number) for run_id, trial in planned.trials.items()}
     own = [launch for launch in live if launch.sweep is not None and launch.sweep.name == sweep.name]
     recorded = {ledger.launch_name: ledger for ledger in ledgers if ledger.sweep == sweep.name}
     runs: dict[str, str] = {}

@@ -21,5 +21,5 @@ def companions(body: Body, answers: Mapping[str, Answer]) -> list[Body]:
 
 
 def _path(body: Body) -> str | None:
-    companion = KINDS[body["kind"]].companion(body)
+    companion = KINDS[body["kind"]].companion_of(body)
     return None if companion is None else location(companion)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.cbook import boxplot_stats
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 
 from trainstack.reports.charts import short
 
@@ -43,14 +43,14 @@ class Scale:
         axis = axes.xaxis
         if self.kind == "listed":
             axes.set_xticks(range(len(self.labels)), self.marks)
-        elif self.kind == "log":
-            axes.set_xscale("log")
-            axis.set_minor_locator(NullLocator())
-        if self.kind == "log" and high >= 10 * low:
-            axis.set_major_locator(LogLocator(subs=(1.0,) if high >= 100 * low else (1.0, 2.0, 5.0), numticks=6))
-        elif self.kind != "listed":
-            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=self.whole, min_n_ticks=1))
-        if self.kind != "listed":
+        else:
+            locator: Locator = MaxNLocator(5, steps=[1, 2, 5, 10], integer=self.whole, min_n_ticks=1)
+            if self.kind == "log":
+                axes.set_xscale("log")
+                axis.set_minor_locator(NullLocator())
+                if high >= 10 * low:
+                    locator = LogLocator(subs=(1.0,) if high >= 100 * low else (1.0, 2.0, 5.0), numticks=6)
+            axis.set_major_locator(locator)
             axis.set_major_formatter("{x:.6g}")
         if low < high:
             axes.set_xlim(low, high)

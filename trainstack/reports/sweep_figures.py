@@ -57,15 +57,11 @@ def _curves(ranking: Ranking) -> list[Panel]:
 
 
 def _curve(result: TrialResult, metric: str, ranked: Ranked | None = None, color: int = 0) -> Curve:
-    points = {
-        _epoch(line, index): value
-        for index, line in enumerate(result.metrics, 1)
-        if (value := number(line.get(metric))) is not None
-    }
+    lines = [(_epoch(line, index), line) for index, line in enumerate(result.metrics, 1)]
+    points = {epoch: value for epoch, line in lines if (value := number(line.get(metric))) is not None}
     if ranked is None:
         return Curve(points=points)
-    index = next(index for index, line in enumerate(result.metrics, 1) if line is ranked.line)
-    compared = (_epoch(ranked.line, index), ranked.value)
+    compared = next(epoch for epoch, line in lines if line is ranked.line), ranked.value
     return Curve(points=points, name=f"trial {result.number}", color=color, compared=compared)
 
 

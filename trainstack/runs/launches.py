@@ -22,6 +22,9 @@ from trainstack.runs.parameter_file import file_of, number_of
 from trainstack.runs.records import Claim, Ledger
 from trainstack.runs.status.attempts import endless, last_attempt
 
+EDIT_IS_LATER = "the edit (memory, queue, labels, …) takes effect at the next launch"
+"""The note on an edit of an active launch."""
+
 Phase = Literal["queued", "running", "succeeded", "failed"]
 
 
@@ -169,18 +172,26 @@ def judge(
 def _frozen_launch(wanted: Ledger, active: Sequence[LiveLaunch], before: Ledger | None, now: datetime) -> Judgement:
     if len(active) > 1:
         return Judgement(refusal=_twice(active, now))
-    kept = _named(active[0].launch, before, wanted)
+    launch = active[0]
+    kept = _named(launch.launch, before, wanted)
     if kept is None:
-        return Judgement(refusal=_lost(active[0], now))
-    return Judgement(kept, kept, note=_frozen(active[0]) if kept.launch_name != wanted.launch_name else "")
+        return Judgement(refusal=left_behind(state_of(launch, now), launch.run_id))
+    if kept.launch_name == wanted.launch_name:
+        return Judgement(kept, kept)
+    return Judgement(kept, kept, note=f"{launch.run_id} is {launch.phase} as {launch.launch}: {EDIT_IS_LATER}")
 
 
 def _ended(wanted: Ledger, found: Sequence[LiveLaunch], before: Ledger | None, *, active: bool) -> Judgement:
     """Keep a launch that has succeeded; replace one that failed or may be stopped if it was edited."""
-    succeeded = [launch for launch in found if launch.phase == "succeeded"]
+    succeeded = next((launch for launch in found if launch.phase == "succeeded"), None)
     if succeeded and not active:
-        kept = _named(succeeded[0].launch, before, wanted)
-        return Judgement(kept, kept) if kept else Judgement(None, wanted, note=_settled_late(succeeded[0]))
+        if kept := _named(succeeded.launch, before, wanted):
+            return Judgement(kept, kept)
+        note = (
+            f"{succeeded.run_id} succeeded as {succeeded.launch}, which an interrupted `up` left without a ledger: the "
+            "run is settled and its object is deleted; raise its `attempt` to train again"
+        )
+        return Judgement(None, wanted, note=note)
     launch = _named(wanted.launch_name, before, wanted) or wanted
     return Judgement(launch, launch)
 
@@ -196,16 +207,9 @@ def decide(
 ) -> Decision:
     """Decide on the declared runs, given this stack's live launches and ledgers.
 
-    Args:
-        declared: every run of the environment, as it would be launched and recorded now.
-        live: the launches in the cluster.
-        ledgers: the ledgers in the cluster.
-        stop: run ids that this change may stop.
-        now: the current time, for ages in refusals.
-        claims: claims without an object in the cluster.
-        excluded: the ledgers of excluded runs. They are kept, so that a run that is included again is not launched
-            again, unless its launch failed or is stopped.
-
+    `declared` has every run as it would be launched and recorded now. `stop`: run ids that this change may stop.
+    `claims`: without an object in the cluster. `excluded`: the ledgers of excluded runs. They are kept, so that a run
+    that is included again is not launched again, unless its launch failed or is stopped.
     """
     remembered = {ledger.run_id: ledger for ledger in ledgers}
     claimed = {claim.ledger.run_id: claim for claim in claims}
@@ -255,7 +259,7 @@ def _named(launch: str, before: Ledger | None, wanted: Ledger) -> Ledger | None:
 def _stops(launch: LiveLaunch, now: datetime) -> str:
     either = "or " if launch.endless else ""
     return (
-        f"{_state(launch, now)} and this change would delete it, because its definition was edited or removed. "
+        f"{state_of(launch, now)} and this change would delete it, because its definition was edited or removed. "
         f"Undo the edit, {either}{wait_or_stop(launch)}: trainstack:workloads: stop: [{launch.run_id}]"
     )
 
@@ -267,30 +271,15 @@ def wait_or_stop(launch: LiveLaunch, options: str = "") -> str:
     return f"wait for it (trainstack wait {launch.run_id}{options}), or stop it"
 
 
-def _frozen(launch: LiveLaunch) -> str:
+def left_behind(state: str, run_id: str) -> str:
     return (
-        f"{launch.run_id} is {launch.phase} as {launch.launch}: the edit (memory, queue, labels, …) takes effect at "
-        "the next launch"
-    )
-
-
-def _settled_late(launch: LiveLaunch) -> str:
-    return (
-        f"{launch.run_id} succeeded as {launch.launch}, which an interrupted `up` left without a ledger: the run is "
-        "settled and its object is deleted; raise its `attempt` to train again"
-    )
-
-
-def _lost(launch: LiveLaunch, now: datetime) -> str:
-    return (
-        f"{_state(launch, now)}; "
-        "an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit and run `up` "
-        f"once, or stop it: trainstack:workloads: stop: [{launch.run_id}]"
+        f"{state}; an interrupted `up` left it without a ledger, and its definition was edited since. Undo the edit "
+        f"and run `up` once, or stop it: trainstack:workloads: stop: [{run_id}]"
     )
 
 
 def _twice(active: Sequence[LiveLaunch], now: datetime) -> str:
-    listed = "; ".join(_state(launch, now) for launch in active)
+    listed = "; ".join(state_of(launch, now) for launch in active)
     run_id = active[0].run_id
     return (
         f"run {run_id} has {len(active)} active launches, and this change would delete all but one: {listed}. Delete "
@@ -303,7 +292,7 @@ def without_labels(launch: LiveLaunch, now: datetime) -> str:
     """The refusal of a change while a launch lacks labels that it is listed by."""
     restored = " ".join(f"{key}={value}" for key, value in sorted(launch.lost_labels.items()))
     return (
-        f"{_state(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
+        f"{state_of(launch, now)}, and its labels {', '.join(sorted(launch.lost_labels))} were removed or changed. "
         "Without them the stack cannot find it, so nothing was changed. Restore them: kubectl label --overwrite "
         f"{launch.kind.lower()} -n {launch.namespace} {launch.name} {restored}"
     )
@@ -311,7 +300,8 @@ def without_labels(launch: LiveLaunch, now: datetime) -> str:
 
 def may_have_ended(claim: Claim, now: datetime) -> str:
     """The refusal of a launch that may have completed and been removed by its TTL; empty if that is impossible."""
-    ledger, ttl_seconds = claim.ledger, _ttl_seconds(claim.ledger.launch)
+    ledger, spec = claim.ledger, claim.ledger.launch.get("spec") or {}
+    ttl_seconds = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
     if ttl_seconds is None or now - claim.since < timedelta(seconds=ttl_seconds):
         return ""
     name = f"configmap -n {ledger.namespace} run-{ledger.run_id}"
@@ -323,14 +313,9 @@ def may_have_ended(claim: Claim, now: datetime) -> str:
     )
 
 
-def _ttl_seconds(launch: Mapping[str, Any]) -> int | None:
-    spec = launch.get("spec") or {}
-    found = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
-    return None if found is None else int(found)
-
-
-def _state(launch: LiveLaunch, now: datetime) -> str:
-    described = f"{launch.kind} {launch.namespace}/{launch.name} (run {launch.run_id})"
+def state_of(launch: LiveLaunch, now: datetime, content: str = "") -> str:
+    """The phase of a launch and its age. `content`: what it executes, by default its run."""
+    described = f"{launch.kind} {launch.namespace}/{launch.name} ({content or f'run {launch.run_id}'})"
     return f"{described} has been {launch.phase} for {age(launch, now)}"
 
 

@@ -1,4 +1,4 @@
-"""The metadata of every launch."""
+"""The object of every launch, with its metadata."""
 
 from collections.abc import Mapping
 
@@ -9,18 +9,24 @@ from trainstack.runs.names import object_name
 from trainstack.settings.sections.workloads import Workload
 
 
-def launch_metadata(
-    workload: Workload, stack: str, launch: Launch, annotations: Mapping[str, str] | None = None
+def launch_object(
+    kind: str,
+    api_version: str,
+    workload: Workload,
+    stack: str,
+    launch: Launch,
+    spec: Manifest,
+    annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """The object's name, trainstack's labels, and the labels by which Kueue suspends it until it has quota."""
+    """The object, with trainstack's labels, and the labels by which Kueue suspends it until it has quota."""
     labels = launch_labels(workload, launch)
     if workload.queue is not None:
         labels[QUEUE] = workload.queue
     if workload.priority is not None:
         labels[PRIORITY] = workload.priority
     name = object_name(workload, launch.name, launch.number)
-    result = metadata(name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
+    own = metadata(name, stack, namespace=workload.namespace, labels=labels, annotations=annotations)
     if workload.naming == "generated":
-        del result["name"]
-        return {"generateName": f"{workload.name}-", **result}
-    return result
+        del own["name"]
+        own = {"generateName": f"{workload.name}-", **own}
+    return {"apiVersion": api_version, "kind": kind, "metadata": own, "spec": spec}

@@ -4,6 +4,7 @@ The ConfigMap is named after its content, and a launch keeps the one that it was
 always denotes the same set within a launch, whatever happens to the sweep's files.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,6 @@ from trainstack.runs.manifests.trial_names import Trial, trials
 from trainstack.runs.manifests.trial_pod import NUMBER, SWEEP_VOLUME, TRIALS_FILE
 from trainstack.runs.names import RUN_DIGITS, run_id, sweep_file_name
 from trainstack.settings.search_space.hyperparams import SETS_FILE, text_of
-from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.sections.sweeps import Sweep
 
 WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
@@ -29,9 +29,6 @@ Data = Mapping[str, str]
 
 class TooManySetsError(WorkloadError):
     """A sweep has more sets than fit into a ConfigMap."""
-
-    def __init__(self, sweep: str, message: str, remedy: str) -> None:
-        super().__init__(message, remedy, path=f"sweep {sweep}")
 
 
 def jobs_data(sweep: Sweep) -> Data:
@@ -66,8 +63,7 @@ def check_size(sweep: Sweep) -> None:
 
 
 def file_name(sweep: str, data: Data) -> str:
-    lasting = {name: text for name, text in data.items() if name not in (WITHDRAWN_FILE, STOPPED_FILE)}
-    return sweep_file_name(sweep, digest(lasting))
+    return sweep_file_name(sweep, digest(withdrawn(data, (), ())))
 
 
 def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Data) -> Manifest:
@@ -103,12 +99,8 @@ def number_of(launch: Mapping[str, Any]) -> int | None:
 
 def _sets(sweep: Sweep, count: int) -> str:
     """hyperparams.yml as committed, or with its first `count` sets only."""
-    sets = _of(sweep)
-    return sweep.sets_text if count == len(sets) else text_of(sweep.name, sweep.space, sets[:count])
-
-
-def _of(sweep: Sweep) -> tuple[ParameterSet, ...]:
-    return sweep.expansion.sets if sweep.expansion else ()
+    whole = count == len(sweep.sets)
+    return sweep.sets_text if whole else text_of(sweep.name, sweep.space, sweep.sets[:count])
 
 
 def _entry(run_id: str, trial: Trial) -> Manifest:
@@ -123,20 +115,14 @@ def _entry(run_id: str, trial: Trial) -> Manifest:
 
 
 def _within_limit(sweep: Sweep, first: Callable[[int], Data]) -> Data:
-    """The data of all sets; `first(n)` returns the data of the first n sets.
-
-    Raises TooManySetsError with the number of sets that fit.
-    """
-    count = len(_of(sweep))
+    """The data of all sets; `first(n)` has those of the first n. Raises TooManySetsError with the number that fits."""
+    count = len(sweep.sets)
     whole = first(count)
     if _bytes(whole) <= LIMIT_BYTES:
         return whole
-    fit, too_many = 0, count
-    while too_many - fit > 1:
-        middle = (fit + too_many) // 2
-        fit, too_many = (middle, too_many) if _bytes(first(middle)) <= LIMIT_BYTES else (fit, middle)
+    fit = bisect_right(range(1, count), LIMIT_BYTES, key=lambda number: _bytes(first(number)))
     message = f"its {count} sets need {_bytes(whole)} bytes, but a ConfigMap holds {LIMIT_BYTES} ({fit} sets)"
-    raise TooManySetsError(sweep.name, message, "move the others to a second sweep")
+    raise TooManySetsError(message, "move the others to a second sweep", path=f"sweep {sweep.name}")
 
 
 def _bytes(data: Data) -> int:

@@ -69,10 +69,7 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """The name of the wrapper that the pods of a launch mount; None if they are not managed. See `mounted`.
-
-    Raises WorkloadError if the pods cannot be read because the ledger was edited.
-    """
+    """The wrapper that the pods of a launch mount, if they are managed. Raises WorkloadError for an edited ledger."""
     try:
         return mounted(objects, WRAPPER_VOLUME)
     except (AttributeError, KeyError, TypeError) as error:
@@ -91,11 +88,9 @@ class Claim:
 
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
-    """The ConfigMap that records a launch.
+    """The ConfigMap that records a launch. Raises WorkloadError if it exceeds the maximum size of a ConfigMap.
 
     It is applied with force, because it completes an existing claim; other field managers are checked beforehand.
-
-    Raises WorkloadError if it exceeds the maximum size of a ConfigMap.
     """
     of = LEDGER_OF_BATCH if ledger.trials else LEDGER_OF_RUN
     labels = {LEDGER: of, RUN: ledger.run_id, WORKLOAD: ledger.workload}
@@ -127,10 +122,7 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
 
 
 def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
-    """The claim that precedes a launch, derived from the ledger that will replace it.
-
-    It keeps the ledger's annotations, one of which names the state that owns it.
-    """
+    """The claim that precedes a launch: the ledger that will replace it, with its owner, but not marked as launched."""
     annotations = {**ledger["metadata"].get("annotations", {}), CLAIM: now.isoformat(timespec="seconds")}
     return {
         **ledger,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from trainstack.runs.launches import LiveLaunch, age
+from trainstack.runs.launches import EDIT_IS_LATER, Judgement, LiveLaunch, left_behind, state_of
 from trainstack.runs.manifests.trial_pod import TRIALS_FILE
 from trainstack.runs.parameter_file import Data, withdrawn
 from trainstack.runs.records import Ledger
@@ -37,15 +37,9 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
-    launch: Ledger | None = None
-    """The object to declare."""
-    ledger: Ledger | None = None
-    """The ledger to keep."""
+class BatchJudgement(Judgement):
     data: Data | None = None
     """The new content of its file, if it changes."""
-    refusal: str = ""
-    note: str = ""
 
 
 def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mapping[str, Data]) -> list[Batch]:
@@ -78,21 +72,27 @@ def sets_of(data: Data) -> dict[str, str]:
     return {str(each["run_id"]): str(each["id"]) for each in listed["trials"]}
 
 
-def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> Judgement:
+def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> BatchJudgement:
     wanted = tuple(run_id if run_id in planned.trials else "" for run_id in batch.members)
     launch = batch.launch
     if launch is None:
-        settled = (
-            f"{sum(map(bool, wanted))} trials were launched before and are settled; raise `run.attempt` to train again"
+        settled = sum(map(bool, wanted))
+        note = (
+            f"{batch.run_id}: {settled} trials were launched before and are settled; raise `run.attempt` to train again"
         )
-        return replace(_remembered(batch, wanted), note=f"{batch.run_id}: {settled}" if any(wanted) else "")
+        return replace(_remembered(batch, wanted), note=note if settled else "")
     if not launch.active:
         return _ended(batch, launch, wanted, planned)
     named = batch.run_id in stop or planned.sweep.name in stop
     if named and not (wanted == batch.members and _as_launched(batch, launch, planned)):
         return _remembered(batch, _succeeded(launch, wanted))
     if not named and (edited := _edited(batch, launch, planned)):
-        return Judgement(refusal=_trained_anew(batch, launch, edited, now))
+        refusal = (
+            f"{_state(batch, launch, now)} and this change would train {len(edited)} of its trials anew, because "
+            f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or stop it: "
+            f"trainstack:workloads: stop: [{batch.run_id}]"
+        )
+        return BatchJudgement(refusal=refusal)
     return _active(batch, launch, wanted, planned, stop, now)
 
 
@@ -103,10 +103,10 @@ def _active(
     planned: PlannedSweep,
     stop: Sequence[str],
     now: datetime,
-) -> Judgement:
+) -> BatchJudgement:
     ledger = _known(batch, launch, planned)
     if ledger is None:
-        return Judgement(refusal=_lost(batch, launch, now))
+        return BatchJudgement(refusal=left_behind(_state(batch, launch, now), batch.run_id))
     left = [run_id for run_id, done in zip(wanted, _succeeded(launch, wanted), strict=True) if run_id and not done]
     if launch.phase == "queued" and not left:
         note = f"{batch.run_id} is no longer queued: the sets of all its trials were removed"
@@ -117,31 +117,30 @@ def _active(
     data = withdrawn(batch.data, out, [run_id for run_id in out if run_id in stop])
     note = ""
     if not _as_launched(batch, launch, planned):
-        note = f"{batch.run_id} is {launch.phase}: the edit (memory, queue, labels, …) takes effect at the next launch"
-    return Judgement(launch=ledger, ledger=ledger, data=data if batch.data else None, note=note)
+        note = f"{batch.run_id} is {launch.phase}: {EDIT_IS_LATER}"
+    return BatchJudgement(launch=ledger, ledger=ledger, data=data if batch.data else None, note=note)
 
 
-def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: PlannedSweep) -> Judgement:
+def _ended(batch: Batch, launch: LiveLaunch, wanted: tuple[str, ...], planned: PlannedSweep) -> BatchJudgement:
     """Decide on a batch that has ended and whose object still exists."""
-    as_launched = _as_launched(batch, launch, planned)
-    if launch.phase == "failed" and not as_launched:
+    if launch.phase == "failed" and not _as_launched(batch, launch, planned):
         wanted = _succeeded(launch, wanted)
     if not any(wanted):
-        return Judgement()
+        return BatchJudgement()
     ledger = _known(batch, launch, planned)
     if ledger is None:
         note = f"{batch.run_id}, left without a ledger by an interrupted `up`, is settled; its object is deleted"
         now = planned.batch([run_id for run_id in wanted if run_id], "")
-        return Judgement(ledger=replace(now, run_id=batch.run_id, trials=wanted), note=note)
+        return BatchJudgement(ledger=replace(now, run_id=batch.run_id, trials=wanted), note=note)
     ledger = replace(ledger, trials=wanted)
-    return Judgement(launch=ledger, ledger=ledger)
+    return BatchJudgement(launch=ledger, ledger=ledger)
 
 
-def _remembered(batch: Batch, kept: tuple[str, ...]) -> Judgement:
+def _remembered(batch: Batch, kept: tuple[str, ...]) -> BatchJudgement:
     """Keep only the ledger, for the trials that still belong to the batch."""
     if batch.ledger is None or not any(kept):
-        return Judgement()
-    return Judgement(ledger=replace(batch.ledger, trials=kept))
+        return BatchJudgement()
+    return BatchJudgement(ledger=replace(batch.ledger, trials=kept))
 
 
 def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | None:
@@ -164,39 +163,19 @@ def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> boo
 
 def _edited(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> list[str]:
     """The trials that have not succeeded and whose sets are still in the sweep, but with another definition."""
-    sets, done = sets_of(batch.data), _done(launch)
-    wanted = {each.trial.set_id for each in planned.planned}
+    sets, done = sets_of(batch.data), {*_succeeded(launch, batch.members)}
+    wanted = {trial.set_id for trial in planned.trials.values()}
     return [
         run_id
-        for index, run_id in enumerate(batch.members)
-        if run_id and index not in done and run_id not in planned.trials and sets.get(run_id) in wanted
+        for run_id in batch.members
+        if run_id and run_id not in done and run_id not in planned.trials and sets.get(run_id) in wanted
     ]
 
 
 def _succeeded(launch: LiveLaunch, members: tuple[str, ...]) -> tuple[str, ...]:
-    done = _done(launch)
+    done = frozenset(launch.sweep.succeeded if launch.sweep else ())
     return tuple(run_id if index in done else "" for index, run_id in enumerate(members))
 
 
-def _done(launch: LiveLaunch) -> frozenset[int]:
-    return frozenset(launch.sweep.succeeded if launch.sweep else ())
-
-
-def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now: datetime) -> str:
-    return (
-        f"{_state(batch, launch, now)} and this change would train {len(run_ids)} of its trials anew, because "
-        f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or stop it: "
-        f"trainstack:workloads: stop: [{batch.run_id}]"
-    )
-
-
-def _lost(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
-    return (
-        f"{_state(batch, launch, now)}; an interrupted `up` left it without a ledger, and its definition was edited "
-        f"since. Undo the edit and run `up` once, or stop it: trainstack:workloads: stop: [{batch.run_id}]"
-    )
-
-
 def _state(batch: Batch, launch: LiveLaunch, now: datetime) -> str:
-    described = f"{launch.kind} {launch.namespace}/{launch.name} ({len(batch.members)} trials)"
-    return f"{described} has been {launch.phase} for {age(launch, now)}"
+    return state_of(launch, now, f"{len(batch.members)} trials")

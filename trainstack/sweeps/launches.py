@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pydantic.alias_generators import to_camel
+
 from trainstack.objects.labels import Manifest
 from trainstack.runs import names
 from trainstack.runs.identity import Facts, digest
 from trainstack.runs.launch import InSweep, Launch
 from trainstack.runs.manifests.build import check_names, companions, manifest, plan
 from trainstack.runs.manifests.indexed_job import batch, batch_id
-from trainstack.runs.manifests.trial_names import PlannedTrial
+from trainstack.runs.manifests.trial_names import Trial
 from trainstack.runs.parameter_file import Data, batch_data, file_name, jobs_data
 from trainstack.runs.records import Ledger
 from trainstack.settings.sections.sweeps import Sweep
@@ -22,36 +24,24 @@ class PlannedSweep:
     stack: str
     facts: Facts
     """Inputs of its launches other than the settings."""
-    planned: tuple[PlannedTrial, ...]
-    """In the order of their numbers."""
-
-    @cached_property
-    def trials(self) -> Mapping[str, PlannedTrial]:
-        return {each.run_id: each for each in self.planned}
+    trials: Mapping[str, Trial]
+    """By run id, in the order of their numbers."""
 
     @cached_property
     def file(self) -> Mapping[str, Data]:
-        """The file of trials that are launched individually, by name; empty if they do not read it.
-
-        Raises WorkloadError if it is too long.
-        """
+        """The file of trials that are launched individually, by name; empty if none reads it. Raises WorkloadError."""
         if self.sweep.space.file is None:
             return {}
         data = jobs_data(self.sweep)
         return {file_name(self.sweep.name, data): data}
 
     def job(self, run_id: str, *, number: int | None = None, file: str | None = None) -> Ledger:
-        """The ledger of one trial's launch. `number` and `file` are those of a live launch, if they differ.
-
-        Raises WorkloadError.
-        """
-        planned = self.trials[run_id]
-        trial = planned.trial if number is None else planned.trial.with_number(number)
+        """The ledger of a trial's launch, with the number and file of a live one, if given. Raises WorkloadError."""
+        trial = self.trials[run_id] if number is None else self.trials[run_id].with_number(number)
         place = self._place(file if file is not None else next(iter(self.file), ""))
-        workload, stack = trial.workload, self.stack
-        launch = plan(workload, stack, planned.facts, replace(place, trial=trial))
-        ledger = self._ledger(launch, manifest(workload, stack, launch))
-        return replace(ledger, companions=companions(workload, stack, launch))
+        launch = plan(trial.workload, self.stack, trial.facts(self.facts), replace(place, trial=trial))
+        ledger = self._ledger(launch, manifest(trial.workload, self.stack, launch))
+        return replace(ledger, companions=companions(trial.workload, self.stack, launch))
 
     def batch(self, run_ids: Sequence[str], file: str) -> Ledger:
         """An Indexed Job of the given trials with this file, and its ledger. Raises WorkloadError."""
@@ -62,19 +52,16 @@ class PlannedSweep:
     def batch_launch(
         self, run_id: str, count: int, file: str = "", like: Mapping[str, Manifest] | None = None
     ) -> Launch:
-        """The launch of an Indexed Job of `count` trials, as it would be named now.
+        """The launch of an Indexed Job of `count` trials, as it would be named now. Raises WorkloadError.
 
         The trials themselves only matter for `run_id`, the batch's id. `like` is a live or recorded Job that provides
         the counts and the deadline if the sweep now has another form.
-
-        Raises WorkloadError.
         """
         sweep = self.sweep
         if like is not None and sweep.form == "jobs":
             spec = like["spec"]
-            keys = {"parallelism": "parallelism", "max_failed_indexes": "maxFailedIndexes"}
-            counts = {field: spec.get(key) for field, key in keys.items()}
-            sweep = sweep.model_copy(update={**counts, "active_deadline_seconds": spec.get("activeDeadlineSeconds")})
+            fields = ("parallelism", "max_failed_indexes", "active_deadline_seconds")
+            sweep = sweep.model_copy(update={field: spec.get(to_camel(field)) for field in fields})
         place = self._place(file)
         facts = replace(self.facts, commit="")
         draft = batch(sweep, self.stack, Launch(run_id=run_id, name="", facts=facts, sweep=place.unnumbered), count)
@@ -85,7 +72,7 @@ class PlannedSweep:
 
     def batch_file(self, run_ids: Sequence[str]) -> Data:
         """The file of an Indexed Job of the given trials. Raises WorkloadError if it is too long."""
-        return batch_data(self.sweep, [(run_id, self.trials[run_id].trial) for run_id in run_ids])
+        return batch_data(self.sweep, [(run_id, self.trials[run_id]) for run_id in run_ids])
 
     def _place(self, file: str) -> InSweep:
         return InSweep(sweep=self.sweep.name, file=file, path=self.sweep.space.file, trial=None)

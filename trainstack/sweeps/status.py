@@ -4,7 +4,8 @@ Pure. A trial is a launch of its own or a completion index of an Indexed Job. Af
 record has the outcome.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -14,9 +15,9 @@ from trainstack.runs.launches import LiveLaunch, indexes, live_launch
 from trainstack.runs.manifests.indexed_job import NOT_REACHED
 from trainstack.runs.parameter_file import Data
 from trainstack.runs.records import Ledger
+from trainstack.runs.status.attempts import ended_attempt, time_of
 from trainstack.runs.status.kinds import KINDS
-from trainstack.runs.status.main_container import trainer
-from trainstack.runs.status.pods import pod_views, problems
+from trainstack.runs.status.pods import marks, pod_views, problems
 from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
 from trainstack.sweeps.indexed import Batch, batches
 
@@ -55,10 +56,8 @@ class SweepObjects:
 def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
     """Every trial that has been launched, by run id."""
     found = {each.run_id: LiveTrial(state="gone") for each in read.ledgers if not each.trials}
-    pods: dict[str, list[Body]] = {}
-    for pod in sorted(read.pods, key=lambda each: str(each["metadata"].get("creationTimestamp"))):
-        pods.setdefault(pod["metadata"]["labels"].get(LAUNCH, ""), []).append(pod)
-    bodies = {live_launch(body).launch: body for body in read.launches}
+    pods = _by_launch(sorted(read.pods, key=lambda each: str(each["metadata"].get("creationTimestamp"))))
+    bodies = {body["metadata"]["labels"][LAUNCH]: body for body in read.launches}
     launches = sorted(map(live_launch, read.launches), key=lambda each: each.created)
     # A trial's own launch takes precedence over the batch that it was part of before.
     for batch in batches(launches, read.ledgers, read.files):
@@ -75,46 +74,55 @@ def trial_pods(read: SweepObjects) -> dict[str, Body]:
     Of the first replica's pods it is one that has succeeded, or else the newest.
     """
     found = {}
-    by_launch: dict[str, list[Body]] = {}
-    for pod in read.pods:
-        if (pod.get("status") or {}).get("phase") not in (None, "Pending", "Unknown"):
-            by_launch.setdefault(pod["metadata"]["labels"].get(LAUNCH, ""), []).append(pod)
+    by_launch = _by_launch(pod for pod in read.pods if _phase(pod) not in (None, "Pending", "Unknown"))
     for launch in sorted(map(live_launch, read.launches), key=lambda launch: launch.created):
         pods = by_launch.get(launch.launch)
         if pods and launch.sweep is not None and launch.sweep.set_id:
             first = pod_views(pods, launch.kind)[0].name
             replica = next(_replica(pod, launch.kind) for pod in pods if pod["metadata"]["name"] == first)
             attempts = [pod for pod in pods if _replica(pod, launch.kind) == replica]
-            found[launch.run_id] = max(attempts, key=_age)
+            # Times in RFC 3339 sort as text.
+            found[launch.run_id] = max(
+                attempts,
+                key=lambda pod: (_phase(pod) == "Succeeded", str(pod["metadata"].get("creationTimestamp"))),
+            )
     return found
+
+
+def _by_launch(pods: Iterable[Body]) -> dict[str, list[Body]]:
+    found = defaultdict[str, list[Body]](list)
+    for pod in pods:
+        found[pod["metadata"]["labels"].get(LAUNCH, "")].append(pod)
+    return found
+
+
+def _phase(pod: Body) -> str | None:
+    phase: str | None = (pod.get("status") or {}).get("phase")
+    return phase
 
 
 def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
     """Role and index, if the pod has them. All pods of a Job that is not indexed are attempts of the same replica."""
-    marks = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
-    facts = KINDS[kind]
-    return marks.get(facts.role_label or ""), marks.get(facts.index_label or "")
-
-
-def _age(pod: Body) -> tuple[bool, str]:
-    return pod["status"]["phase"] == "Succeeded", str(pod["metadata"].get("creationTimestamp"))
+    found, facts = marks(pod), KINDS[kind]
+    return found.get(facts.role_label or ""), found.get(facts.index_label or "")
 
 
 def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: SweepObjects) -> LiveTrial:
-    reason = ""
+    status, failed = body.get("status") or {}, conditions(body).get("Failed", {})
+    reason = controller = ""
     if launch.phase == "queued":
         reason = _waits(body, read)
     elif launch.phase == "running":
         reason = "; ".join(each for pod in pods for each in problems(pod))
     elif launch.phase == "failed":
-        reason = _why_failed(body, pods)
-    began, ended = _times(body)
+        reason = _why_failed(failed, pods)
+        controller = "" if reason else _words(failed)
     return LiveTrial(
         state=launch.phase,
         reason=reason,
-        controller="" if reason or launch.phase != "failed" else _words(conditions(body).get("Failed", {})),
-        started=began,
-        finished=ended,
+        controller=controller,
+        started=time_of(status.get("startTime")),
+        finished=time_of(status.get("completionTime") or failed.get("lastTransitionTime")),
         attempts=len(pods),
     )
 
@@ -131,7 +139,7 @@ def _of_batch(
     failed = {*indexes((body.get("status") or {}).get("failedIndexes") or "")}
     of_index: dict[int, list[Body]] = {}
     for pod in pods.get(launch.launch, []):
-        of_index.setdefault(_index(pod), []).append(pod)
+        of_index.setdefault(int(_replica(pod, "Job")[1] or -1), []).append(pod)
     waits = _waits(body, read) if launch.phase == "queued" else ""
     found = {}
     for index, run_id in members.items():
@@ -154,53 +162,49 @@ def _active_index(pods: Sequence[Body], body: Body) -> LiveTrial:
         most = body["spec"].get("parallelism")
         return LiveTrial(state="queued", reason=f"its batch runs {most} trials at once")
     last = pods[-1]
-    phase = (last.get("status") or {}).get("phase")
+    phase = _phase(last)
     if phase == "Running":
-        began = datetime.fromisoformat(last["status"]["startTime"]) if "startTime" in last["status"] else None
+        began = time_of(last["status"].get("startTime"))
         return LiveTrial(state="running", reason="; ".join(problems(last)), started=began, attempts=len(pods))
     if phase == "Succeeded":
         # The Job counts it in a moment.
         return _ended("succeeded", pods)
-    if phase == "Failed":
-        return LiveTrial(state="queued", reason=f"it is retried: {_why_ended(last)}", attempts=len(pods))
-    return LiveTrial(state="queued", reason="; ".join(problems(last)), attempts=len(pods))
+    reason = f"it is retried: {_why_ended(last)}" if phase == "Failed" else "; ".join(problems(last))
+    return LiveTrial(state="queued", reason=reason, attempts=len(pods))
 
 
 def _failed_index(pods: Sequence[Body]) -> LiveTrial:
     """A failed index, or one that completed without the target: its pod's exit code decides."""
     if not pods:
         return LiveTrial(state="gone")
-    if _exit_code(pods[-1]) == NOT_REACHED:
+    attempt = ended_attempt(pods[-1])
+    if attempt is not None and attempt.exit_code == NOT_REACHED:
         return _ended("succeeded", pods)
     return _ended("failed", pods, _why_ended(pods[-1]))
 
 
 def _ended(state: Literal["succeeded", "failed"], pods: Sequence[Body], reason: str = "") -> LiveTrial:
-    began = next((each["status"]["startTime"] for each in pods if "startTime" in (each.get("status") or {})), None)
-    ends = [end for each in pods if (end := _terminated(each).get("finishedAt"))]
+    starts = [start for pod in pods if (start := (pod.get("status") or {}).get("startTime"))]
+    ends = [end for attempt in map(ended_attempt, pods) if (end := attempt and attempt.finished)]
     return LiveTrial(
         state=state,
         reason=reason,
-        started=datetime.fromisoformat(began) if began else None,
-        finished=datetime.fromisoformat(ends[-1]) if ends else None,
+        started=time_of(starts[0] if starts else None),
+        finished=ends[-1] if ends else None,
         attempts=len(pods),
     )
 
 
 def _waits(body: Body, read: SweepObjects) -> str:
-    queue = body["metadata"]["labels"].get(QUEUE)
-    queueing = read.queueing.get(body["metadata"]["uid"])
-    if queue is None or queueing is None:
-        return ""
-    return why_waiting(queue, queueing)
+    queue, queueing = body["metadata"]["labels"].get(QUEUE), read.queueing.get(body["metadata"]["uid"])
+    return "" if queue is None or queueing is None else why_waiting(queue, queueing)
 
 
-def _why_failed(body: Body, pods: Sequence[Body]) -> str:
+def _why_failed(failed: Body, pods: Sequence[Body]) -> str:
     """Why a launch has failed: how its last failed pod ended; empty if it has none."""
-    failed = conditions(body).get("Failed", {})
     if failed.get("reason") == "DeadlineExceeded":
         return _DEADLINE
-    ended = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
+    ended = [pod for pod in pods if _phase(pod) == "Failed"]
     return _why_ended(ended[-1]) if ended else ""
 
 
@@ -229,35 +233,9 @@ def _why_ended(pod: Body) -> str:
     if disrupted.get("status") == "True" or status.get("reason") == "Evicted":
         words = disrupted.get("message") or status.get("message") or disrupted.get("reason", "")
         return f"evicted: {words}" if words else "evicted"
-    code = _exit_code(pod)
-    if _terminated(pod).get("reason") == "OOMKilled":
-        return f"out of memory (exit {code}): raise its limit in `resources`"
-    return f"crashed (exit {code})" if code is not None else status.get("message") or "its pod has failed"
-
-
-def _exit_code(pod: Body) -> int | None:
-    code = _terminated(pod).get("exitCode")
-    return None if code is None else int(code)
-
-
-def _terminated(pod: Body) -> Mapping[str, Any]:
-    """The final state of the training container; {} if it has not ended or its state is unknown."""
-    statuses = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
-    if not statuses:
-        return {}
-    state = statuses[trainer(list(statuses))].get("state") or {}
-    return state.get("terminated") or {}
-
-
-def _times(body: Body) -> tuple[datetime | None, datetime | None]:
-    """When a launch started and finished, according to its controller."""
-    status = body.get("status") or {}
-    failed = conditions(body).get("Failed", {})
-    times = (status.get("startTime"), status.get("completionTime") or failed.get("lastTransitionTime"))
-    began, ended = (datetime.fromisoformat(each) if each else None for each in times)
-    return began, ended
-
-
-def _index(pod: Body) -> int:
-    marks = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
-    return int(marks.get(KINDS["Job"].index_label or "", -1))
+    attempt = ended_attempt(pod)
+    if attempt is None:
+        return status.get("message") or "its pod has failed"
+    if attempt.reason == "OOMKilled":
+        return f"out of memory (exit {attempt.exit_code}): raise its limit in `resources`"
+    return f"crashed (exit {attempt.exit_code})"

@@ -67,10 +67,7 @@ def send(
 
 
 def receive(transfer: Transfer, folder: str, target: Path, partial: Path, names: Collection[str]) -> None:
-    """Fetch files of the volume; `partial` holds the file that is being written.
-
-    Raises TransferError, BrokenConnectionError and OSError.
-    """
+    """Fetch files; `partial` holds the one being written. Raises TransferError, BrokenConnectionError and OSError."""
     # With the prefix ./, no name is mistaken for an option.
     stdin = encode_names(f"./{name}" for name in names)
     requested = frozenset(names)

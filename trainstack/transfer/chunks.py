@@ -179,10 +179,7 @@ def send(transfer: Transfer, path: Path, folder: str, name: str, state: Stat, ow
 
 
 def receive(transfer: Transfer, folder: str, target: Path, partial: Path, name: str, state: Stat) -> None:
-    """Fetch a file of the volume; `partial` holds its part until the file is complete.
-
-    Raises TransferError, BrokenConnectionError and OSError.
-    """
+    """Fetch a file; `partial` holds its part meanwhile. Raises TransferError, BrokenConnectionError and OSError."""
     part = partial / part_name(name, state)
     part.parent.mkdir(parents=True, exist_ok=True)
     part.touch()

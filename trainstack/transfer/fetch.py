@@ -81,7 +81,7 @@ class _Fetch(Transfer):
         for name in tree.folders:
             path_inside(target, name).mkdir(parents=True, exist_ok=True)
         markers = {name: state for name, state in tree.files.items() if PurePosixPath(name).name == DONE}
-        missing = {name: state for name, state in tree.files.items() if (name, state) not in self.verified}
+        missing = self.missing(tree.files)
         same_size = {name for name, state in missing.items() if _size(target / name) == state.size}
         hashed = {name: state for name, state in missing.items() if name in same_size or state.size < chunks.BIG}
         digests = volume_digests(self.loader, folder, hashed | markers)
@@ -89,15 +89,13 @@ class _Fetch(Transfer):
         self.verified.update(
             (name, missing[name]) for name in same_size if name in digests and digests[name] == local[name]
         )
-        rest = {
-            name: state for name, state in missing.items() if (name, state) not in self.verified and name not in markers
-        }
+        rest = self.missing({name: state for name, state in tree.files.items() if name not in markers})
         if rest:
             # A marker must not exist in an incomplete folder.
             for name, state in markers.items():
                 path_inside(target, name).unlink(missing_ok=True)
                 self.verified.discard((name, state))
-        last = {name: state for name, state in markers.items() if (name, state) not in self.verified}
+        last = self.missing(markers)
         self.needed.update(rest, last)
         self.result.where = str(target)
         self.result.files, self.result.sent = len(tree.files), len(self.needed)

@@ -21,15 +21,10 @@ Guard = subprocess.Popen[bytes]
 
 
 def set_guard(deletion: Sequence[str], kubeconfig: Path, pauses: Sequence[int] = PAUSES_SECONDS) -> Guard:
-    """Start a guard, which deletes a loader if this process ends without dismissing the guard.
+    """Start a guard, which runs kubectl's `deletion` if this process ends without dismissing the guard.
 
     The guard has its own session: ending the command's process group or closing its terminal does not end the guard.
-
-    Args:
-        deletion: the kubectl command that deletes the loader.
-        kubeconfig: a copy that outlives this process, alone in a folder; the guard removes both.
-        pauses: before each deletion, in seconds.
-
+    `kubeconfig` is a copy that outlives this process, alone in a folder; the guard removes both.
     """
     return subprocess.Popen(
         ["sh", "-c", _SCRIPT, "sh", str(kubeconfig), " ".join(map(str, pauses)), *deletion],

@@ -79,6 +79,10 @@ class Transfer:
             self.loader, self.attempt, lambda: len({name for name, _ in self.verified}) + sum(self.reached.values())
         )
 
+    def missing(self, files: Mapping[str, Stat]) -> dict[str, Stat]:
+        """The files that are not verified yet."""
+        return {name: state for name, state in files.items() if (name, state) not in self.verified}
+
     @contextmanager
     def bar(self, description: str, files: Mapping[str, Stat]) -> Iterator[None]:
         """Show a progress bar over files."""

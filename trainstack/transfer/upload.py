@@ -21,15 +21,10 @@ from trainstack.transfer.volume_files import damaged_error, differing, parent, v
 def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -> TransferResult:
     """Upload a folder, or one file, to the volume. Links to files are sent as files.
 
+    A file is written into `folder` if that ends with `/` or is an existing folder; otherwise it is the file's new path.
+    `last`: a file that is sent after all others have been verified, because a run waits for it.
+
     Raises TransferError; if the content cannot be uploaded, before anything is sent.
-
-    Args:
-        loader: the data loader of the volume.
-        source: the folder or file on this machine.
-        folder: the target on the volume. A file is written into it if it ends with `/` or is an existing folder;
-            otherwise it is the file's new path.
-        last: a file that is sent after all others have been verified, because a run waits for it.
-
     """
     try:
         return _Upload(loader=loader, source=source, folder=folder, last=last).run()
@@ -54,14 +49,14 @@ class _Upload(Transfer):
         self._validate(tree, files, folder, remote)
         same_size = {
             name: state
-            for name, state in files.items()
-            if (name, state) not in self.verified and name in remote.files and remote.files[name].size == state.size
+            for name, state in self.missing(files).items()
+            if name in remote.files and remote.files[name].size == state.size
         }
         if same_size:
             digests = volume_digests(self.loader, folder, same_size)
             local = local_digests({name: paths[name] for name in same_size}, self.loader.progress)
             self.verified.update((name, same_size[name]) for name in digests if digests[name] == local.get(name))
-        missing = {name: state for name, state in files.items() if (name, state) not in self.verified}
+        missing = self.missing(files)
         self.needed.update(missing)
         self.result.where = folder
         self.result.files, self.result.sent = len(files), len(self.needed)

@@ -54,8 +54,8 @@ def test_what_their_pods_mount_is_told() -> None:
     (runtime,) = companions(make_distributed(kind="TrainJob"), "dev", make_launch())
     assert claims(live, [runtime]) == ("training",)
     assert claims(live) == ()
-    named = KINDS["TrainJob"].companion(live)
+    named = KINDS["TrainJob"].companion_of(live)
     assert named is not None
     assert (named["apiVersion"], named["kind"]) == (runtime["apiVersion"], runtime["kind"])
     assert named["metadata"] == {key: runtime["metadata"][key] for key in ("name", "namespace")}
-    assert KINDS["JobSet"].companion(make_live("JobSet")) is None
+    assert KINDS["JobSet"].companion_of(make_live("JobSet")) is None

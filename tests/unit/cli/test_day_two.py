@@ -49,13 +49,14 @@ def make_pod(role: str, index: int, **changes: Any) -> PodView:
     return PodView(f"a-{role}-{index}", "uid", role, index, **{**base, **changes})
 
 
+PROGRESS = Progress(epoch=5, epochs=12, step=20, steps=45, epoch_fraction=20 / 45, fraction=0.42, seconds_left=200)
 VIEWS = [
     make_view(
         "digits-0f3c9a1b2d",
         "running",
         "PyTorchJob",
         seconds=300,
-        progress=Progress(0.42, 5, 12, 20, 45, 200),
+        progress=PROGRESS,
         last_line="epoch 5/12 step 20/45 loss 0.11",
     ),
     make_view(
@@ -102,7 +103,7 @@ def test_the_details_hold_everything() -> None:
         replicas=(Replicas("worker", 2, active=1, failed=1),),
         pods=(make_pod("worker", 1, restarts=3, problems=("CrashLoopBackOff (read its log)",)),),
         claims=(ClaimUse("training", "Bound", "2Gi", 2**30), ClaimUse("other", "missing", "unknown", "unknown")),
-        progress=Progress(0.42, 5, 12, 20, 45, 200),
+        progress=PROGRESS,
     )
     text = drawn(status.details(view, NOW))
     rows = [

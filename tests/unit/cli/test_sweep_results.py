@@ -446,7 +446,7 @@ def test_what_record_and_cluster_say_together(
 ) -> None:
     """A finished record has the last word."""
     planned = make_indexed()
-    found = sweep_read.joined(planned.planned[0], live, record, planned.sweep, looked=True)
+    found = sweep_read.joined(*next(iter(planned.trials.items())), live, record, planned.sweep, looked=True)
     assert (found.state, found.reason) == (state, reason)
     assert found.last_lines == (("the end",) if state == "failed" else ())
     assert (found.number, found.parameters) == (1, {"batch_size": 32})

@@ -33,7 +33,7 @@ def test_the_file_of_a_batch_tells_by_index_what_each_trial_is() -> None:
             {
                 "run_id": run_id,
                 "number": number,
-                "id": planned.trials[run_id].trial.set_id,
+                "id": planned.trials[run_id].set_id,
                 "parameters": {"batch_size": size},
                 "args": [f"--batch-size={size}"],
                 "env": {"SIZE": str(size)},
@@ -92,7 +92,7 @@ def test_of_a_batch_both_files_count() -> None:
         few.batch_file([*few.trials])
     planned = make_indexed(expansion=make_expansion(*sets))
     small = planned.sweep.model_copy(update={"sets_text": ""})
-    pairs = [(run_id, each.trial) for run_id, each in planned.trials.items()]
+    pairs = list(planned.trials.items())
     assert len(batch_data(small, pairs)["trials.json"]) < LIMIT_BYTES / 5
 
 

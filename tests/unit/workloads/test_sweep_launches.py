@@ -49,7 +49,7 @@ def test_a_trial_is_launched_as_a_run_with_its_set() -> None:
         "trainstack.dev/run": run_id,
         "trainstack.dev/launch": ledger.launch_name,
         "trainstack.dev/sweep": "search",
-        "trainstack.dev/set": planned.trials[run_id].trial.set_id,
+        "trainstack.dev/set": planned.trials[run_id].set_id,
     }
     container = only_container(ledger.launch)
     assert ledger.launch["metadata"]["labels"] == {**marks, **QUEUED, **MARK}
@@ -66,7 +66,7 @@ def test_a_trial_is_launched_as_a_run_with_its_set() -> None:
         "image": "python:3.11",
         "seed": None,
         "sweep": {
-            "id": planned.trials[run_id].trial.set_id,
+            "id": planned.trials[run_id].set_id,
             "name": "search",
             "number": 2,
             "parameters": {"batch_size": 64},

@@ -1,7 +1,5 @@
 """The trials of a sweep: ordinary workloads, whose run ids say what they train and not where they stand."""
 
-from dataclasses import replace
-
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
@@ -27,7 +25,7 @@ SETS = make_expansion({"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam
 def ids(**changes: object) -> dict[str, str]:
     """The run ids of a sweep's trials, by set."""
     settings: Settings = make_settings(sweeps=Sweeps(sweeps=(make_sweep(**changes),)))
-    return {each.trial.set_id: each.run_id for each in Declared(settings, Inputs()).trials["search"]}
+    return {trial.set_id: run_id for run_id, trial in Declared(settings, Inputs()).trials["search"].items()}
 
 
 def test_a_set_becomes_arguments_and_variables() -> None:
@@ -80,6 +78,8 @@ def test_a_set_that_only_the_file_tells_is_another_run() -> None:
 
 def test_a_run_has_no_parameters_in_its_identity() -> None:
     """So the runs that there were before there were sweeps keep their ids."""
-    (first, *_) = Declared(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs()).trials["search"]
-    assert identity(first.trial.workload, first.facts)["parameters"] == {"batch_size": 32}
-    assert "parameters" not in identity(first.trial.workload, replace(first.facts, parameter_set=None))
+    declared = Declared(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs())
+    (first, *_) = declared.trials["search"].values()
+    shared = declared.facts(declared.settings.sweeps.sweeps[0].run)
+    assert identity(first.workload, first.facts(shared))["parameters"] == {"batch_size": 32}
+    assert "parameters" not in identity(first.workload, shared)

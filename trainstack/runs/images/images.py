@@ -1,8 +1,7 @@
 """Names of the images that are built from this repository: pure functions of the input files.
 
 An image is called `registry.local/trainstack/<name>:<tag>`; the tag is a digest of the Dockerfile, the files of its
-context and the build arguments. Settings can therefore name an image before it is built, the same files
-yield the same name everywhere, and an edit yields a new name instead of changing an image under its name.
+context and the build arguments. So settings can name an image before it is built, and an edit yields a new name.
 """
 
 import hashlib
@@ -31,10 +30,7 @@ def base_reference() -> str:
 
 
 def workload_reference(folder: Path, registry: str = REGISTRY) -> str:
-    """The name of the image that is built from a workload's folder on the base image.
-
-    Raises FileNotFoundError if the folder has no Dockerfile.
-    """
+    """The name of the image that is built from a workload's folder. Raises FileNotFoundError without a Dockerfile."""
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
         raise FileNotFoundError(f"{dockerfile}: no such file; the folder of an image must contain a Dockerfile")
@@ -134,20 +130,16 @@ def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
 
 def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
     file = context / ".dockerignore"
-    lines: Sequence[str] = file.read_text().splitlines() if file.is_file() else ()
-    stripped = [line.strip() for line in lines]
-    patterns = [*_ALWAYS_IGNORED, *(line for line in stripped if line and not line.startswith("#"))]
+    lines = [line.strip() for line in file.read_text().splitlines()] if file.is_file() else []
+    patterns = [*_ALWAYS_IGNORED, *(line for line in lines if line and not line.startswith("#"))]
     return [(not pattern.startswith("!"), _regex(pattern.removeprefix("!"))) for pattern in patterns]
 
 
 def _is_ignored(path: PurePosixPath, rules: Sequence[tuple[bool, re.Pattern[str]]]) -> bool:
     """Whether a path is ignored, by the last rule that matches it or one of its parent folders."""
-    verdict = False
     names = [path.as_posix(), *(parent.as_posix() for parent in path.parents if parent != PurePosixPath())]
-    for ignores, pattern in rules:
-        if any(pattern.fullmatch(name) for name in names):
-            verdict = ignores
-    return verdict
+    matching = (ignores for ignores, pattern in reversed(rules) if any(map(pattern.fullmatch, names)))
+    return next(matching, False)
 
 
 def _regex(pattern: str) -> re.Pattern[str]:

@@ -19,6 +19,7 @@ them too:
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
@@ -63,13 +64,6 @@ class Position:
     epoch_fraction: float
     """From 0 to 1, of the epoch."""
 
-    @property
-    def fraction(self) -> float | None:
-        """From 0 to 1, of all epochs; None where their number is unknown."""
-        if self.epoch is None or self.epochs is None:
-            return None
-        return min(1.0, max(0.0, (self.epoch - 1 + self.epoch_fraction) / self.epochs))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
@@ -106,14 +100,10 @@ class Log:
 
 
 def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
-    """Read a log.
+    """Read the log, split at line feeds only, of one attempt or of several: a step that two attempts print counts once.
 
-    Args:
-        lines: the log, split at line feeds only, of one attempt or of several in sequence: a step that two attempts
-            print counts once.
-        timestamps: whether each line begins with its timestamp, as the API server adds them on request. The duration of
-            an epoch is computed from them if the log does not contain it.
-
+    `timestamps`: whether each line begins with its timestamp, as the API server adds them on request. The duration of
+    an epoch is computed from them if the log does not contain it.
     """
     reader = Reader()
     for line in lines:
@@ -161,11 +151,7 @@ class Reader:
         return position
 
     def log(self) -> Log:
-        strides = [
-            after - before
-            for losses in self._losses.values()
-            for before, after in zip(sorted(losses), sorted(losses)[1:], strict=False)
-        ]
+        strides = [after - before for rows in self._losses.values() for before, after in pairwise(sorted(rows))]
         return Log(
             world_size=self._world,
             epochs={number: self._epoch(number) for number in sorted(self.values)},

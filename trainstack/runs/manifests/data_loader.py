@@ -17,10 +17,7 @@ WAIT = ("sh", "-c", "trap 'exit 143' TERM; while :; do sleep 3600 & wait $!; don
 
 
 def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path: str) -> Workload:
-    """The data loader of the command line.
-
-    It uses the queue and the user of the runs that mount the volume, so that they may write to the copied files.
-    """
+    """The loader of the command line, as the user of the runs that mount the volume: they may write to the files."""
     chosen = settings.cluster.loader
     users = [
         run

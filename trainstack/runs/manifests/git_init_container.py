@@ -147,12 +147,10 @@ _SUBSTITUTIONS = {
 
 
 def checkout_container(code: Code, launch: Launch, resources: Resources) -> Manifest:
-    """The init container.
+    """The init container. Raises WorkloadError if no image with git is known.
 
     It has the program's cpu, memory and ephemeral storage. Kueue and the scheduler count the larger of the two
     containers, so the pod does not request more than without it.
-
-    Raises WorkloadError if no image with git is known.
     """
     if launch.facts.git_image is None:
         raise WorkloadError("cannot check out `code`: no image with git is known")

@@ -10,7 +10,7 @@ from trainstack.runs.identity import digest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import set_fields
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
-from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.metadata import launch_object
 from trainstack.runs.pods import pods
 from trainstack.settings.sections.sweeps import Sweep
 
@@ -22,11 +22,9 @@ _AIMLESS = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [
 
 
 def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
-    """The Job of `count` trials, without `suspend`, which Kueue sets.
+    """The Job of `count` trials, without `suspend`, which Kueue sets. Raises WorkloadError.
 
     The file that the launch names lists the trials; nothing here depends on them.
-
-    Raises WorkloadError.
     """
     run = sweep.run
     (pod,) = pods(run)
@@ -50,8 +48,7 @@ def batch(sweep: Sweep, stack: str, launch: Launch, count: int) -> Manifest:
         spec["successPolicy"] = {"rules": [{"succeededCount": 1}]}
     if sweep.active_deadline_seconds is not None:
         spec["activeDeadlineSeconds"] = sweep.active_deadline_seconds
-    metadata = launch_metadata(run, stack, launch, {SKIP_AWAIT: "true"})
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return launch_object("Job", "batch/v1", run, stack, launch, spec, {SKIP_AWAIT: "true"})
 
 
 def batch_id(sweep: str, run_ids: tuple[str, ...]) -> str:

@@ -11,7 +11,6 @@ from trainstack.runs.manifests.kind import (
     ONLY_ROLE,
     Body,
     LaunchedPods,
-    LaunchKind,
     Replicas,
     WorkloadKind,
     count_replicas,
@@ -19,7 +18,7 @@ from trainstack.runs.manifests.kind import (
     set_fields,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
-from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.metadata import launch_object
 from trainstack.runs.names import SUFFIX, indexed
 from trainstack.runs.pods import pods
 from trainstack.settings.sections.workloads import Workload
@@ -35,8 +34,7 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONT
     annotations = {SKIP_AWAIT: "true"}
     if workload.min_parallelism is not None:
         annotations[MIN_PARALLELISM] = str(workload.min_parallelism)
-    metadata = launch_metadata(workload, stack, launch, annotations)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return launch_object("Job", "batch/v1", workload, stack, launch, spec, annotations)
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
@@ -62,10 +60,8 @@ JOB = WorkloadKind(
     derived_names=_derived_names,
     launched_pods=job_pods,
     pod_sets=only_pod_set,
-    live=LaunchKind(
-        api_version="batch/v1",
-        index_label=INDEX,
-        framework="batch/job",
-        replicas=_replicas,
-    ),
+    api_version="batch/v1",
+    index_label=INDEX,
+    framework="batch/job",
+    replicas=_replicas,
 )

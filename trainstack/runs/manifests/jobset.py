@@ -12,7 +12,6 @@ from trainstack.runs.manifests.kind import (
     JOB_NAME,
     Body,
     LaunchedPods,
-    LaunchKind,
     PodSet,
     Replicas,
     WorkloadKind,
@@ -21,12 +20,14 @@ from trainstack.runs.manifests.kind import (
     set_fields,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
-from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.metadata import launch_object
 from trainstack.runs.names import SUFFIX, object_name
 from trainstack.runs.pods import Pod, pods
 from trainstack.runs.ranks import ranks
 from trainstack.settings.sections.workloads import ReplicatedJob, Workload
 from trainstack.settings.values.paths import elements
+
+API_VERSION = "jobset.x-k8s.io/v1alpha2"
 
 
 def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
@@ -40,12 +41,7 @@ def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
     policies = set_fields(workload, "success_policy", "failure_policy", "network")
     spec.update({name: _section(policy) for name, policy in policies.items()})
     spec.update(set_fields(workload, "ttl_seconds_after_finished"))
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": launch_metadata(workload, stack, launch),
-        "spec": spec,
-    }
+    return launch_object("JobSet", API_VERSION, workload, stack, launch, spec)
 
 
 def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: Launch) -> Manifest:
@@ -110,13 +106,11 @@ JOBSET = WorkloadKind(
     service="JobSet gives it a Service",
     launched_pods=jobset_pods,
     pod_sets=_pod_sets,
-    live=LaunchKind(
-        api_version="jobset.x-k8s.io/v1alpha2",
-        definition="jobsets.jobset.x-k8s.io",
-        operator="jobset",
-        role_label=JOB_NAME,
-        index_label=INDEX,
-        framework="jobset.x-k8s.io/jobset",
-        replicas=_replicas,
-    ),
+    api_version=API_VERSION,
+    definition="jobsets.jobset.x-k8s.io",
+    operator="jobset",
+    role_label=JOB_NAME,
+    index_label=INDEX,
+    framework="jobset.x-k8s.io/jobset",
+    replicas=_replicas,
 )

@@ -34,26 +34,6 @@ class Replicas:
     failed: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class LaunchKind:
-    """How to read the state of a kind's objects, and the role and index of each of their pods."""
-
-    api_version: str
-    framework: str
-    """Kueue's name of the integration that manages it."""
-    replicas: Callable[[Body], tuple[Replicas, ...]]
-    definition: str | None = None
-    """The CustomResourceDefinition; None for a kind that every cluster has."""
-    operator: str | None = None
-    """The controller, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
-    role_label: str | None = None
-    """The pods' label with their role in lower case; None if all pods have one role."""
-    index_label: str | None = None
-    """The pods' label with their index within the role, from 0; None for a single pod."""
-    companion: Callable[[Body], Body | None] = lambda _: None
-    """The object that the launch refers to, as far as the launch names it: what is needed to read it."""
-
-
 @dataclass(frozen=True)
 class LaunchedPods:
     name: str
@@ -86,12 +66,17 @@ class PodSet:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadKind:
-    """A kind: how a launch of it is built, named, read back and followed."""
+    """A kind: how a launch of it is built, named, read back and followed on a cluster."""
 
+    api_version: str
+    framework: str
+    """Kueue's name of the integration that manages it."""
     build: Callable[[Workload, str, Launch], Manifest]
     """The launch's object, for a stack. Raises WorkloadError."""
     companion: Callable[[Workload, str, Launch], Manifest] | None = None
     """The object that the launch refers to, of a kind that needs a second one. Raises WorkloadError."""
+    companion_of: Callable[[Body], Body | None] = lambda _: None
+    """What is needed to read the companion of a launch: its identity, as far as the launch names it."""
     derived_names: Callable[[Workload, str], list[str]]
     """The longest names that its controller derives from the name of the launch's object."""
     service: str = ""
@@ -100,8 +85,16 @@ class WorkloadKind:
     """The pods of a launch, read back from its object and its companions."""
     pod_sets: Callable[[str, Workload], Iterator[PodSet]]
     """The pod sets of a run at a path of the settings, the leading one (of rank 0) first."""
-    live: LaunchKind
-    """How the launch is followed on a cluster."""
+    replicas: Callable[[Body], tuple[Replicas, ...]]
+    """The state of a live launch by role."""
+    definition: str | None = None
+    """The CustomResourceDefinition; None for a kind that every cluster has."""
+    operator: str | None = None
+    """The controller, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
+    role_label: str | None = None
+    """The pods' label with their role in lower case; None if all pods have one role."""
+    index_label: str | None = None
+    """The pods' label with their index within the role, from 0; None for a single pod."""
 
 
 def set_fields(workload: Workload, *fields: str) -> Manifest:

@@ -13,10 +13,7 @@ def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[Launch
 
 
 def mounted(objects: Sequence[Body], volume: str) -> str | None:
-    """The name of the ConfigMap that the pods of a launch mount as this volume; None where they mount none.
-
-    `objects` are as `Ledger.objects` has them: the companions, then the launch.
-    """
+    """The ConfigMap that the pods of a launch mount as this volume, if any. `objects`: as in `Ledger.objects`."""
     *companions, launch = objects
     for pods in launched_pods(launch, companions):
         for each in pods.spec.get("volumes") or ():

@@ -9,7 +9,6 @@ from trainstack.runs.manifests.kind import (
     ONLY_ROLE,
     Body,
     LaunchedPods,
-    LaunchKind,
     Replicas,
     WorkloadKind,
     count_replicas,
@@ -17,7 +16,7 @@ from trainstack.runs.manifests.kind import (
     set_fields,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
-from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.metadata import launch_object
 from trainstack.runs.pods import pods
 from trainstack.settings.sections.workloads import Workload
 
@@ -27,10 +26,8 @@ def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
     # An unmanaged Pod that does not set it gets the default, Always, and is restarted indefinitely.
     policy = workload.restart_policy if workload.has_field("restart_policy") else None
     template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
-    spec: Manifest = template["spec"]
-    spec.update(set_fields(workload, "active_deadline_seconds"))
-    metadata = launch_metadata(workload, stack, launch, {**only.annotations, SKIP_AWAIT: "true"})
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    spec = {**template["spec"], **set_fields(workload, "active_deadline_seconds")}
+    return launch_object("Pod", "v1", workload, stack, launch, spec, {**only.annotations, SKIP_AWAIT: "true"})
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
@@ -48,9 +45,7 @@ POD = WorkloadKind(
     derived_names=lambda _, name: [name],
     launched_pods=_launched_pods,
     pod_sets=only_pod_set,
-    live=LaunchKind(
-        api_version="v1",
-        framework="pod",
-        replicas=_replicas,
-    ),
+    api_version="v1",
+    framework="pod",
+    replicas=_replicas,
 )

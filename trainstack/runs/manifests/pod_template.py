@@ -43,12 +43,10 @@ def pod_template(
     port: Manifest | None = None,
     given: Sequence[Manifest] = (),
 ) -> Manifest:
-    """The template of a role's pods.
+    """The template of a role's pods. Raises WorkloadError.
 
     `container`: the default of the container's name. `restart_policy`: None leaves it to the operator or the cluster.
     `given`: environment variables that the kind adds to the workload's.
-
-    Raises WorkloadError.
     """
     spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)], **_account(workload)}
     if workload.code is not None:
@@ -207,12 +205,10 @@ def _record_path(workload: Workload, pod: Pod) -> str:
 
 
 def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
-    mounts: list[Manifest] = []
-    for mount in pod.volumes:
-        entry: Manifest = {"name": mount.volume, "mountPath": mount.mount_path}
-        if mount.read_only:
-            entry["readOnly"] = True
-        mounts.append(entry)
+    mounts: list[Manifest] = [
+        {"name": mount.volume, "mountPath": mount.mount_path, **({"readOnly": True} if mount.read_only else {})}
+        for mount in pod.volumes
+    ]
     if workload.code is not None:
         mounts.append(checkout_mount(workload.code))
     if workload.managed:

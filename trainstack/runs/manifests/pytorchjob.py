@@ -11,7 +11,6 @@ from trainstack.runs.manifests.kind import (
     LIMITS,
     Body,
     LaunchedPods,
-    LaunchKind,
     PodSet,
     Replicas,
     WorkloadKind,
@@ -20,10 +19,11 @@ from trainstack.runs.manifests.kind import (
     set_fields,
 )
 from trainstack.runs.manifests.pod_template import pod_template
-from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.metadata import launch_object
 from trainstack.runs.pods import pods
 from trainstack.settings.sections.workloads import Workload
 
+API_VERSION = "kubeflow.org/v1"
 CONTAINER = "pytorch"
 """The operator's webhook requires a container of this name."""
 PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
@@ -47,12 +47,7 @@ def pytorchjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
         spec["runPolicy"] = policy
     if workload.elastic is not None:
         spec["elasticPolicy"] = workload.elastic.model_dump(by_alias=True, exclude_none=True)
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": launch_metadata(workload, stack, launch),
-        "spec": spec,
-    }
+    return launch_object("PyTorchJob", API_VERSION, workload, stack, launch, spec)
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
@@ -84,13 +79,11 @@ PYTORCHJOB = WorkloadKind(
     service="the training operator creates a Service for each pod",
     launched_pods=_launched_pods,
     pod_sets=_pod_sets,
-    live=LaunchKind(
-        api_version="kubeflow.org/v1",
-        definition="pytorchjobs.kubeflow.org",
-        operator="training-operator",
-        role_label="training.kubeflow.org/replica-type",
-        index_label="training.kubeflow.org/replica-index",
-        framework="kubeflow.org/pytorchjob",
-        replicas=_replicas,
-    ),
+    api_version=API_VERSION,
+    definition="pytorchjobs.kubeflow.org",
+    operator="training-operator",
+    role_label="training.kubeflow.org/replica-type",
+    index_label="training.kubeflow.org/replica-index",
+    framework="kubeflow.org/pytorchjob",
+    replicas=_replicas,
 )

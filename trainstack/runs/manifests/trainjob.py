@@ -20,7 +20,6 @@ from trainstack.runs.manifests.kind import (
     JOB_NAME,
     Body,
     LaunchedPods,
-    LaunchKind,
     PodSet,
     Replicas,
     WorkloadKind,
@@ -29,7 +28,7 @@ from trainstack.runs.manifests.kind import (
     set_fields,
 )
 from trainstack.runs.manifests.pod_template import launch_labels, pod_template
-from trainstack.runs.metadata import launch_metadata
+from trainstack.runs.metadata import launch_object
 from trainstack.runs.names import SUFFIX, object_name
 from trainstack.runs.pods import NODE, pods
 from trainstack.runs.ranks import ranks
@@ -59,23 +58,16 @@ class Misfit:
 
 
 def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The TrainJob, without `suspend` and `podTemplateOverrides`, which Kueue sets.
-
-    Raises WorkloadError with every misfit.
-    """
+    """The TrainJob, without `suspend` and `podTemplateOverrides`, which Kueue sets. Raises WorkloadError."""
     (container,) = _template(workload, launch)["spec"]["containers"]
     trainer = {key: container[key] for key in _OF_THE_JOB if key in container}
     if "resources" in trainer:
         trainer["resourcesPerNode"] = trainer.pop("resources")
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "TrainJob",
-        "metadata": launch_metadata(workload, stack, launch),
-        "spec": {
-            "runtimeRef": {"apiGroup": API_VERSION.partition("/")[0], "kind": "TrainingRuntime", "name": launch.name},
-            "trainer": {"numNodes": _nodes(workload), "numProcPerNode": 1, **trainer},
-        },
+    spec = {
+        "runtimeRef": {"apiGroup": API_VERSION.partition("/")[0], "kind": "TrainingRuntime", "name": launch.name},
+        "trainer": {"numNodes": _nodes(workload), "numProcPerNode": 1, **trainer},
     }
+    return launch_object("TrainJob", API_VERSION, workload, stack, launch, spec)
 
 
 def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest:
@@ -178,14 +170,12 @@ TRAINJOB = WorkloadKind(
     service="JobSet gives it a Service",
     launched_pods=_launched_pods,
     pod_sets=_pod_sets,
-    live=LaunchKind(
-        api_version="trainer.kubeflow.org/v1alpha1",
-        definition="trainjobs.trainer.kubeflow.org",
-        operator="trainer",
-        role_label=JOB_NAME,
-        index_label=INDEX,
-        framework="trainer.kubeflow.org/trainjob",
-        replicas=_replicas,
-        companion=_runtime,
-    ),
+    api_version=API_VERSION,
+    definition="trainjobs.trainer.kubeflow.org",
+    operator="trainer",
+    role_label=JOB_NAME,
+    index_label=INDEX,
+    framework="trainer.kubeflow.org/trainjob",
+    replicas=_replicas,
+    companion_of=_runtime,
 )

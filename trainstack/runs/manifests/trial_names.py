@@ -26,7 +26,6 @@ class Overrides:
 class Trial:
     """A parameter set of a sweep and the workload that runs it."""
 
-    sweep: str
     parameter_set: ParameterSet
     """Its number, the position in hyperparams.yml from 1, is the variable JOB_ID."""
     overrides: Overrides
@@ -45,26 +44,21 @@ class Trial:
     def parameters(self) -> Mapping[str, Value]:
         return self.parameter_set.parameters
 
+    def facts(self, shared: Facts) -> Facts:
+        """The trial's facts, from those that all trials of its sweep share."""
+        return replace(shared, parameter_set=self.parameter_set)
+
     def with_number(self, number: int) -> "Trial":
         return replace(self, parameter_set=self.parameter_set.model_copy(update={"number": number}))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedTrial:
-    trial: Trial
-    run_id: str
-    facts: Facts
 
 
 def trials(sweep: Sweep) -> tuple[Trial, ...]:
     """The trials in the order of their numbers; none of a sweep that is not expanded."""
     result = []
-    for parameter_set in sweep.expansion.sets if sweep.expansion else ():
+    for parameter_set in sweep.sets:
         overrides = overrides_of(sweep, parameter_set)
         workload = with_overrides(sweep.run, overrides)
-        result.append(
-            Trial(sweep=sweep.name, parameter_set=parameter_set, overrides=overrides, workload=workload),
-        )
+        result.append(Trial(parameter_set=parameter_set, overrides=overrides, workload=workload))
     return tuple(result)
 
 

@@ -36,7 +36,7 @@ def sweep_definition(launch: Launch) -> Manifest:
         return {}
     trial = launch.sweep.trial
     parameters = dict(trial.parameters)
-    return {"sweep": {"name": trial.sweep, "number": trial.number, "id": trial.set_id, "parameters": parameters}}
+    return {"sweep": {"name": launch.sweep.sweep, "number": trial.number, "id": trial.set_id, "parameters": parameters}}
 
 
 def sweep_mounts(launch: Launch) -> list[Manifest]:

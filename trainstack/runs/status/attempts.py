@@ -35,15 +35,19 @@ def main_status(pod: Body) -> Body:
     return next((status for status in statuses if status["name"] == name), {})
 
 
-def last_attempt(pod: Body) -> Attempt | None:
-    """The last attempt that has ended; None before the first has."""
-    status = main_status(pod)
-    return _ended(status.get("state")) or _ended(status.get("lastState"))
+def ended_attempt(pod: Body) -> Attempt | None:
+    """The current attempt; None unless it has ended."""
+    return _ended(main_status(pod).get("state"))
 
 
 def previous_attempt(pod: Body) -> Attempt | None:
     """The attempt before the current one; None before the first restart."""
     return _ended(main_status(pod).get("lastState"))
+
+
+def last_attempt(pod: Body) -> Attempt | None:
+    """The last attempt that has ended; None before the first has."""
+    return ended_attempt(pod) or previous_attempt(pod)
 
 
 def endless(body: Body) -> bool:
@@ -56,9 +60,13 @@ def _ended(state: Body | None) -> Attempt | None:
     ended = (state or {}).get("terminated")
     if not ended:
         return None
-    finished = ended.get("finishedAt")
     return Attempt(
         exit_code=int(ended.get("exitCode") or 0),
         reason=str(ended.get("reason") or ""),
-        finished=datetime.fromisoformat(finished) if finished else None,
+        finished=time_of(ended.get("finishedAt")),
     )
+
+
+def time_of(text: str | None) -> datetime | None:
+    """Parse a time of an object's status; None if it is not set."""
+    return datetime.fromisoformat(text) if text else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from trainstack.runs.manifests.kind import Body, LaunchKind
+from trainstack.runs.manifests.kind import Body, WorkloadKind
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 from trainstack.settings.sections.workloads import Workload
@@ -11,8 +11,8 @@ from trainstack.settings.sections.workloads import Workload
 _LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
 """Kinds of workloads that are launched as an object of another kind."""
 
-KINDS: Mapping[str, LaunchKind] = MappingProxyType(
-    {name: kind.live for name, kind in WORKLOAD_KINDS.items() if name not in _LAUNCHED_AS}
+KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
+    {name: kind for name, kind in WORKLOAD_KINDS.items() if name not in _LAUNCHED_AS}
 )
 """By the kind of the launch's object."""
 

@@ -71,15 +71,14 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
     made = sorted(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
     for place, pod in enumerate(made):
         metadata, status = pod["metadata"], pod.get("status", {})
-        marks = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
-        role = marks.get(facts.role_label, ONLY_ROLE) if facts.role_label else ONLY_ROLE
-        index = marks.get(facts.index_label, "") if facts.index_label else ""
+        own = marks(pod)
+        index = own.get(facts.index_label or "", "")
         spec = pod.get("spec", {})
         views.append(
             PodView(
                 name=metadata["name"],
                 uid=metadata["uid"],
-                role=role,
+                role=own.get(facts.role_label or "", ONLY_ROLE),
                 index=int(index) if index.isdigit() else place,
                 phase=status.get("phase", "Unknown"),
                 node=spec.get("nodeName", ""),
@@ -92,6 +91,11 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
             )
         )
     return tuple(sorted(views, key=lambda view: (view.role != "master", view.role, view.index, view.name)))
+
+
+def marks(pod: Mapping[str, Any]) -> dict[str, str]:
+    """The annotations and labels of a pod: which of them has its index depends on the version of Kubernetes."""
+    return {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
 
 
 def problems(pod: Mapping[str, Any]) -> tuple[str, ...]:
@@ -129,13 +133,8 @@ def unscheduled(message: str) -> str:
     match = _NODES.match(message)
     if match is None:
         return message or "the scheduler gave no reason"
-    clauses = [_clause(each, match["all"]) for each in _split(match["why"])]
-    return "; ".join(clauses)
-
-
-def _split(why: str) -> list[str]:
-    """`1 Insufficient cpu, 2 node(s) had untolerated taint {a: b, c}`: at commas before a count."""
-    return re.split(r", (?=\d+ )", why)
+    # `1 Insufficient cpu, 2 node(s) had untolerated taint {a: b, c}`: clauses end at commas before a count.
+    return "; ".join(_clause(each, match["all"]) for each in re.split(r", (?=\d+ )", match["why"]))
 
 
 def _clause(text: str, nodes: str) -> str:

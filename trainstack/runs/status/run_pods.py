@@ -14,10 +14,7 @@ def queued(settings: Settings) -> Iterator[tuple[str, Workload]]:
     runs, sweeps = settings.workloads.runs, settings.sweeps.sweeps
     yield from zip(elements("workloads.runs", [run.name for run in runs]), runs, strict=True)
     for path, sweep in zip(elements("sweeps.sweeps", [sweep.name for sweep in sweeps]), sweeps, strict=True):
-        indices = {
-            "completions": len(sweep.expansion.sets) if sweep.expansion and sweep.expansion.sets else 1,
-            "parallelism": sweep.parallelism,
-        }
+        indices = {"completions": len(sweep.sets) or 1, "parallelism": sweep.parallelism}
         yield f"{path}.run", sweep.run.model_copy(update=indices if sweep.form == "indexed" else {})
 
 

@@ -10,6 +10,7 @@ from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.training_progress import Progress, progress
 from trainstack.runs.manifests.kind import Replicas
+from trainstack.runs.status.attempts import time_of
 from trainstack.runs.status.kinds import KINDS, claims
 from trainstack.runs.status.pods import PodView, pod_views
 from trainstack.runs.status.usage import Usage, Use
@@ -129,11 +130,12 @@ class RunView:
 
 def bare_view(body: Body) -> RunView:
     """A launch as described by its own object, without its queue and its pods."""
+    status = body.get("status") or {}
     return RunView(
         launch=live_launch(body),
-        conditions=_conditions(body),
-        started=_time(body, "startTime"),
-        completed=_time(body, "completionTime"),
+        conditions=tuple(map(_condition, status.get("conditions") or ())),
+        started=time_of(status.get("startTime")),
+        completed=time_of(status.get("completionTime")),
         queue=body["metadata"]["labels"].get(QUEUE),
         replicas=KINDS[body["kind"]].replicas(body),
     )
@@ -148,7 +150,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
         bare,
         position=_position(read.pending, workload) if waits and bare.queue else None,
         admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
-        waits_because=_why(bare.queue, read.queueing) if waits else "",
+        waits_because=why_waiting(bare.queue, read.queueing) if waits else "",
         pods=pods,
         pods_known=read.pods is not None,
         pod_use={pod.name: read.usage.pods[pod.uid] for pod in pods if pod.uid in read.usage.pods},
@@ -163,29 +165,12 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
     )
 
 
-def _why(queue: str | None, queueing: Queueing) -> str:
-    if queue is None:
-        return "it is suspended without a queue: `suspend` was set manually"
-    return why_waiting(queue, queueing)
-
-
-def _time(body: Body, field_name: str) -> datetime | None:
-    """A time of the object's status; None if it is not set."""
-    value = (body.get("status") or {}).get(field_name)
-    return datetime.fromisoformat(value) if value else None
-
-
-def _conditions(body: Body) -> tuple[Condition, ...]:
-    return tuple(_condition(each) for each in (body.get("status") or {}).get("conditions") or ())
-
-
 def _condition(each: Body) -> Condition:
-    since = each.get("lastTransitionTime")
     return Condition(
         type=each["type"],
         status=each["status"],
         reason=each.get("reason", ""),
-        since=datetime.fromisoformat(since) if since else None,
+        since=time_of(each.get("lastTransitionTime")),
         message=each.get("message", ""),
     )
 

@@ -4,7 +4,7 @@ Kueue's messages are those of v0.15: pkg/scheduler, pkg/controller/core, pkg/cac
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,43 +12,31 @@ from trainstack.settings.values.quantities import amount, readable
 
 Body = Mapping[str, Any]
 _POD_SET = re.compile(r"(?:^|; )couldn't assign flavors to pod set (?P<name>[^:]+): ")
-_REASONS = (
-    re.compile(r"insufficient unused quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), (?P<more>\S+) more needed"),
-    re.compile(
-        r"insufficient quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), previously considered podsets requests "
-        r"\((?P<before>\S+)\) \+ current podset request \((?P<request>\S+)\) > maximum capacity \((?P<most>\S+)\)"
-    ),
-    re.compile(r"resource (?P<uncovered>\S+) unavailable in ClusterQueue"),
-    re.compile(r"untolerated taint (?P<taint>\{[^}]*\}|\S+) in flavor (?P<flavor>[^,; ]+[^,;. ])"),
-    re.compile(r"flavor (?P<other>\S+) doesn't match node affinity"),
-)
 _PREEMPTING = re.compile(r"Pending the preemption of (?P<count>\d+) workload")
-_WHOLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), words)
-    for pattern, words in (
-        (r"ClusterQueue (\S+) is stopped", r"cluster queue \1 is stopped (stopPolicy): ask its owner to resume it"),
-        (r"LocalQueue (\S+) is stopped", r"queue \1 is stopped (stopPolicy): ask its owner to resume it"),
-        (
-            r"LocalQueue (\S+) (?:doesn't exist|is terminating or missing)",
-            r"the namespace has no queue \1: correct the run's `queue`, or have the queue declared",
-        ),
-        (
-            r"ClusterQueue (\S+) (?:doesn't exist|not found|is terminating or missing)",
-            r"its queue uses cluster queue \1, which does not exist: ask the platform's owner to declare it",
-        ),
-        (r"ClusterQueue (\S+) is inactive", r"cluster queue \1 is inactive: ask its owner for the reason"),
-        (r"LocalQueue (\S+) is inactive", r"queue \1 is inactive: ask its owner for the reason"),
-        (
-            r"Workload namespace doesn't match ClusterQueue selector",
-            "the cluster queue does not accept this namespace: ask its owner to add it",
-        ),
-        (
-            r"waiting for all admitted workloads to be in PodsReady condition",
-            "it waits until the pods of all admitted runs are ready",
-        ),
-        (r"The workload has failed admission checks", "an admission check of the cluster queue rejected it"),
-    )
+_WHOLE = (
+    (r"ClusterQueue (\S+) is stopped", r"cluster queue \1 is stopped (stopPolicy): ask its owner to resume it"),
+    (r"LocalQueue (\S+) is stopped", r"queue \1 is stopped (stopPolicy): ask its owner to resume it"),
+    (
+        r"LocalQueue (\S+) (?:doesn't exist|is terminating or missing)",
+        r"the namespace has no queue \1: correct the run's `queue`, or have the queue declared",
+    ),
+    (
+        r"ClusterQueue (\S+) (?:doesn't exist|not found|is terminating or missing)",
+        r"its queue uses cluster queue \1, which does not exist: ask the platform's owner to declare it",
+    ),
+    (r"ClusterQueue (\S+) is inactive", r"cluster queue \1 is inactive: ask its owner for the reason"),
+    (r"LocalQueue (\S+) is inactive", r"queue \1 is inactive: ask its owner for the reason"),
+    (
+        r"Workload namespace doesn't match ClusterQueue selector",
+        "the cluster queue does not accept this namespace: ask its owner to add it",
+    ),
+    (
+        r"waiting for all admitted workloads to be in PodsReady condition",
+        "it waits until the pods of all admitted runs are ready",
+    ),
+    (r"The workload has failed admission checks", "an admission check of the cluster queue rejected it"),
 )
+"""Kueue's messages about a whole workload."""
 INACTIVE = {
     "Stopped": "is stopped (stopPolicy): ask its owner to resume it",
     "FlavorNotFound": "lists a flavor that does not exist: ask its owner to declare or remove it",
@@ -99,8 +87,10 @@ def preemptor(workload: Body) -> str | None:
     return match[1] if match else None
 
 
-def why_waiting(queue: str, queueing: Queueing) -> str:
+def why_waiting(queue: str | None, queueing: Queueing) -> str:
     """Why a suspended launch has not been admitted."""
+    if queue is None:
+        return "it is suspended without a queue: `suspend` was set manually"
     workload = queueing.workload
     if workload is None:
         return (
@@ -152,7 +142,7 @@ def _queue_closed(queueing: Queueing, message: str) -> str:
 def in_words(message: str) -> str:
     """One of Kueue's messages about an admission, in plain words; an unknown message is returned unchanged."""
     for pattern, words in _WHOLE:
-        if match := pattern.search(message):
+        if match := re.search(pattern, message):
             return match.expand(words)
     bounds = list(_POD_SET.finditer(message))
     ends = [*(each.start() for each in bounds), len(message)][1:]
@@ -165,24 +155,43 @@ def in_words(message: str) -> str:
     return "; ".join(parts)
 
 
+def _never_fits(match: re.Match[str]) -> str:
+    resource, flavor, before, request, capacity = match.groups()
+    requested, most = amount(before) + amount(request), amount(capacity)
+    return (
+        f"it never fits: it requests {readable(requested)} {resource}, but flavor {flavor} has at most "
+        f"{readable(most)}, {readable(requested - most)} short"
+    )
+
+
+_REASONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (
+        r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed",
+        r"insufficient \1: \3 more of flavor \2 must become free",
+    ),
+    (
+        (
+            r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests "
+            r"\((\S+)\) \+ current podset request \((\S+)\) > maximum capacity \((\S+)\)"
+        ),
+        _never_fits,
+    ),
+    (r"resource (\S+) unavailable in ClusterQueue", r"it never fits: the cluster queue has no quota for \1"),
+    (
+        r"untolerated taint (\{[^}]*\}|\S+) in flavor ([^,; ]+[^,;. ])",
+        r"it does not tolerate the taint \1 of flavor \2",
+    ),
+    (r"flavor (\S+) doesn't match node affinity", r"flavor \1 does not match its node selector"),
+)
+"""Kueue's reasons about a pod set."""
+
+
 def _pod_set(text: str) -> str:
-    return "; or ".join(_reason(match.groupdict()) for reason in _REASONS for match in reason.finditer(text))
-
-
-def _reason(values: Mapping[str, str]) -> str:
-    if "more" in values:
-        return f"insufficient {values['resource']}: {values['more']} more of flavor {values['flavor']} must become free"
-    if "most" in values:
-        requested, most = amount(values["before"]) + amount(values["request"]), amount(values["most"])
-        return (
-            f"it never fits: it requests {readable(requested)} {values['resource']}, but flavor {values['flavor']} has "
-            f"at most {readable(most)}, {readable(requested - most)} short"
-        )
-    if "uncovered" in values:
-        return f"it never fits: the cluster queue has no quota for {values['uncovered']}"
-    if "taint" in values:
-        return f"it does not tolerate the taint {values['taint']} of flavor {values['flavor']}"
-    return f"flavor {values['other']} does not match its node selector"
+    return "; or ".join(
+        match.expand(words) if isinstance(words, str) else words(match)
+        for pattern, words in _REASONS
+        for match in re.finditer(pattern, text)
+    )
 
 
 def _evicted(evicted: Body, preempted: Body, owners: Mapping[str, str]) -> str:

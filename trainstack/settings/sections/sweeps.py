@@ -8,7 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from trainstack.settings.base import DnsLabel, Section, refuse
 from trainstack.settings.search_space.hyperparams import Expansion
-from trainstack.settings.search_space.space import Space
+from trainstack.settings.search_space.space import ParameterSet, Space
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.kubernetes import NonNegative, Parallelism, Positive
 
@@ -38,6 +38,11 @@ class Sweep(Section):
     """`sweeps/<name>/hyperparams.yml`; None: the file does not exist yet."""
     sets_text: str = ""
     """The bytes of that file, which programs read."""
+
+    @property
+    def sets(self) -> tuple[ParameterSet, ...]:
+        """Its parameter sets in the order of their numbers; none before the expansion."""
+        return self.expansion.sets if self.expansion else ()
 
     @model_validator(mode="after")
     def _consistent(self) -> "Sweep":

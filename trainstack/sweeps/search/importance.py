@@ -36,20 +36,13 @@ def importance(space: Space, ranking: Ranking) -> dict[str, float]:
     # Optuna takes a moment to load, and few commands need it.
     import optuna  # noqa: PLC0415
 
-    from trainstack.sweeps.search.sampling import coordinate, distribution, quietly  # noqa: PLC0415
+    from trainstack.sweeps.search.sampling import frozen_trial, quietly  # noqa: PLC0415
 
     quietly()
-    kinds = {name: distribution(space.parameters[name]) for name in varied}
     study = optuna.create_study(direction=ranking.objective.direction)
     for each in ranked:
-        given = {name: value for name, value in each.result.parameters.items() if name in kinds}
-        study.add_trial(
-            optuna.trial.create_trial(
-                params={name: coordinate(space.parameters[name], value) for name, value in given.items()},
-                distributions={name: kinds[name] for name in given},
-                value=each.value,
-            )
-        )
+        given = {name: value for name, value in each.result.parameters.items() if name in varied}
+        study.add_trial(frozen_trial(space, given, each.value))
     evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=best_trials(len(ranked)) / len(ranked))
     found = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return {name: float(share) for name, share in found.items()}

@@ -6,12 +6,10 @@ from statistics import median
 
 
 def seconds_left(finished: Sequence[float], running: Sequence[float], waiting: int) -> float | None:
-    """The time until the last trial ends, if the remaining trials take as long as the completed ones.
+    """The time until the last trial ends, if the others take as long as the succeeded ones, which `finished` has.
 
-    None if no trial has succeeded yet, or if none runs while some wait.
-
-    `finished` has the durations of succeeded trials, `running` the seconds since the start of running ones; as many are
-    assumed to run at once until the end.
+    `running`: the seconds since the start of running trials; as many are assumed to run at once until the end. None if
+    no trial has succeeded yet, or if none runs while some wait.
     """
     if not running and not waiting:
         return 0.0
@@ -20,9 +18,6 @@ def seconds_left(finished: Sequence[float], running: Sequence[float], waiting: i
     usual = median(finished)
     ends = [max(0.0, usual - each) for each in running]
     heapq.heapify(ends)
-    last = max(ends)
     for _ in range(waiting):
-        end = heapq.heappop(ends) + usual
-        last = max(last, end)
-        heapq.heappush(ends, end)
-    return last
+        heapq.heapreplace(ends, ends[0] + usual)
+    return max(ends)

@@ -6,7 +6,7 @@ from graphlib import TopologicalSorter
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import TPESampler
-from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from optuna.trial import FrozenTrial, Trial
 
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.hyperparams import set_id
@@ -14,7 +14,7 @@ from trainstack.settings.search_space.space import ParameterSet, Space
 from trainstack.settings.search_space.space_values import active, contains
 from trainstack.sweeps.search.expand import SpaceError, allowed, in_order
 from trainstack.sweeps.search.results import TrialResult, objective_value
-from trainstack.sweeps.search.sampling import Coordinate, coordinate, distribution, quietly, seed_of, value
+from trainstack.sweeps.search.sampling import Coordinate, distribution, frozen_trial, quietly, seed_of, value
 
 _ASKED_PER_SET = 50
 """The average number of proposals per set before giving up on duplicates and constraints."""
@@ -25,14 +25,8 @@ def propose(
 ) -> tuple[dict[str, Value], ...]:
     """Propose `count` new sets, the same ones for the same results.
 
-    Args:
-        space: the search space.
-        sets: its sets so far; those without a result count as running.
-        results: results of trials, also of removed sets; those without a value of the objective are ignored.
-        count: the number of proposals.
-
-    Raises SpaceError if there are not enough new sets that meet the constraints.
-
+    Present sets without a result count as running. Results of removed sets count too; those without a value of the
+    objective are ignored. Raises SpaceError if there are not enough new sets that meet the constraints.
     """
     quietly()
     study = optuna.create_study(
@@ -68,12 +62,7 @@ def _known(space: Space, sets: Sequence[ParameterSet], results: Sequence[TrialRe
         figure = objective_value(result.metrics, space.objective) if result and result.state == "succeeded" else None
         if ended and figure is None:
             continue
-        yield create_trial(
-            state=TrialState.RUNNING if figure is None else TrialState.COMPLETE,
-            value=figure,
-            params={name: coordinate(space.parameters[name], each) for name, each in given.items()},
-            distributions={name: distribution(space.parameters[name]) for name in given},
-        )
+        yield frozen_trial(space, given, figure)
 
 
 def _is_of(space: Space, given: Mapping[str, Value]) -> bool:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from trainstack.settings.search_space.space import Objective, of_test_data
-from trainstack.sweeps.search.results import TrialResult, number, objective_value
+from trainstack.sweeps.search.results import TrialResult, number, objective_line, objective_value
 
 Line = Mapping[str, Any]
 
@@ -82,20 +82,20 @@ class Ranking:
 
 
 def rank(results: Sequence[TrialResult], objective: Objective) -> Ranking:
-    counted: list[tuple[float, TrialResult]] = []
+    counted: list[tuple[float, Line, TrialResult]] = []
     unranked = []
     for result in sorted(results, key=lambda each: each.number):
-        value = objective_value(result.metrics, objective)
-        if result.state == "succeeded" and value is not None:
-            counted.append((value, result))
+        line = objective_line(result.metrics, objective)
+        if result.state == "succeeded" and line is not None:
+            counted.append((float(line[objective.metric]), line, result))
         else:
             unranked.append(Unranked(result=result, why=_why(result, objective)))
     # The sort is stable: equal values stay in the order of their numbers.
     counted.sort(key=lambda each: each[0], reverse=objective.direction == "maximize")
     ranked: list[Ranked] = []
-    for index, (value, result) in enumerate(counted):
+    for index, (value, line, result) in enumerate(counted):
         place = ranked[-1].place if ranked and ranked[-1].value == value else index + 1
-        ranked.append(Ranked(place=place, result=result, value=value, line=_line(result.metrics, objective, value)))
+        ranked.append(Ranked(place=place, result=result, value=value, line=line))
     return Ranking(objective, tuple(ranked), tuple(unranked))
 
 
@@ -103,8 +103,7 @@ def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[L
     """About `most` of the lines, evenly spaced, including the last one and the one with the objective's value."""
     if len(metrics) <= most:
         return tuple(metrics)
-    value = objective_value(metrics, objective)
-    counts = None if value is None else _line(metrics, objective, value)
+    counts = objective_line(metrics, objective)
     stride = -(-len(metrics) // most)
     last = len(metrics) - 1
     return tuple(line for index, line in enumerate(metrics) if index % stride == 0 or index == last or line is counts)
@@ -112,16 +111,11 @@ def thinned(metrics: Sequence[Line], objective: Objective, most: int) -> tuple[L
 
 def without_test(results: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
     """The results without figures on the test data, which must not influence a comparison of trials."""
-    return tuple(
-        each.model_copy(
-            update={
-                "metrics": tuple(
-                    {name: value for name, value in line.items() if not of_test_data(name)} for line in each.metrics
-                )
-            }
-        )
-        for each in results
-    )
+
+    def kept(line: Line) -> Line:
+        return {name: value for name, value in line.items() if not of_test_data(name)}
+
+    return tuple(each.model_copy(update={"metrics": tuple(map(kept, each.metrics))}) for each in results)
 
 
 def on_test_data(best: Ranked) -> dict[str, float]:
@@ -130,16 +124,6 @@ def on_test_data(best: Ranked) -> dict[str, float]:
         name: number(value) for line in best.result.metrics for name, value in line.items() if of_test_data(name)
     }
     return {name: value for name, value in figures.items() if value is not None}
-
-
-def _line(metrics: Sequence[Line], objective: Objective, value: float) -> Line:
-    lines = metrics if objective.epoch != "last" else tuple(reversed(metrics))
-    return next(
-        line
-        for line in lines
-        if line.get(objective.metric) == value
-        and (isinstance(objective.epoch, str) or line.get("epoch") == objective.epoch)
-    )
 
 
 def _why(result: TrialResult, objective: Objective) -> str:

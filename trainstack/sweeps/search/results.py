@@ -37,19 +37,20 @@ class TrialResult(BaseModel):
 _TRIALS = TypeAdapter(tuple[TrialResult, ...])
 
 
-def objective_value(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> float | None:
-    """The figure that trials are compared by; None if no line has it as a number."""
-    having = [line for line in metrics if number(line.get(objective.metric)) is not None]
-    values = [float(line[objective.metric]) for line in having]
-    if not values:
-        return None
+def objective_line(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> Mapping[str, Any] | None:
+    """The line with the figure that trials are compared by, the first of equals; None if none has it as a number."""
+    lines = [line for line in metrics if number(line.get(objective.metric)) is not None]
     if objective.epoch == "best":
-        return max(values) if objective.direction == "maximize" else min(values)
+        best = max if objective.direction == "maximize" else min
+        return best(lines, key=lambda line: float(line[objective.metric]), default=None)
     if objective.epoch == "last":
-        return values[-1]
-    return next(
-        (value for line, value in zip(having, values, strict=True) if line.get("epoch") == objective.epoch), None
-    )
+        return lines[-1] if lines else None
+    return next((line for line in lines if line.get("epoch") == objective.epoch), None)
+
+
+def objective_value(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> float | None:
+    line = objective_line(metrics, objective)
+    return None if line is None else float(line[objective.metric])
 
 
 def to_json(sweep: str, objective: Objective, results: Sequence[TrialResult]) -> dict[str, Any]:

@@ -7,13 +7,14 @@ index in a list, the number of steps, or the cumulative probability of a normal 
 import hashlib
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import QMCSampler, RandomSampler
-from optuna.trial import TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.space import Normal, Parameter, Space
@@ -103,9 +104,9 @@ def value(parameter: Parameter, coordinate: Coordinate) -> Value:
         return stepped(numbers, int(coordinate))
     number = float(coordinate)
     if parameter.normal is not None:
-        number = _quantile(parameter.normal, number)
+        number = float(_truncated(parameter.normal).ppf(number))
     elif parameter.log_normal is not None:
-        number = math.exp(_quantile(_of_logarithm(parameter.log_normal), number))
+        number = math.exp(_truncated(_of_logarithm(parameter.log_normal)).ppf(number))
     low, high = limits(parameter)
     rounded = float(f"{number:.{_DIGITS}g}") + 0.0
     # Rounding may exceed the bounds slightly.
@@ -125,12 +126,23 @@ def coordinate(parameter: Parameter, given: Value) -> Coordinate:
     numbers = parameter.float_range
     if numbers is not None and numbers.step is not None:
         return nearest_step(numbers, number)
-    share = None
     if parameter.normal is not None:
-        share = _share(parameter.normal, number)
+        share = _truncated(parameter.normal).cdf(number)
     elif parameter.log_normal is not None:
-        share = _share(_of_logarithm(parameter.log_normal), math.log(number))
-    return number if share is None else min(max(share, _EDGE), 1 - _EDGE)
+        share = _truncated(_of_logarithm(parameter.log_normal)).cdf(math.log(number))
+    else:
+        return number
+    return min(max(float(share), _EDGE), 1 - _EDGE)
+
+
+def frozen_trial(space: Space, given: Mapping[str, Value], figure: float | None) -> FrozenTrial:
+    """Optuna's trial with these parameters; without a figure of the objective it counts as running."""
+    return create_trial(
+        state=TrialState.RUNNING if figure is None else TrialState.COMPLETE,
+        value=figure,
+        params={name: coordinate(space.parameters[name], each) for name, each in given.items()},
+        distributions={name: distribution(space.parameters[name]) for name in given},
+    )
 
 
 def _of_logarithm(normal: Normal) -> Normal:
@@ -139,20 +151,10 @@ def _of_logarithm(normal: Normal) -> Normal:
     return normal.model_copy(update={"low": low, "high": high})
 
 
-def _quantile(normal: Normal, share: float) -> float:
+def _truncated(normal: Normal) -> Any:
+    """scipy's distribution, whose bounds are in standard deviations from the mean."""
     from scipy.stats import truncnorm  # noqa: PLC0415 (half a second, for those who have such a parameter)
 
-    return float(truncnorm.ppf(share, *_cut(normal), loc=normal.mean, scale=normal.std))
-
-
-def _share(normal: Normal, number: float) -> float:
-    from scipy.stats import truncnorm  # noqa: PLC0415 (as above)
-
-    return float(truncnorm.cdf(number, *_cut(normal), loc=normal.mean, scale=normal.std))
-
-
-def _cut(normal: Normal) -> tuple[float, float]:
-    """The bounds in standard deviations from the mean, as scipy has them."""
     low = -math.inf if normal.low is None else (normal.low - normal.mean) / normal.std
     high = math.inf if normal.high is None else (normal.high - normal.mean) / normal.std
-    return low, high
+    return truncnorm(low, high, loc=normal.mean, scale=normal.std)

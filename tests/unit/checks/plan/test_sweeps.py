@@ -93,7 +93,7 @@ def test_earlier_trials_tell_how_long_one_takes_and_what_a_sweep_depends_on_come
 
 def make_launch(planned: PlannedSweep, number: int, phase: Phase, launch: str = "") -> LiveLaunch:
     """A live object of one trial, as it was launched."""
-    (run_id,) = [run_id for run_id, each in planned.trials.items() if each.trial.number == number]
+    (run_id,) = [run_id for run_id, each in planned.trials.items() if each.number == number]
     told = OfSweep(name="search", set_id=f"set-{number}", number=number, file=None)
     name = launch or planned.job(run_id).launch_name
     return LiveLaunch(run_id, f"object-{number}", "Job", "research", phase, datetime.now(UTC), name, told)
