@@ -75,11 +75,8 @@ def simulate_preemption(
     targets = preemption_targets(snapshot, Context(workload, cq, (fr,), {fr: number}))
     if not targets:
         return Mode.NO_CANDIDATES, cq.node.borrowing_level(fr, number)[0]
-    for target in targets:
-        snapshot.tree.remove(target.cluster_queue, target.usage)
-    level, _ = cq.node.borrowing_level(fr, number)
-    for target in targets:
-        snapshot.tree.add(target.cluster_queue, target.usage)
+    with snapshot.tree.without(targets):
+        level, _ = cq.node.borrowing_level(fr, number)
     own = any(target.cluster_queue == cq.spec.name for target in targets)
     return Mode.PREEMPT if own else Mode.RECLAIM, level
 
