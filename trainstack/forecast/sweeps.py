@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task, duration
+from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task, task_of
 from trainstack.kueue.model import Workload
 from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.records import Ledger
@@ -39,12 +39,7 @@ def sweep_tasks(
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
     keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled]
-    task = Task(
-        workload=workload,
-        duration=duration(sweep.run, measured),
-        resumes=sweep.run.managed,
-        after=tuple(f"{workload.namespace}/{name}" for name in sweep.run.depends_on),
-    )
+    task = task_of(sweep.run, workload, measured)
     jobs = sweep.form == "jobs"
     own_job = [key for key in keys if jobs or key in single]
     for key in own_job:

@@ -198,7 +198,7 @@ def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) 
     visited: ResourceNode | None = None
     for cohort in cq.node.ancestors():
         for node in _borrowing_queues(cohort, visited, cq.node, ctx.contested) if hierarchical or by_priority else ():
-            for other in snapshot.cluster_queue_of(node).admitted.values():
+            for other in snapshot.cluster_queues[node.name].admitted.values():
                 if _satisfies(ctx, other, policy):
                     variant = Variant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, other)
                     yield Candidate(other, variant, cohort)

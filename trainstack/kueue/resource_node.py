@@ -17,6 +17,7 @@ _NONE = Quota(0)
 class ResourceNode:
     """A cohort or a cluster queue; a missing flavor and resource counts as 0."""
 
+    name: str
     quotas: Mapping[FlavorResource, Quota]
     active: bool = True
     """Of a cluster queue; an inactive queue still lends its quota."""
@@ -130,10 +131,10 @@ class CohortTree:
         """Build the tree; cohorts in a cycle or below one have no parent, and their queues are inactive."""
         queues = model.cluster_queues or {}
         names = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in model.cohorts.values()}
-        self.cohorts = {name: ResourceNode({}) for name in names if name is not None}
-        self.cohorts |= {name: ResourceNode(cohort.quotas) for name, cohort in model.cohorts.items()}
+        self.cohorts = {name: ResourceNode(name, {}) for name in names if name is not None}
+        self.cohorts |= {name: ResourceNode(name, cohort.quotas) for name, cohort in model.cohorts.items()}
         self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
-        self.queues = {name: ResourceNode(queue.quotas) for name, queue in queues.items()}
+        self.queues = {name: ResourceNode(name, queue.quotas) for name, queue in queues.items()}
         for name, queue in queues.items():
             if queue.cohort is not None and not self.cyclic(queue.cohort):
                 self.queues[name].parent = self.cohorts[queue.cohort]
