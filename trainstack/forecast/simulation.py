@@ -8,6 +8,7 @@ import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from math import inf
 
 from trainstack.forecast.node_pool import NodePool
@@ -63,7 +64,7 @@ class _Simulation:
         self._used_slots: Counter[str] = Counter()
         self._ends: list[tuple[float, int, str, int]] = []
         """Time, order, task and its number of admissions: an eviction makes the end of the admission obsolete."""
-        self._count = 0
+        self._order = count()
         self._unplaced: dict[str, None] = {}
         """Admitted tasks whose pods have no nodes, in the order of admission."""
         for one in admitted:
@@ -147,8 +148,7 @@ class _Simulation:
                     self._end_at(run, now + run.remaining)
 
     def _end_at(self, run: _Run, at: float) -> None:
-        self._count += 1
-        heapq.heappush(self._ends, (at, self._count, run.task.key, run.admissions))
+        heapq.heappush(self._ends, (at, next(self._order), run.task.key, run.admissions))
 
     def _finish(self, key: str, now: float) -> None:
         run = self._runs[key]

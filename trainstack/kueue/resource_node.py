@@ -51,14 +51,14 @@ class ResourceNode:
 
     def potential_available(self, fr: FlavorResource) -> int:
         """Return what is available without any usage."""
-        if fr not in self._potential:
-            own, limit = self.subtree_quota.get(fr, 0), self.quota(fr).borrowing_limit
-            if self.parent is None:
-                self._potential[fr] = own
-            else:
+        known = self._potential.get(fr)
+        if known is None:
+            known, limit = self.subtree_quota.get(fr, 0), self.quota(fr).borrowing_limit
+            if self.parent is not None:
                 most = self.local_quota.get(fr, 0) + self.parent.potential_available(fr)
-                self._potential[fr] = most if limit is None else min(most, own + limit)
-        return self._potential[fr]
+                known = most if limit is None else min(most, known + limit)
+            self._potential[fr] = known
+        return known
 
     def add(self, fr: FlavorResource, number: int) -> None:
         """Add usage."""

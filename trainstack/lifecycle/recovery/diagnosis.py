@@ -51,13 +51,12 @@ def diagnose(
 
     Args:
         stack: the environment.
-        files: the files of its local backend; None for another backend.
+        files: None for another backend than a local one.
         state: the engine's state.
-        seen: the live objects; None if the cluster cannot be read.
+        seen: None if the cluster cannot be read.
         retained: the objects that `destroy` leaves in the cluster.
-        declared: returns the declared objects, or None if they are unknown; called only if an object is not in the
-            state.
-        loaders: data loaders of commands that have not started.
+        declared: called only if an object is not in the state; None if the declared objects are unknown.
+        loaders: of commands, not started.
         now: the time.
 
     """
