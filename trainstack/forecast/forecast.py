@@ -38,12 +38,11 @@ def forecast(
     live: LiveWorkloads | None = None,
     unchanged: Settings | None = None,
 ) -> Forecast:
-    """Forecast what happens if an environment is brought up now.
+    """Forecast what happens if an environment, with what-if changes, is brought up now.
 
     Args:
-        settings: the environment, with what-if changes.
         measured: seconds that earlier runs, or the trials of a sweep, took, by `<namespace>/<name>`.
-        nodes: what-if nodes, as in `planned_nodes`.
+        nodes: as in `planned_nodes`.
         live: the cluster's workloads, with its queues once the environment is up; None: an idle cluster.
         unchanged: the environment without what-if changes; a change of a run also applies to its pending Workload.
 

@@ -27,15 +27,9 @@ def sweep_tasks(
 ) -> Iterator[Task]:
     """Yield the tasks of the trials that have not ended, without those in a live indexed Job.
 
-    With form `jobs` at most `parallelism` trials are submitted at once.
-
-    Args:
-        sweep: the declared sweep.
-        workload: of a trial; with form `indexed` of the Job of all trials.
-        measured: seconds that earlier trials took.
-        settled: keys of the trials that have ended or belong to a live indexed Job.
-        single: keys of the trials with a live Job of their own, whatever the form is now.
-
+    With form `jobs` at most `parallelism` trials are submitted at once. `workload`: of a trial; with form `indexed` of
+    the Job of all trials. `measured`: seconds that earlier trials took. `settled`: keys of the trials that have ended
+    or belong to a live indexed Job. `single`: keys of the trials with a live Job of their own, whatever the form is now.
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
     keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled]

@@ -27,14 +27,9 @@ def snapshot(
 ) -> QueueState:
     """Return the queues that a run of the environment would find.
 
-    Args:
-        lists: the cluster's objects, with their kinds.
-        declared: the environment; its objects replace the live ones, since `up` creates or updates them.
-        without: runs whose Workloads are ignored, because a run does not compete with itself: namespace, and run id
-            (from the pods' labels) or object name.
-        grows: whether an autoscaler adds nodes.
-        kueue: the Configuration of the running Kueue; None if unknown.
-
+    The declared objects replace the live ones, since `up` creates or updates them. `without`: runs whose Workloads are
+    ignored, because a run does not compete with itself: namespace, and run id (from the pods' labels) or object name.
+    `grows`: whether an autoscaler adds nodes. `kueue`: the Configuration of the running Kueue; None if unknown.
     """
     unread = {kind for kind, bodies in lists.items() if bodies is None}
     if unread & _DECISIVE:

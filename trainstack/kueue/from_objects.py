@@ -56,14 +56,10 @@ _KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass
 def read_model(
     objects: Iterable[Body], *, unread: Container[str] = (), declared: bool = False, kueue: Body | None = None
 ) -> Model:
-    """Return the model of objects; other kinds are ignored.
+    """Return the model of objects; kinds that admission does not depend on are ignored.
 
-    Args:
-        objects: the objects that admission depends on.
-        unread: kinds that could not be read.
-        declared: whether the objects are declared by an environment's files.
-        kueue: the Configuration of the running Kueue, if known.
-
+    `unread`: kinds that could not be read. `declared`: whether the objects are declared by an environment's files.
+    `kueue`: the Configuration of the running Kueue, if known.
     """
     resources: Body = (kueue or {}).get("resources") or {}
     sharing: Body | None = (kueue or {}).get("fairSharing")
