@@ -154,7 +154,7 @@ def _is_valid(snapshot: Snapshot, ctx: Context, candidate: Candidate) -> bool:
 
 
 def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[Candidate]:
-    """Return all candidates in the order of preemption. Source: NewCandidateIterator.
+    """Return all candidates in the order of preemption.
 
     Without `by_priority` the workload borrows, so candidates that require preemption without borrowing are left out.
     """
@@ -164,18 +164,17 @@ def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[
         for admitted in (ctx.cq.admitted.values() if policy != "Never" else ())
         if _satisfies(ctx, admitted, policy)
     ]
-    hierarchical: list[Candidate] = []
-    rest: list[Candidate] = []
-    for candidate in _reclaim_candidates(snapshot, ctx, by_priority=by_priority):
-        by_hierarchy = candidate.variant is Variant.HIERARCHICAL_RECLAIM
-        (hierarchical if by_hierarchy else rest).append(candidate)
-    ordered = [candidate for group in (hierarchical, rest, own) for candidate in sorted(group, key=_order)]
-    return sorted(ordered, key=lambda candidate: not candidate.admitted.evicted)
+    return sorted((*_reclaim_candidates(snapshot, ctx, by_priority=by_priority), *own), key=_order)
 
 
-def _order(candidate: Candidate) -> tuple[int, float, str]:
-    """Lowest priority first, then the latest reservation. Source: CandidatesOrdering; Kueue breaks ties by uid."""
-    return candidate.admitted.workload.priority, -candidate.admitted.reserved, candidate.admitted.workload.key
+def _order(candidate: Candidate) -> tuple[bool, int, int, float, str]:
+    """Evicted workloads first, then by variant, the lowest priority and the latest reservation.
+
+    Source: NewCandidateIterator and CandidatesOrdering; Kueue breaks ties by uid.
+    """
+    admitted = candidate.admitted
+    variant = {Variant.HIERARCHICAL_RECLAIM: 0, Variant.WITHIN_CQ: 2}.get(candidate.variant, 1)
+    return not admitted.evicted, variant, admitted.workload.priority, -admitted.reserved, admitted.workload.key
 
 
 def _satisfies(ctx: Context, other: Admitted, policy: Policy) -> bool:
