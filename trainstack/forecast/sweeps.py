@@ -29,7 +29,7 @@ def sweep_tasks(
 
     With form `jobs` at most `parallelism` trials are submitted at once. `workload`: of a trial; with form `indexed` of
     the Job of all trials. `measured`: seconds that earlier trials took. `settled`: keys of the trials that have ended
-    or belong to a live indexed Job. `single`: keys of those with a live Job of their own, whatever the form is now.
+    or belong to a live indexed Job. `single`: keys of trials with a live Job of their own, whatever the form is.
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
     keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled]
