@@ -72,8 +72,12 @@ class _Search:
 
     def other_queues(self) -> Iterator[_Candidate]:
         workload, simulator = self.workload, self.simulator
-        for namespace, name in simulator.model.local_queues or {}:
-            if namespace == workload.namespace and name != workload.queue:
+        shrinks = any(pods.min_count is not None for pods in workload.pod_sets)
+        for (namespace, name), local in (simulator.model.local_queues or {}).items():
+            cq = simulator.idle.cluster_queues.get(local.cluster_queue)
+            if namespace != workload.namespace or name == workload.queue or cq is None:
+                continue
+            if shrinks or cq.may_hold(workload):
                 change = Change(f"{workload.path}.queue", workload.queue, name)
                 other = partial(simulator.alone, replace(workload, queue=name))
                 yield _Candidate(_ANOTHER_QUEUE, f"use queue {name}", (change,), other)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Model
+from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Model, Workload
 from trainstack.kueue.resource_node import CohortTree, ResourceNode
 
 
@@ -21,6 +21,15 @@ class QueueSnapshot:
                 group.covered, group.flavors, [(model.flavors or {}).get(name) for name in group.flavors]
             )
             self.group_of |= dict.fromkeys(group.covered, flavors)
+        self._ceilings: dict[str, int] = {}
+
+    def may_hold(self, workload: Workload) -> bool:
+        """Whether each request alone could fit on an idle cluster: a cheap check that excludes most queues."""
+        return all(
+            number <= self._ceiling(resource)
+            for pods in workload.pod_sets
+            for resource, number in pods.requests.items()
+        )
 
     @property
     def only_topologies(self) -> bool:
@@ -28,6 +37,14 @@ class QueueSnapshot:
         return all(
             flavor is not None and flavor.topology for group in self.group_of.values() for flavor in group.flavors
         )
+
+    def _ceiling(self, resource: str) -> int:
+        """Return the most of a resource on any one flavor; -1 if the queue does not cover it."""
+        if resource not in self._ceilings:
+            group = self.group_of.get(resource)
+            potential = (self.node.potential_available((flavor, resource)) for flavor in (group.names if group else ()))
+            self._ceilings[resource] = max(potential, default=-1)
+        return self._ceilings[resource]
 
     def available(self, fr: FlavorResource) -> int:
         return max(0, self.node.available(fr))
@@ -55,9 +72,13 @@ class Snapshot:
             name: QueueSnapshot(spec, self.tree.queues[name], model)
             for name, spec in (model.cluster_queues or {}).items()
         }
+        self._by_node = {id(cq.node): cq for cq in self.cluster_queues.values()}
         for other in admitted:
             if other.cluster_queue in self.cluster_queues:
                 self.add(other)
+
+    def cluster_queue_of(self, node: ResourceNode) -> QueueSnapshot:
+        return self._by_node[id(node)]
 
     def add(self, admitted: Admitted) -> None:
         self.cluster_queues[admitted.cluster_queue].admitted[admitted.workload.key] = admitted
