@@ -11,7 +11,7 @@ from trainstack.forecast.notes import few
 from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.sweeps import sweep_tasks
-from trainstack.forecast.tasks import Task, duration, tasks
+from trainstack.forecast.tasks import Task, duration, task_of
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model
 from trainstack.kueue.workloads import declared_workloads
@@ -38,12 +38,11 @@ def forecast(
     live: LiveWorkloads | None = None,
     unchanged: Settings | None = None,
 ) -> Forecast:
-    """Forecast what happens if an environment is brought up now.
+    """Forecast what happens if an environment, with what-if changes, is brought up now.
 
     Args:
-        settings: the environment, with what-if changes.
         measured: seconds that earlier runs, or the trials of a sweep, took, by `<namespace>/<name>`.
-        nodes: what-if nodes, as in `planned_nodes`.
+        nodes: as in `planned_nodes`.
         live: the cluster's workloads, with its queues once the environment is up; None: an idle cluster.
         unchanged: the environment without what-if changes; a change of a run also applies to its pending Workload.
 
@@ -76,7 +75,7 @@ def _tasks(
     queued = declared_workloads(declared, model)
     unqueued = declared_workloads(declared, model, queued=False)
     workloads = {workload.key: workload for workload in (*queued, *unqueued)}
-    found = [*tasks({key: workloads[key] for key in runs if key in workloads}, runs, measured)]
+    found = [task_of(run, workloads[key], measured.get(key)) for key, run in runs.items() if key in workloads]
     for key, sweep in _sweeps(settings).items():
         if key in workloads:
             settled, single = (live.settled, {*live.runs.values()}) if live is not None else ((), ())

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from trainstack.forecast.schedule import Schedule, Timeline
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.objects.ownership import listed
 
 _MOST_NAMES = 3
 
@@ -55,6 +56,4 @@ def _not_admitted(timeline: Timeline, schedule: Schedule, simulator: AdmissionSi
 
 def few(keys: Sequence[str], most: int = _MOST_NAMES) -> str:
     """Join the first distinct names, with the number of further ones."""
-    names = list(dict.fromkeys(keys))
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return listed([*dict.fromkeys(keys)], most)

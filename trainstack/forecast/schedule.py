@@ -13,9 +13,9 @@ class Span:
 
     admitted: float
     """Negative if the cluster had admitted the run before."""
-    started: float | None
+    started: float | None = None
     """When its pods have nodes; None: never."""
-    ended: float | None
+    ended: float | None = None
     """None: unknown."""
     cluster_queue: str = ""
     assigned: tuple[Assigned, ...] = ()

@@ -7,13 +7,14 @@ admission to running pods is left out.
 import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from math import inf
 
 from trainstack.forecast.node_pool import NodePool
 from trainstack.forecast.schedule import Schedule, Span, Timeline
 from trainstack.forecast.tasks import Task
-from trainstack.kueue.model import Admitted, Model, Usage
+from trainstack.kueue.model import Admitted, Model
 from trainstack.kueue.scheduler import Event, Scheduler
 from trainstack.kueue.verdict import Assigned
 
@@ -29,23 +30,10 @@ class _Run:
     """Tasks that must end before this one is submitted."""
     submitted: float | None = None
     spans: list[Span] = field(default_factory=list)
-    admitted: float | None = None
-    started: float | None = None
-    cluster_queue: str = ""
-    assigned: tuple[Assigned, ...] = ()
-    usage: Usage = field(default_factory=dict)
+    """Those that have ended."""
+    span: Span | None = None
+    """The current one; None: the run is not admitted."""
     admissions: int = 0
-
-    def span(self, ended: float | None, by: str) -> Span:
-        return Span(
-            admitted=self.admitted or 0.0,
-            started=self.started,
-            ended=ended,
-            cluster_queue=self.cluster_queue,
-            assigned=self.assigned,
-            usage=self.usage,
-            evicted_by=by,
-        )
 
 
 def simulate(
@@ -76,7 +64,7 @@ class _Simulation:
         self._used_slots: Counter[str] = Counter()
         self._ends: list[tuple[float, int, str, int]] = []
         """Time, order, task and its number of admissions: an eviction makes the end of the admission obsolete."""
-        self._count = 0
+        self._order = count()
         self._unplaced: dict[str, None] = {}
         """Admitted tasks whose pods have no nodes, in the order of admission."""
         for one in admitted:
@@ -85,7 +73,7 @@ class _Simulation:
     def run(self) -> Schedule:
         now = 0.0
         for key, run in self._runs.items():
-            if run.dependencies == 0 and run.admitted is None:
+            if run.dependencies == 0 and run.span is None:
                 self._submit(key, now)
         while True:
             self._place(now)
@@ -99,7 +87,8 @@ class _Simulation:
                 now = until
                 while self._ends and self._ends[0][0] == now:
                     _, _, key, admissions = heapq.heappop(self._ends)
-                    if self._runs[key].admissions == admissions and self._runs[key].started is not None:
+                    span = self._runs[key].span
+                    if self._runs[key].admissions == admissions and span is not None and span.started is not None:
                         self._finish(key, now)
             else:
                 break
@@ -116,34 +105,33 @@ class _Simulation:
         if run.task.queued:
             self._scheduler.submit(run.task.workload)
         else:
-            run.assigned = tuple(Assigned(pods.name, pods.count, {}) for pods in run.task.workload.pod_sets)
-            self._admit(run, now)
+            pod_sets = run.task.workload.pod_sets
+            self._admit(run, Span(now, assigned=tuple(Assigned(pods.name, pods.count, {}) for pods in pod_sets)))
 
     def _continue(self, admitted: Admitted) -> None:
         """Continue a workload that the cluster has admitted; it is running, whatever the nodes."""
         run = self._runs[admitted.workload.key]
         self._used_slots[run.task.sweep] += 1
         elapsed = run.task.elapsed or 0.0
-        run.submitted = run.admitted = run.started = -elapsed
-        run.cluster_queue, run.usage = admitted.cluster_queue, admitted.usage
-        run.assigned = _assigned(admitted)
+        run.submitted = -elapsed
+        run.span = Span(-elapsed, -elapsed, None, admitted.cluster_queue, _assigned(admitted), admitted.usage)
         if run.remaining is not None:
             self._end_at(run, max(0.0, run.remaining - elapsed))
         if self._nodes is not None:
-            self._nodes.place(admitted.workload, run.assigned)
+            self._nodes.place(admitted.workload, run.span.assigned)
 
     def _apply(self, event: Event, now: float) -> None:
         run = self._runs[event.key]
         if event.kind == "admitted":
-            run.cluster_queue, run.assigned, run.usage = event.cluster_queue, event.assigned, event.usage
-            self._admit(run, now)
+            self._admit(run, Span(now, None, None, event.cluster_queue, event.assigned, event.usage))
             return
-        if run.task.resumes and run.remaining is not None and run.started is not None:
-            run.remaining = max(0.0, run.remaining - (now - run.started))
+        started = run.span.started if run.span is not None else None
+        if run.task.resumes and run.remaining is not None and started is not None:
+            run.remaining = max(0.0, run.remaining - (now - started))
         self._release(run, now, event.by)
 
-    def _admit(self, run: _Run, now: float) -> None:
-        run.admitted, run.started = now, None
+    def _admit(self, run: _Run, span: Span) -> None:
+        run.span = span
         run.admissions += 1
         self._unplaced[run.task.key] = None
 
@@ -151,15 +139,16 @@ class _Simulation:
         """Start the admitted runs whose pods fit on nodes."""
         for key in list(self._unplaced):
             run = self._runs[key]
-            if self._nodes is None or self._nodes.place(run.task.workload, run.assigned):
+            if run.span is not None and (
+                self._nodes is None or self._nodes.place(run.task.workload, run.span.assigned)
+            ):
                 del self._unplaced[key]
-                run.started = now
+                run.span = replace(run.span, started=now)
                 if run.remaining is not None:
                     self._end_at(run, now + run.remaining)
 
     def _end_at(self, run: _Run, at: float) -> None:
-        self._count += 1
-        heapq.heappush(self._ends, (at, self._count, run.task.key, run.admissions))
+        heapq.heappush(self._ends, (at, next(self._order), run.task.key, run.admissions))
 
     def _finish(self, key: str, now: float) -> None:
         run = self._runs[key]
@@ -178,13 +167,13 @@ class _Simulation:
         self._unplaced.pop(run.task.key, None)
         if self._nodes is not None:
             self._nodes.remove(run.task.key)
-        run.spans.append(run.span(now, by))
-        run.admitted = run.started = None
+        if run.span is not None:
+            run.spans.append(replace(run.span, ended=now, evicted_by=by))
+        run.span = None
 
 
 def _timeline(run: _Run) -> Timeline:
-    current = [] if run.admitted is None else [run.span(None, "")]
-    return Timeline(run.task, run.submitted, (*run.spans, *current))
+    return Timeline(run.task, run.submitted, (*run.spans, *([] if run.span is None else [run.span])))
 
 
 def _assigned(admitted: Admitted) -> tuple[Assigned, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task, duration
+from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task, task_of
 from trainstack.kueue.model import Workload
 from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.records import Ledger
@@ -27,24 +27,13 @@ def sweep_tasks(
 ) -> Iterator[Task]:
     """Yield the tasks of the trials that have not ended, without those in a live indexed Job.
 
-    With form `jobs` at most `parallelism` trials are submitted at once.
-
-    Args:
-        sweep: the declared sweep.
-        workload: of a trial; with form `indexed` of the Job of all trials.
-        measured: seconds that earlier trials took.
-        settled: keys of the trials that have ended or belong to a live indexed Job.
-        single: keys of the trials with a live Job of their own, whatever the form is now.
-
+    With form `jobs` at most `parallelism` trials are submitted at once. `workload`: of a trial; with form `indexed` of
+    the Job of all trials. `measured`: seconds that earlier trials took. `settled`: keys of the trials that have ended
+    or belong to a live indexed Job. `single`: keys of trials with a live Job of their own, whatever the form is.
     """
     sets = sweep.expansion.sets if sweep.expansion else ()
     keys = [key for key in (trial_key(sweep, trial.number) for trial in sets) if key not in settled]
-    task = Task(
-        workload=workload,
-        duration=duration(sweep.run, measured),
-        resumes=sweep.run.managed,
-        after=tuple(f"{workload.namespace}/{name}" for name in sweep.run.depends_on),
-    )
+    task = task_of(sweep.run, workload, measured)
     jobs = sweep.form == "jobs"
     own_job = [key for key in keys if jobs or key in single]
     for key in own_job:

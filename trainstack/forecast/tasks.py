@@ -1,6 +1,5 @@
 """The runs of a plan, with their workloads and durations."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,19 +66,7 @@ def duration(run: Run, measured: float | None = None) -> Duration:
     return Duration(known, "measured" if expected is None else "declared")
 
 
-def tasks(
-    workloads: Mapping[str, Workload], runs: Mapping[str, Run], measured: Mapping[str, float]
-) -> tuple[Task, ...]:
-    """Return the tasks of the declared runs in order; all arguments are keyed by `<namespace>/<name>`.
-
-    `measured`: seconds that earlier runs took.
-    """
-    return tuple(
-        Task(
-            workload=workload,
-            duration=duration(runs[key], measured.get(key)),
-            resumes=runs[key].managed,
-            after=tuple(f"{workload.namespace}/{name}" for name in runs[key].depends_on),
-        )
-        for key, workload in workloads.items()
-    )
+def task_of(run: Run, workload: Workload, measured: float | None = None) -> Task:
+    """Return the task of a declared run. `measured`: seconds that earlier runs took."""
+    after = tuple(f"{workload.namespace}/{name}" for name in run.depends_on)
+    return Task(workload=workload, duration=duration(run, measured), resumes=run.managed, after=after)

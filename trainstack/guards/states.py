@@ -58,18 +58,10 @@ def judge(
     adopted: Collection[Identity],
     retained: Collection[Identity],
 ) -> Verdict:
-    """Decide about the objects of other states.
+    """Decide about the objects of other states, as `of_others` returns them.
 
-    A state that has only objects that `destroy` retains was destroyed: the stack takes them back.
-
-    Args:
-        others: the result of `of_others`.
-        own: this state.
-        stack: the stack's name.
-        take_over: the identities whose objects this state takes over.
-        adopted: the objects that it takes over because of `adopt: true`.
-        retained: the objects that `destroy` leaves in the cluster.
-
+    A state that has only objects that `destroy` leaves in the cluster (`retained`) was destroyed: the stack takes them
+    back. `take_over`: the identities whose objects this state takes over. `adopted`: single objects that it takes over.
     """
     notes = [
         f"trainstack:cluster: takeOver: no object of stack {stack!r} belongs to state {owner}: remove the entry"

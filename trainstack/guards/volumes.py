@@ -34,12 +34,8 @@ class Danger:
 def dangers(settings: Settings, claims: Sequence[Body], volumes: Sequence[Body], where: Where) -> tuple[Danger, ...]:
     """Return every volume that the change would delete or replace.
 
-    Args:
-        settings: the environment.
-        claims: the live claims that are declared or have this stack's label.
-        volumes: the live persistent volumes that are declared.
-        where: finds the place of a setting.
-
+    `claims`: the live claims that are declared or have this stack's label. `volumes`: the live persistent volumes that
+    are declared.
     """
     layers = settings.environment.layers
     declared = {

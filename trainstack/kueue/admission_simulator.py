@@ -95,15 +95,12 @@ class AdmissionSimulator:
 
     def _admitted(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot, current: Attempt) -> Verdict:
         usage = current.assignment.usage
-        for target in current.targets:
-            snapshot.tree.remove(target.cluster_queue, target.usage)
-        borrowed = {
-            fr: min(number, cq.node.usage.get(fr, 0) + number - cq.node.quota(fr).nominal)
-            for fr, number in usage.items()
-            if cq.node.borrows_with(fr, number)
-        }
-        for target in current.targets:
-            snapshot.tree.add(target.cluster_queue, target.usage)
+        with snapshot.tree.without(current.targets):
+            borrowed = {
+                fr: min(number, cq.node.usage.get(fr, 0) + number - cq.node.quota(fr).nominal)
+                for fr, number in usage.items()
+                if cq.node.borrows_with(fr, number)
+            }
         flavors = self.model.flavors or {}
         pod_sets = assigned(current.assignment)
         topologies = sorted({name for pods in pod_sets for name in pods.flavors.values() if flavors[name].topology})

@@ -73,14 +73,9 @@ def still_fits(snapshot: Snapshot, head: Head, preempted: Mapping[str, Admitted]
     targets = head.attempt.targets
     if any(target.workload.key in preempted for target in targets):
         return False
-    tree, removed = snapshot.tree, [*preempted.values(), *targets]
-    for other in removed:
-        tree.remove(other.cluster_queue, other.usage)
     cq = head.pending.cq
-    fits = all(cq.available(fr) >= number for fr, number in head.attempt.assignment.usage.items())
-    for other in reversed(removed):
-        tree.add(other.cluster_queue, other.usage)
-    return fits
+    with snapshot.tree.without([*preempted.values(), *targets]):
+        return all(cq.available(fr) >= number for fr, number in head.attempt.assignment.usage.items())
 
 
 def quota_to_reserve(head: Head) -> dict[FlavorResource, int]:

@@ -4,6 +4,7 @@ Source: pkg/controller/core/workload_controller.go of Kueue v0.15.2, Update.
 """
 
 from heapq import heappop, heappush
+from itertools import count
 from math import inf
 
 from trainstack.kueue.root_cohort import RootCohort
@@ -24,7 +25,7 @@ class DelayedRequeue:
         self._finished: dict[RootCohort, None] = {}
         """Root cohorts of workloads that finished since the last `advance_to`."""
         self._queue: list[tuple[float, int, RootCohort | str]] = []
-        self._count = 0
+        self._order = count()
 
     def finished(self, root_cohort: RootCohort) -> None:
         """Record a finished workload, at the time of the next `advance_to`."""
@@ -78,5 +79,4 @@ class DelayedRequeue:
         return heappop(self._queue)[2]
 
     def _delay(self, effect: RootCohort | str, at: float) -> None:
-        self._count += 1
-        heappush(self._queue, (at, self._count, effect))
+        heappush(self._queue, (at, next(self._order), effect))

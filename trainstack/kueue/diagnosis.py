@@ -10,7 +10,7 @@ from trainstack.kueue.node_affinity import selected, suits, untolerated
 from trainstack.kueue.quantities import readable
 from trainstack.kueue.resource_node import inactive_checks, missing_flavors
 from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot, Snapshot
-from trainstack.kueue.verdict import Reason
+from trainstack.kueue.verdict import Cause, Reason
 
 
 def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
@@ -18,29 +18,29 @@ def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot
     for pods in workload.pod_sets:
         for fault in pods.faults:
             yield Reason("pod-refused", fault, pods.resources_path, pods.name)
-    name = queue.name
+    of_queue = partial(_of_queue, model, queue.name)
     labels = model.namespaces.get(workload.namespace, {"kubernetes.io/metadata.name": workload.namespace})
     if not selected(queue.namespaces, labels):
-        message = f"cluster queue {name} does not admit workloads of namespace {workload.namespace}"
-        yield Reason("queue-closed", message, queue_path(model, name, "namespaces"))
+        yield of_queue("queue-closed", f"does not admit workloads of namespace {workload.namespace}", "namespaces")
     for flavor in missing_flavors(model, queue):
-        message = f"cluster queue {name} is inactive: its flavor {flavor} does not exist"
-        yield Reason("flavor-missing", message, queue_path(model, name), flavor=flavor)
+        yield of_queue("flavor-missing", f"is inactive: its flavor {flavor} does not exist", flavor=flavor)
     for check in inactive_checks(model, queue):
-        message = f"cluster queue {name} is inactive: its admission check {check} is missing or inactive"
-        yield Reason("check-inactive", message, queue_path(model, name))
+        yield of_queue("check-inactive", f"is inactive: its admission check {check} is missing or inactive")
     if queue.cohort is not None and snapshot.tree.cyclic(queue.cohort):
-        message = f"cluster queue {name} is inactive: the parents of its cohort {queue.cohort} form a cycle"
-        yield Reason("cohort-cycle", message, queue_path(model, name, "cohort"))
+        yield of_queue("cohort-cycle", f"is inactive: the parents of its cohort {queue.cohort} form a cycle", "cohort")
     if queue.inactive:
-        yield Reason("queue-inactive", f"cluster queue {name} is inactive: {queue.inactive}", queue_path(model, name))
+        yield of_queue("queue-inactive", f"is inactive: {queue.inactive}")
     local = (model.local_queues or {})[workload.namespace, workload.queue]
     if queue.stop_policy != "None":
-        message = f"cluster queue {name} is stopped (stopPolicy: {queue.stop_policy})"
-        yield Reason("queue-stopped", message, queue_path(model, name, "stopPolicy"))
+        yield of_queue("queue-stopped", f"is stopped (stopPolicy: {queue.stop_policy})", "stopPolicy")
     if local.stop_policy != "None":
         message = f"queue {local.name} is stopped (stopPolicy: {local.stop_policy})"
         yield Reason("queue-stopped", message, local_queue_path(model, local.namespace, local.name, "stopPolicy"))
+
+
+def _of_queue(model: Model, queue: str, cause: Cause, problem: str, key: str = "", flavor: str = "") -> Reason:
+    """Return a reason in the cluster queue. `key`: the settings key of its field."""
+    return Reason(cause, f"cluster queue {queue} {problem}", queue_path(model, queue, key), flavor=flavor)
 
 
 def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: bool) -> list[Reason]:

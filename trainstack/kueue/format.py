@@ -7,6 +7,7 @@ from typing import Any
 from trainstack.kueue.model import Usage
 from trainstack.kueue.quantities import quantity, readable
 from trainstack.kueue.verdict import Assigned, Verdict
+from trainstack.objects.ownership import listed
 
 _MOST_NAMES = 4
 
@@ -17,7 +18,7 @@ def summary(verdict: Verdict) -> str:
     if verdict.borrowed:
         parts.append(f"borrows {amounts(verdict.borrowed)}")
     if verdict.preempts:
-        parts.append(f"preempts {_first(verdict.preempts)}")
+        parts.append(f"preempts {listed(verdict.preempts, _MOST_NAMES)}")
     if verdict.checks:
         parts.append(f"then admission check {', '.join(verdict.checks)}")
     parts += [reason.message for reason in verdict.reasons]
@@ -31,7 +32,7 @@ def lines(verdicts: Iterable[Verdict]) -> list[str]:
     names: dict[str, list[str]] = {}
     for verdict in verdicts:
         names.setdefault(summary(verdict), []).append(verdict.name)
-    return [f"{_first(runs)}: {text}" for text, runs in names.items()]
+    return [f"{listed(runs, _MOST_NAMES)}: {text}" for text, runs in names.items()]
 
 
 def placed(assigned: Sequence[Assigned]) -> str:
@@ -47,7 +48,7 @@ def amounts(usage: Usage) -> str:
     by_flavor: dict[str, list[str]] = {}
     for (flavor, resource), number in usage.items():
         by_flavor.setdefault(flavor, []).append(f"{readable(resource, number)} {resource}")
-    return ", ".join(f"{' and '.join(listed)} on {flavor}" for flavor, listed in by_flavor.items())
+    return ", ".join(f"{' and '.join(parts)} on {flavor}" for flavor, parts in by_flavor.items())
 
 
 def as_data(verdict: Verdict) -> dict[str, Any]:
@@ -66,8 +67,3 @@ def _listed(usage: Usage) -> list[Mapping[str, str]]:
         {"flavor": flavor, "resource": resource, "amount": quantity(resource, number)}
         for (flavor, resource), number in usage.items()
     ]
-
-
-def _first(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST_NAMES
-    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:_MOST_NAMES])} and {rest} more"

@@ -8,6 +8,7 @@ from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_objects, read_snapshot
 from trainstack.kueue.model import QueueState
 from trainstack.objects.labels import RUN, is_field_manager
+from trainstack.objects.ownership import identity
 
 Body = Mapping[str, Any]
 Lists = Mapping[str, Iterable[Body] | None]
@@ -26,14 +27,9 @@ def snapshot(
 ) -> QueueState:
     """Return the queues that a run of the environment would find.
 
-    Args:
-        lists: the cluster's objects, with their kinds.
-        declared: the environment; its objects replace the live ones, since `up` creates or updates them.
-        without: runs whose Workloads are ignored, because a run does not compete with itself: namespace, and run id
-            (from the pods' labels) or object name.
-        grows: whether an autoscaler adds nodes.
-        kueue: the Configuration of the running Kueue; None if unknown.
-
+    The declared objects replace the live ones, since `up` creates or updates them. `without`: runs whose Workloads are
+    ignored, because a run does not compete with itself: namespace, and run id (from the pods' labels) or object name.
+    `grows`: whether an autoscaler adds nodes. `kueue`: the Configuration of the running Kueue; None if unknown.
     """
     unread = {kind for kind, bodies in lists.items() if bodies is None}
     if unread & _DECISIVE:
@@ -45,9 +41,9 @@ def snapshot(
 
 def with_declared(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
     """Yield live objects with the declared fields applied; fields and labels of other managers are kept."""
-    new = {_key(body): body for body in declared}
+    new = {identity(body): body for body in declared}
     for body in live:
-        own = new.pop(_key(body), None)
+        own = new.pop(identity(body), None)
         yield body if own is None else _merged(body, own)
     yield from new.values()
 
@@ -78,8 +74,3 @@ def _is_workload_of(body: Body, runs: Collection[tuple[str, str]]) -> bool:
     names = {(pod.get("labels") or {}).get(RUN) for pod in pods}
     names |= {owner["name"] for owner in metadata.get("ownerReferences") or ()}
     return any((metadata["namespace"], name) in runs for name in names)
-
-
-def _key(body: Body) -> tuple[str, str, str]:
-    metadata = body["metadata"]
-    return body["kind"], metadata.get("namespace", ""), metadata["name"]

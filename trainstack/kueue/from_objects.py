@@ -4,8 +4,8 @@ Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+from typing import Any, Literal, TypeVar
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.model import (
@@ -33,6 +33,8 @@ from trainstack.kueue.quantities import exactly, value
 from trainstack.kueue.workloads import read_kueue_workload
 
 Body = Mapping[str, Any]
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 def declared_model(declared: Declared) -> Model:
@@ -54,14 +56,10 @@ _KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass
 def read_model(
     objects: Iterable[Body], *, unread: Container[str] = (), declared: bool = False, kueue: Body | None = None
 ) -> Model:
-    """Return the model of objects; other kinds are ignored.
+    """Return the model of objects; kinds that admission does not depend on are ignored.
 
-    Args:
-        objects: the objects that admission depends on.
-        unread: kinds that could not be read.
-        declared: whether the objects are declared by an environment's files.
-        kueue: the Configuration of the running Kueue, if known.
-
+    `unread`: kinds that could not be read. `declared`: whether the objects are declared by an environment's files.
+    `kueue`: the Configuration of the running Kueue, if known.
     """
     resources: Body = (kueue or {}).get("resources") or {}
     sharing: Body | None = (kueue or {}).get("fairSharing")
@@ -70,27 +68,24 @@ def read_model(
         metadata = body["metadata"]
         by_kind[body["kind"]][f"{metadata.get('namespace', '')}/{metadata['name']}"] = body
 
-    def known(kind: str) -> list[Body] | None:
-        return None if kind in unread else list(by_kind[kind].values())
+    def known(kind: str, read: Callable[[Body], T], key: Callable[[Body], K]) -> dict[K, T] | None:
+        return None if kind in unread else {key(body): read(body) for body in by_kind[kind].values()}
 
-    flavors, cluster_queues, local_queues = map(known, ("ResourceFlavor", "ClusterQueue", "LocalQueue"))
-    priorities, checks, nodes = map(known, ("WorkloadPriorityClass", "AdmissionCheck", "Node"))
+    nodes = known("Node", _node, _name)
     ranges: dict[str, list[Body]] = defaultdict(list)
     for body in by_kind["LimitRange"].values():
         ranges[body["metadata"]["namespace"]] += body["spec"].get("limits") or ()
     return Model(
-        flavors=None if flavors is None else _named(map(_flavor, flavors)),
-        cluster_queues=None if cluster_queues is None else _named(map(_cluster_queue, cluster_queues)),
-        local_queues=None
-        if local_queues is None
-        else {(queue.namespace, queue.name): queue for queue in map(_local_queue, local_queues)},
-        cohorts=_named(map(_cohort, by_kind["Cohort"].values())),
+        flavors=known("ResourceFlavor", _flavor, _name),
+        cluster_queues=known("ClusterQueue", _cluster_queue, _name),
+        local_queues=known("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
+        cohorts={_name(body): _cohort(body) for body in by_kind["Cohort"].values()},
         namespaces={
             _name(body): {**(body["metadata"].get("labels") or {}), _NAMESPACE_NAME: _name(body)}
             for body in by_kind["Namespace"].values()
         },
-        priorities=None if priorities is None else {_name(body): body["value"] for body in priorities},
-        active_checks=None if checks is None else {_name(body): _is_active(body) for body in checks},
+        priorities=known("WorkloadPriorityClass", lambda body: body["value"], _name),
+        active_checks=known("AdmissionCheck", _is_active, _name),
         limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},
         overheads={
             _name(body): body["overhead"]["podFixed"]
@@ -104,7 +99,7 @@ def read_model(
         },
         # In v1beta1, fairSharing may be set and not enabled.
         fair_sharing=sharing is not None and bool(sharing.get("enable", True)),
-        nodes=None if nodes is None else tuple(map(_node, nodes)),
+        nodes=None if nodes is None else tuple(nodes.values()),
         declared=declared,
     )
 
@@ -148,10 +143,6 @@ def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
 
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
-
-
-def _named(parsed: Iterable[Any]) -> dict[str, Any]:
-    return {one.name: one for one in parsed}
 
 
 def _name(body: Body) -> str:
@@ -229,17 +220,20 @@ def _preemption(spec: Body) -> Preemption:
 
 
 def _quotas(groups: Iterable[Body]) -> dict[FlavorResource, Quota]:
-    found = {}
-    for group in groups:
-        for flavor in group["flavors"]:
-            for body in flavor["resources"]:
-                resource = body["name"]
-                nominal, borrowing, lending = (
-                    None if body.get(key) is None else value(resource, body[key])
-                    for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
-                )
-                found[flavor["name"], resource] = Quota(nominal or 0, borrowing, lending)
-    return cast("dict[FlavorResource, Quota]", found)
+    return {
+        (str(flavor["name"]), str(body["name"])): _quota(body)
+        for group in groups
+        for flavor in group["flavors"]
+        for body in flavor["resources"]
+    }
+
+
+def _quota(body: Body) -> Quota:
+    nominal, borrowing, lending = (
+        None if body.get(key) is None else value(body["name"], body[key])
+        for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
+    )
+    return Quota(nominal or 0, borrowing, lending)
 
 
 def _selector(body: Body | None) -> tuple[Requirement, ...] | None:

@@ -31,17 +31,10 @@ def suits(
     labels: Mapping[str, str],
     keys: Collection[str],
 ) -> bool:
-    """Whether node labels match a nodeSelector and a required node affinity.
+    """Whether the labels of a node or flavor match a nodeSelector and the terms of a required node affinity.
 
-    Args:
-        selector: the nodeSelector.
-        affinity: terms of the required node affinity.
-        labels: the labels of the nodes, or of a flavor.
-        keys: label keys to compare, for a flavor those of its resource group. Other keys are ignored; a term that has
-            only ignored keys matches.
-
-    Source: flavorSelector in Kueue's pkg/scheduler/flavorassigner/flavorassigner.go.
-
+    `keys`: label keys to compare, for a flavor those of its resource group. Other keys are ignored; a term that has
+    only ignored keys matches. Source: flavorSelector in Kueue's pkg/scheduler/flavorassigner/flavorassigner.go.
     """
     if any(labels.get(key) != value for key, value in selector.items() if key in keys):
         return False

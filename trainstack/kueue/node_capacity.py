@@ -1,5 +1,6 @@
 """Whether a node of the assigned flavors can hold a pod; Kueue itself compares quota only."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from trainstack.kueue.model import Model, Node, PodSet, Workload
@@ -28,10 +29,9 @@ def nodes_with_labels(labels: Mapping[str, str], nodes: Iterable[Node]) -> list[
 
 def capacity(nodes: Iterable[Node]) -> dict[str, int]:
     """Return the total allocatable amount of each resource."""
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for node in nodes:
-        for resource, number in node.allocatable.items():
-            total[resource] = total.get(resource, 0) + number
+        total.update(node.allocatable)
     return total
 
 

@@ -3,6 +3,7 @@
 Source: getInitialAssignments in pkg/scheduler/scheduler.go and flavorassigner/podset_reducer.go of Kueue v0.15.2.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -87,14 +88,11 @@ def _reduced(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: T
     if not any(number > 0 for number in spare):
         return None
     total = sum(spare)
-    low, high = 0, total + 1
-    found: tuple[int, Attempt] | None = None
-    while low < high:
-        middle = (low + high) // 2
-        counts = [pods.count - extra * middle // total for pods, extra in zip(sets, spare, strict=True)]
-        reduced = _attempt(snapshot, cq, workload, counts, tried)
-        if reduced.nominated:
-            high, found = middle, (middle, reduced)
-        else:
-            low = middle + 1
-    return found[1] if found is not None and found[0] == low else None
+    made: dict[int, Attempt] = {}
+
+    def nominated(removed: int) -> bool:
+        counts = [pods.count - extra * removed // total for pods, extra in zip(sets, spare, strict=True)]
+        made[removed] = _attempt(snapshot, cq, workload, counts, tried)
+        return made[removed].nominated
+
+    return made.get(bisect_left(range(total + 1), x=True, key=nominated))

@@ -1,5 +1,6 @@
 """Pod sets from pod templates, with requests as Kueue counts them."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -67,25 +68,24 @@ def requests(
     of_containers = [bounds for bounds in limits if bounds.kind == "Container"]
     init = [_defaulted(container, of_containers) for container in init_containers]
     main = [_defaulted(container, of_containers) for container in containers]
-    total: Exact = {}
+    total, sidecars = Counter[str](), Counter[str]()
     for requested, _ in main:
-        _add(total, requested)
-    sidecars: Exact = {}
+        total.update(requested)
     highest: Exact = {}
     for container, (requested, _) in zip(init_containers, init, strict=True):
         if container.get("restartPolicy") == "Always":
-            _add(total, requested)
-            _add(sidecars, requested)
+            total.update(requested)
+            sidecars.update(requested)
             current = sidecars
         else:
-            current = dict(requested)
-            _add(current, sidecars)
+            current = Counter(requested)
+            current.update(sidecars)
         _raise(highest, current)
     _raise(total, highest)
     for resource, number in exactly((spec.get("resources") or {}).get("requests")).items():
         if resource in ("cpu", "memory") or resource.startswith("hugepages-"):
             total[resource] = number
-    _add(total, exactly(spec.get("overhead") or overheads.get(spec.get("runtimeClassName") or "", {})))
+    total.update(exactly(spec.get("overhead") or overheads.get(spec.get("runtimeClassName") or "", {})))
     faults = [
         *_faults("init container", init_containers, init, of_containers),
         *_faults("container", containers, main, of_containers),
@@ -98,15 +98,16 @@ def requests(
 
 def _transformed(requested: Exact, model: Model) -> Exact:
     """Source: dropExcludedResources and applyResourceTransformations in Kueue's pkg/workload/workload.go."""
-    total: Exact = {}
+    total = Counter[str]()
     for name, number in requested.items():
         if name.startswith(model.excluded):
             continue
         transformation = model.transformations.get(name)
         if transformation is not None:
-            _add(total, {other: per_unit * -(-number // WHOLE) for other, per_unit in transformation.outputs.items()})
+            units = -(-number // WHOLE)
+            total.update({other: per_unit * units for other, per_unit in transformation.outputs.items()})
         if transformation is None or not transformation.replaces:
-            _add(total, {name: number})
+            total[name] += number
     return total
 
 
@@ -160,11 +161,6 @@ def _outside(name: str, lowest: Exact, highest: Exact, bounds: LimitRange) -> It
     for resource in sorted(lowest):
         if lowest[resource] < bounds.minimum.get(resource, 0):
             yield f"{name} has less {resource} than the namespace's LimitRange allows"
-
-
-def _add(total: Exact, more: Mapping[str, int]) -> None:
-    for resource, number in more.items():
-        total[resource] = total.get(resource, 0) + number
 
 
 def _raise(total: Exact, minimum: Mapping[str, int]) -> None:

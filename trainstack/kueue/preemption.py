@@ -75,11 +75,8 @@ def simulate_preemption(
     targets = preemption_targets(snapshot, Context(workload, cq, (fr,), {fr: number}))
     if not targets:
         return Mode.NO_CANDIDATES, cq.node.borrowing_level(fr, number)[0]
-    for target in targets:
-        snapshot.tree.remove(target.cluster_queue, target.usage)
-    level, _ = cq.node.borrowing_level(fr, number)
-    for target in targets:
-        snapshot.tree.add(target.cluster_queue, target.usage)
+    with snapshot.tree.without(targets):
+        level, _ = cq.node.borrowing_level(fr, number)
     own = any(target.cluster_queue == cq.spec.name for target in targets)
     return Mode.PREEMPT if own else Mode.RECLAIM, level
 
@@ -157,7 +154,7 @@ def _is_valid(snapshot: Snapshot, ctx: Context, candidate: Candidate) -> bool:
 
 
 def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[Candidate]:
-    """Return all candidates in the order of preemption. Source: NewCandidateIterator.
+    """Return all candidates in the order of preemption.
 
     Without `by_priority` the workload borrows, so candidates that require preemption without borrowing are left out.
     """
@@ -167,18 +164,17 @@ def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[
         for admitted in (ctx.cq.admitted.values() if policy != "Never" else ())
         if _satisfies(ctx, admitted, policy)
     ]
-    hierarchical: list[Candidate] = []
-    rest: list[Candidate] = []
-    for candidate in _reclaim_candidates(snapshot, ctx, by_priority=by_priority):
-        by_hierarchy = candidate.variant is Variant.HIERARCHICAL_RECLAIM
-        (hierarchical if by_hierarchy else rest).append(candidate)
-    ordered = [candidate for group in (hierarchical, rest, own) for candidate in sorted(group, key=_order)]
-    return sorted(ordered, key=lambda candidate: not candidate.admitted.evicted)
+    return sorted((*_reclaim_candidates(snapshot, ctx, by_priority=by_priority), *own), key=_order)
 
 
-def _order(candidate: Candidate) -> tuple[int, float, str]:
-    """Lowest priority first, then the latest reservation. Source: CandidatesOrdering; Kueue breaks ties by uid."""
-    return candidate.admitted.workload.priority, -candidate.admitted.reserved, candidate.admitted.workload.key
+def _order(candidate: Candidate) -> tuple[bool, int, int, float, str]:
+    """Evicted workloads first, then by variant, the lowest priority and the latest reservation.
+
+    Source: NewCandidateIterator and CandidatesOrdering; Kueue breaks ties by uid.
+    """
+    admitted = candidate.admitted
+    variant = {Variant.HIERARCHICAL_RECLAIM: 0, Variant.WITHIN_CQ: 2}.get(candidate.variant, 1)
+    return not admitted.evicted, variant, admitted.workload.priority, -admitted.reserved, admitted.workload.key
 
 
 def _satisfies(ctx: Context, other: Admitted, policy: Policy) -> bool:
@@ -201,7 +197,7 @@ def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) 
     visited: ResourceNode | None = None
     for cohort in cq.node.ancestors():
         for node in _borrowing_queues(cohort, visited, cq.node, ctx.contested) if hierarchical or by_priority else ():
-            for other in snapshot.cluster_queue_of(node).admitted.values():
+            for other in snapshot.cluster_queues[node.name].admitted.values():
                 if _satisfies(ctx, other, policy):
                     variant = Variant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, other)
                     yield Candidate(other, variant, cohort)

@@ -1,5 +1,6 @@
 """Changes of the environment or of the run that make a run fit; each is simulated before it is suggested."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -113,34 +114,23 @@ class _Search:
             changes.append(Change(path, quantity(resource, old), quantity(resource, new)))
             size += (new - old) / max(1, sum(pods.requests.get(resource, 0) for pods in self.workload.pod_sets))
 
-        def simulate() -> Verdict:
-            for fr, quota in after.items():
-                cq.node.set_quota(fr, quota)
-            try:
-                return self.simulator.alone(self.workload)
-            finally:
-                for fr, quota in before.items():
-                    cq.node.set_quota(fr, quota)
-
-        return _Candidate(size, f"in cluster queue {queue}, {' and '.join(texts)}", tuple(changes), simulate)
+        raised = replace(cq.spec, quotas={**cq.spec.quotas, **after})
+        text = f"in cluster queue {queue}, {' and '.join(texts)}"
+        return _Candidate(size, text, tuple(changes), partial(self.with_queue, raised))
 
     def fewer_pods(self, short: list[Reason]) -> Iterator[_Candidate]:
         for index, pods in enumerate(self.workload.pod_sets):
             if pods.count < 2 or pods.name not in {reason.pod_set for reason in short}:
                 continue
-            low, high = 0, pods.count - 1
-            while low < high:
-                middle = (low + high + 1) // 2
-                if self.with_count(index, middle).fits:
-                    low = middle
-                else:
-                    high = middle - 1
-            if low:
+            simulate = partial(self.with_count, index)
+            fewer = range(pods.count - 1, 0, -1)
+            place = bisect_left(fewer, x=True, key=lambda count: simulate(count).fits)
+            if place < len(fewer):
+                most = fewer[place]
                 name = "" if pods.name == "main" else f"{pods.name} "
-                text = f"run {low} {name}pod{'' if low == 1 else 's'} instead of {pods.count}"
-                change = Change(pods.path, str(pods.count), str(low))
-                size = (pods.count - low) / pods.count
-                yield _Candidate(size, text, (change,), partial(self.with_count, index, low))
+                text = f"run {most} {name}pod{'' if most == 1 else 's'} instead of {pods.count}"
+                change = Change(pods.path, str(pods.count), str(most))
+                yield _Candidate((pods.count - most) / pods.count, text, (change,), partial(simulate, most))
 
     def with_count(self, index: int, count: int) -> Verdict:
         sets = list(self.workload.pod_sets)

@@ -5,9 +5,10 @@ children's, without the local quota that children do not lend. Usage above a chi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from trainstack.kueue.model import ClusterQueue, FlavorResource, Model, Quota, Usage
+from trainstack.kueue.model import Admitted, ClusterQueue, FlavorResource, Model, Quota, Usage
 
 _NONE = Quota(0)
 
@@ -16,6 +17,7 @@ _NONE = Quota(0)
 class ResourceNode:
     """A cohort or a cluster queue; a missing flavor and resource counts as 0."""
 
+    name: str
     quotas: Mapping[FlavorResource, Quota]
     active: bool = True
     """Of a cluster queue; an inactive queue still lends its quota."""
@@ -51,12 +53,10 @@ class ResourceNode:
         """Return what is available without any usage."""
         known = self._potential.get(fr)
         if known is None:
-            known = self.subtree_quota.get(fr, 0)
+            known, limit = self.subtree_quota.get(fr, 0), self.quota(fr).borrowing_limit
             if self.parent is not None:
-                limit, own = self.quota(fr).borrowing_limit, known
-                known = self.local_quota.get(fr, 0) + self.parent.potential_available(fr)
-                if limit is not None:
-                    known = min(known, own + limit)
+                most = self.local_quota.get(fr, 0) + self.parent.potential_available(fr)
+                known = most if limit is None else min(most, known + limit)
             self._potential[fr] = known
         return known
 
@@ -119,34 +119,9 @@ class ResourceNode:
             child.update_subtree_quota()
             for fr, number in child.subtree_quota.items():
                 self.subtree_quota[fr] = self.subtree_quota.get(fr, 0) + number - child.local_quota.get(fr, 0)
-        for fr in self.quotas:
-            self._update_local_quota(fr)
-
-    def set_quota(self, fr: FlavorResource, quota: Quota) -> None:
-        """Replace the node's own quota, and update the quota of its ancestors."""
-        more = quota.nominal - self.quota(fr).nominal
-        self.quotas = {**self.quotas, fr: quota}
-        root = self
-        for node in (self, *self.ancestors()):
-            local = node.local_quota.get(fr, 0)
-            node.subtree_quota[fr] = node.subtree_quota.get(fr, 0) + more
-            node._update_local_quota(fr)  # noqa: SLF001 (of its own kind)
-            more += local - node.local_quota.get(fr, 0)
-            root = node
-        root.forget_potential()
-
-    def forget_potential(self) -> None:
-        """Discard the cached potential quota of the node and of all nodes below it."""
-        self._potential.clear()
-        for child in (*self.cohorts, *self.queues):
-            child.forget_potential()
-
-    def _update_local_quota(self, fr: FlavorResource) -> None:
-        limit = self.quota(fr).lending_limit
-        if limit is None:
-            self.local_quota.pop(fr, None)
-        else:
-            self.local_quota[fr] = max(0, self.subtree_quota[fr] - limit)
+        for fr, quota in self.quotas.items():
+            if quota.lending_limit is not None:
+                self.local_quota[fr] = max(0, self.subtree_quota[fr] - quota.lending_limit)
 
 
 class CohortTree:
@@ -156,10 +131,10 @@ class CohortTree:
         """Build the tree; cohorts in a cycle or below one have no parent, and their queues are inactive."""
         queues = model.cluster_queues or {}
         names = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in model.cohorts.values()}
-        self.cohorts = {name: ResourceNode({}) for name in names if name is not None}
-        self.cohorts |= {name: ResourceNode(cohort.quotas) for name, cohort in model.cohorts.items()}
+        self.cohorts = {name: ResourceNode(name, {}) for name in names if name is not None}
+        self.cohorts |= {name: ResourceNode(name, cohort.quotas) for name, cohort in model.cohorts.items()}
         self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
-        self.queues = {name: ResourceNode(queue.quotas) for name, queue in queues.items()}
+        self.queues = {name: ResourceNode(name, queue.quotas) for name, queue in queues.items()}
         for name, queue in queues.items():
             if queue.cohort is not None and not self.cyclic(queue.cohort):
                 self.queues[name].parent = self.cohorts[queue.cohort]
@@ -183,6 +158,16 @@ class CohortTree:
             seen.add(name)
             name = self._parents.get(name)
         return name is not None
+
+    @contextmanager
+    def without(self, admitted: Iterable[Admitted]) -> Iterator[None]:
+        """Remove the usage of workloads for as long as the context lasts."""
+        removed = list(admitted)
+        for other in removed:
+            self.remove(other.cluster_queue, other.usage)
+        yield
+        for other in reversed(removed):
+            self.add(other.cluster_queue, other.usage)
 
     def add(self, queue: str, usage: Usage) -> None:
         """Add usage to a cluster queue."""

@@ -6,6 +6,7 @@ Cycles follow pkg/scheduler/scheduler.go of Kueue v0.15.2. Cycles in which no he
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from math import inf
 from typing import Literal
 
@@ -65,7 +66,7 @@ class Scheduler:
         self._parked: list[Workload] = []
         """Workloads that were evicted more than MOST_EVICTIONS times."""
         self._backoff = Backoff(instant=not paced)
-        self._stamps = 0
+        self._stamps = count(1)
         self._skip_ahead = SkipAhead(self._snapshot)
 
     def submit(self, workload: Workload) -> None:
@@ -233,8 +234,7 @@ class Scheduler:
 
     def _stamp(self, now: float) -> float:
         """Return the time of a reservation, slightly later than all before it."""
-        self._stamps += 1
-        return now + self._stamps * 1e-6
+        return now + next(self._stamps) * 1e-6
 
     def _preempt(self, head: Head) -> Iterator[Event]:
         """Begin the eviction of a head's targets."""

@@ -45,16 +45,10 @@ def read_workload(
     path: str = "",
     paths: Iterable[tuple[str, str]] | None = None,
 ) -> Workload:
-    """Return the workload that Kueue would create for a launch.
+    """Return the workload that Kueue would create for a launch and the objects that it refers to.
 
-    Args:
-        launch: a Job, PyTorchJob, JobSet, TrainJob or Pod.
-        others: objects that the launch refers to.
-        model: with the namespace's LimitRanges and Kueue's configuration.
-        name: for messages; by default the object's name.
-        path: the run's path in the settings.
-        paths: for each pod set, the paths of its setting and of its resources.
-
+    `name`: for messages; by default the object's name. `path`: the run's path in the settings. `paths`: for each pod
+    set, the paths of its setting and of its resources.
     """
     metadata = launch["metadata"]
     namespace = metadata["namespace"]

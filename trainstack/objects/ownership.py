@@ -25,10 +25,10 @@ def shown(identity: Identity) -> str:
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = _MAX_LISTED) -> str:
     """Join the first names, and count the others."""
-    more = len(names) - _MAX_LISTED
-    return ", ".join(names[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def adoptions(settings: Settings) -> frozenset[Identity]:

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from trainstack.declared.declared import Declared
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Checked, Finding
-from trainstack.preflight.live_context import Live, LiveContext
+from trainstack.preflight.live_context import LiveContext
 from trainstack.preflight.live_rules import nodes, platform, queueing, registry, secrets, storage
 from trainstack.preflight.rule import Check, Rule, checks
 from trainstack.preflight.rules import references
 from trainstack.preflight.rules.references import namespace_unknown
 from trainstack.preflight.runner import run_rules
 from trainstack.settings.errors import Place
-from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[LiveContext]] = checks(platform, storage, queueing, nodes, registry, secrets)
 """The rules by id, in the order of docs/checks.md."""
@@ -33,13 +31,6 @@ CLUSTER_UNREACHABLE = Rule(
     remedy="Correct `cluster.context`, `KUBECONFIG` or the credentials, or start the cluster.",
     silenceable=False,
 )
-
-
-def check(
-    settings: Settings, live: Live, images: Mapping[str, str], places: Mapping[str, Place] | None = None
-) -> list[Finding]:
-    """Return all findings, as `examine` does."""
-    return examine(LiveContext(Declared(settings), live, images), places).findings
 
 
 def examine(

@@ -32,10 +32,7 @@ def remedy(operator: str, running: str) -> str:
 def refusals(installs: Mapping[str, OperatorManifests], live: Mapping[Identity, Mapping[str, str]]) -> tuple[str, ...]:
     """Return a refusal for each operator of which the cluster has a newer release, or only a newer release's CRDs.
 
-    Args:
-        installs: the manifests to be declared, by the key of `preflight.operator_facts.OPERATORS`.
-        live: the labels of the objects among them that exist.
-
+    `installs`: by the key of `preflight.operator_facts.OPERATORS`. `live`: the labels of their objects that exist.
     """
     found = []
     for name, install in installs.items():

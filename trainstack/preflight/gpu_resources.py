@@ -18,15 +18,10 @@ _OF_FOUR = re.compile(r"(?:^|-)A30(?:-|$)|RTX-PRO")
 
 
 def share(resource: str, labels: Mapping[str, str]) -> Fraction:
-    """Return the share of a GPU that one unit of the resource is; 0 for other resources.
+    """Return the share of a GPU that one unit of the resource (`nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`) is, else 0.
 
     A MIG slice counts by its slices of compute: `1g.5gb` is 1/7 of an A100, `2g.12gb` 2/4 of an A30. A time-shared GPU
-    counts as a whole one.
-
-    Args:
-        resource: `nvidia.com/gpu`, `amd.com/gpu`, `nvidia.com/mig-1g.5gb`, or any other.
-        labels: of its nodes, as far as they are known.
-
+    counts as a whole one. `labels`: of its nodes, as far as they are known.
     """
     product = labels.get(PRODUCT, "")
     if resource.startswith(_MIXED):

@@ -48,15 +48,10 @@ def settled(
     places: Mapping[str, Place],
     before: Sequence[Finding] = (),
 ) -> list[Finding]:
-    """Return the findings without duplicates, with their places and the reasons of silences, sorted.
+    """Return the findings without duplicates, with their places and the reasons of the declared silences, sorted.
 
-    Args:
-        found: the findings of the rules.
-        declared: the silences.
-        rules: a silence of one of them that matches no finding is a finding, too.
-        places: where each value was set.
-        before: earlier findings of rules with the same ids.
-
+    `rules`: a silence of one of them that matches no finding is a finding, too. `before`: earlier findings of rules
+    with the same ids.
     """
     known = [_silenced(finding, declared) for finding in found]
     silenceable = [rule for rule in rules if rule.silenceable]

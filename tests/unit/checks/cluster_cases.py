@@ -6,8 +6,11 @@ from typing import Any
 
 from tests.unit.checks.live import Body, make_queue
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
+from trainstack.declared.declared import Declared
+from trainstack.preflight.against_cluster import examine
 from trainstack.preflight.downgrades import WHY
-from trainstack.preflight.live_context import DryRun, Live, Operator, UnreadImage, UnservedImage
+from trainstack.preflight.finding import Finding
+from trainstack.preflight.live_context import DryRun, Live, LiveContext, Operator, UnreadImage, UnservedImage
 from trainstack.settings.model import Cluster as ClusterSettings
 from trainstack.settings.model import Loader, Settings
 from trainstack.settings.sections.code import Code
@@ -24,6 +27,11 @@ IMAGES = {"kueue": KUEUE.image, "training-operator": TRAINING.image}
 GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})
 ELSEWHERE = {"operators": Operators(), "queues": make_queues(local_queues=(), priority_classes=())}
 """What a stack of runs declares, whose queues and operators are somebody else's."""
+
+
+def check(settings: Settings, live: Live, images: Mapping[str, str] = IMAGES) -> list[Finding]:
+    """The findings about an environment and its cluster."""
+    return examine(LiveContext(Declared(settings), live, images)).findings
 
 
 def named(name: str, **changes: Any) -> Body:

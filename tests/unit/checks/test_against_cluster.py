@@ -3,11 +3,11 @@
 import pytest
 
 from tests.unit.checks.cases import TENANT
-from tests.unit.checks.cluster_cases import CHARM, GPU, IMAGES, RUN, Case, make_live, named, operators
+from tests.unit.checks.cluster_cases import CHARM, GPU, IMAGES, RUN, Case, check, make_live, named, operators
 from tests.unit.checks.live import make_queue
 from tests.unit.checks.node_cases import every_live_case
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
-from trainstack.preflight.against_cluster import RULES, check
+from trainstack.preflight.against_cluster import RULES
 from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun
 from trainstack.preflight.registry import BY_ID
 from trainstack.settings.sections.operators import Operators

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.checks.cases import ROOT
 from tests.unit.checks.cluster_cases import IMAGES, make_live
+from tests.unit.checks.cluster_cases import check as check_cluster
 from tests.unit.make import make_kueue, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, preflight
@@ -69,7 +70,7 @@ def test_a_failing_rule_over_a_cluster_stops_the_change(monkeypatch: pytest.Monk
     monkeypatch.setitem(
         against_cluster.RULES, "storage-class-unknown", broken(against_cluster.RULES, "storage-class-unknown")
     )
-    found = against_cluster.check(make_settings(make_run()), make_live(), IMAGES)
+    found = check_cluster(make_settings(make_run()), make_live(), IMAGES)
     assert [(each.id, each.stops) for each in found] == [("rule-failed", True), ("storage-class-unknown", False)]
 
 

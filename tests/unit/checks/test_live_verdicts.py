@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from tests.unit.checks.cluster_cases import IMAGES, make_live, make_node
+from tests.unit.checks.cluster_cases import IMAGES, check, make_live, make_node
 from tests.unit.checks.live import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.preflight.against_cluster import check
 from trainstack.preflight.live_context import LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Preemption

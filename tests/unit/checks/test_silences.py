@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.checks.cluster_cases import IMAGES, KUEUE, make_live, named, operators
+from tests.unit.checks.cluster_cases import check as check_cluster
 from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
 from trainstack.declared.declared import Declared
 from trainstack.preflight import against_cluster, preflight
@@ -65,9 +66,9 @@ def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
         checks=Checks(silenced=(entry,)),
     )
     assert "silence-unused" not in {each.id for each in preflight.check(settings, EMPTY)}
-    (found,) = against_cluster.check(settings, make_live({"StorageClass": ()}), IMAGES)
+    (found,) = check_cluster(settings, make_live({"StorageClass": ()}), IMAGES)
     assert (found.id, found.silenced) == ("storage-class-unknown", "comes tomorrow")
-    (unused,) = against_cluster.check(settings, make_live(), IMAGES)
+    (unused,) = check_cluster(settings, make_live(), IMAGES)
     assert (unused.id, unused.path) == ("silence-unused", "checks.silenced[0]")
 
 
@@ -134,7 +135,7 @@ def test_what_the_files_show_to_be_unknown_is_not_missing_again() -> None:
     settings = make_settings(make_run(queue="reserch"))
     assert [each.id for each in preflight.check(settings, EMPTY)] == ["queue-unknown"]
     assert on_cluster(settings, make_live()) == []
-    assert [each.id for each in against_cluster.check(settings, make_live(), IMAGES)] == ["queue-unknown"]
+    assert [each.id for each in check_cluster(settings, make_live(), IMAGES)] == ["queue-unknown"]
 
 
 def test_a_namespace_that_the_cluster_lacks_cannot_be_silenced() -> None:

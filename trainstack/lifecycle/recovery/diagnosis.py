@@ -49,17 +49,9 @@ def diagnose(
 ) -> Diagnosis:
     """Return all problems of a stack whose state is readable.
 
-    Args:
-        stack: the environment.
-        files: the files of its local backend; None for another backend.
-        state: the engine's state.
-        seen: the live objects; None if the cluster cannot be read.
-        retained: the objects that `destroy` leaves in the cluster.
-        declared: returns the declared objects, or None if they are unknown; called only if an object is not in the
-            state.
-        loaders: data loaders of commands that have not started.
-        now: the time.
-
+    `files`: None for another backend than a local one. `seen`: None if the cluster cannot be read. `retained`: the
+    objects that `destroy` leaves in the cluster. `declared`: returns the declared objects, or None if they are unknown;
+    called only if an object is not in the state. `loaders`: of commands, not started.
     """
     recovery = RecoveryCommands(stack)
     troubles = lock_troubles(files.locks, recovery) if files else []

@@ -64,32 +64,22 @@ def lock_troubles(locks: Sequence[Lock], recovery: RecoveryCommands) -> list[Tro
     """Report active locks, else locks of other machines, else stale ones: `pulumi cancel` removes all of them."""
     held = [lock for lock in locks if lock.alive]
     elsewhere = [lock for lock in locks if lock.alive is None and lock.since is not None]
-    if held:
-        return [
-            Trouble(
-                "operation-running",
-                lock.file,
-                f"process {lock.pid} of {lock.user} has been changing the stack since "
-                f"{lock.since:%Y-%m-%d %H:%M:%S}; wait until it ends",
-                (f"tail --pid={lock.pid} -f /dev/null",),
-            )
-            for lock in held
-        ]
-    if elsewhere:
-        return [
-            Trouble(
-                "lock-elsewhere",
-                lock.file,
-                f"{lock.user} on {lock.host} has held it since {lock.since:%Y-%m-%d %H:%M:%S} (process {lock.pid}). "
-                f"Check on that machine whether the process is running; if it is not: {recovery.cancel}",
-                (f"ssh {shlex.quote(f'{lock.user}@{lock.host}')} ps -fp {lock.pid}",),
-            )
-            for lock in elsewhere
-        ]
-    return [Trouble("lock-stale", lock.file, _stale(lock), (recovery.cancel,)) for lock in locks]
+    return [_lock_trouble(lock, recovery) for lock in held or elsewhere or locks]
 
 
-def _stale(lock: Lock) -> str:
-    if lock.since is None:
-        return "its writer was killed before it completed the file, which the engine takes for a lock"
-    return f"process {lock.pid} of {lock.user}, which took it at {lock.since:%Y-%m-%d %H:%M:%S}, has ended"
+def _lock_trouble(lock: Lock, recovery: RecoveryCommands) -> Trouble:
+    if lock.since is None and not lock.alive:
+        message = "its writer was killed before it completed the file, which the engine takes for a lock"
+        return Trouble("lock-stale", lock.file, message, (recovery.cancel,))
+    process, since = f"process {lock.pid} of {lock.user}", f"{lock.since:%Y-%m-%d %H:%M:%S}"
+    if lock.alive:
+        message = f"{process} has been changing the stack since {since}; wait until it ends"
+        return Trouble("operation-running", lock.file, message, (f"tail --pid={lock.pid} -f /dev/null",))
+    if lock.alive is None:
+        message = (
+            f"{lock.user} on {lock.host} has held it since {since} (process {lock.pid}). Check on that machine whether "
+            f"the process is running; if it is not: {recovery.cancel}"
+        )
+        command = f"ssh {shlex.quote(f'{lock.user}@{lock.host}')} ps -fp {lock.pid}"
+        return Trouble("lock-elsewhere", lock.file, message, (command,))
+    return Trouble("lock-stale", lock.file, f"{process}, which took it at {since}, has ended", (recovery.cancel,))

@@ -43,28 +43,18 @@ def pending_troubles(state: State, seen: Seen | None, recovery: RecoveryCommands
     """Report interrupted operations, unfinished replacements, and objects that did not become ready."""
     for operation in state.pending:
         target = operation.object
-        yield Trouble(
-            "operation-pending",
-            operation.urn if target is None else shown(target.identity),
-            f"the engine was interrupted while {operation.doing} it"
-            + (f"; {_now(target, seen)}" if target and seen and target.kind not in seen.unreadable else ""),
-            (recovery.refresh, recovery.up),
-        )
+        name = operation.urn if target is None else shown(target.identity)
+        message = f"the engine was interrupted while {operation.doing} it"
+        if target and seen and target.kind not in seen.unreadable:
+            message += f"; {_now(target, seen)}"
+        yield Trouble("operation-pending", name, message, (recovery.refresh, recovery.up))
     for replaced in state.replaced:
-        yield Trouble(
-            "replacement-unfinished",
-            shown(replaced.identity),
-            "another object has replaced it, but it has not been deleted yet",
-            (recovery.up,),
-        )
+        message = "another object has replaced it, but it has not been deleted yet"
+        yield Trouble("replacement-unfinished", shown(replaced.identity), message, (recovery.up,))
     for recorded in state.objects:
         if recorded.errors:
-            yield Trouble(
-                "object-unready",
-                shown(recorded.identity),
-                f"it was created, but did not become ready ({recorded.errors[0].splitlines()[0]})",
-                (recovery.up,),
-            )
+            message = f"it was created, but did not become ready ({recorded.errors[0].splitlines()[0]})"
+            yield Trouble("object-unready", shown(recorded.identity), message, (recovery.up,))
 
 
 def recorded_troubles(state: State, seen: Seen, stack: str, recovery: RecoveryCommands) -> Iterator[Trouble]:
@@ -77,33 +67,21 @@ def recorded_troubles(state: State, seen: Seen, stack: str, recovery: RecoveryCo
         if live is None:
             # A launch may be deleted, by its TTL or by a user: its ledger records it.
             if not recorded.is_launch:
-                yield Trouble(
-                    "object-missing",
-                    name,
-                    "the object is in the state, but not in the cluster",
-                    (recovery.refresh, recovery.up),
-                )
+                message = "the object is in the state, but not in the cluster"
+                yield Trouble("object-missing", name, message, (recovery.refresh, recovery.up))
         elif recorded.uid and live.uid != recorded.uid:
-            yield Trouble(
-                "object-replaced",
-                name,
-                "the object in the state was deleted, and another one of its name was created",
-                (recovery.refresh, recovery.up),
+            message = "the object in the state was deleted, and another one of its name was created"
+            yield Trouble("object-replaced", name, message, (recovery.refresh, recovery.up))
+        elif (label := live.labels.get(STACK)) != stack:
+            message = (
+                f"the object is in the state, but its label {STACK} {f'is {label!r}' if label else 'was removed'}, so "
+                "`up` refuses to change it. If it is this stack's object, restore the label"
             )
-        elif live.labels.get(STACK) != stack:
-            label = live.labels.get(STACK)
-            yield Trouble(
-                "object-unmarked",
-                name,
-                f"the object is in the state, but its label {STACK} "
-                + (f"is {label!r}" if label else "was removed")
-                + ", so `up` refuses to change it. If it is this stack's object, restore the label",
-                (f"kubectl label --overwrite {kubectl(recorded.identity)} {STACK}={stack}", recovery.up),
-            )
+            restored = f"kubectl label --overwrite {kubectl(recorded.identity)} {STACK}={stack}"
+            yield Trouble("object-unmarked", name, message, (restored, recovery.up))
         elif live.state not in (NO_ID, state.identity):
-            yield _of_another(
-                recorded.identity, live.state, stack, "the object is in the state, but another state of the stack"
-            )
+            how = "the object is in the state, but another state of the stack"
+            yield _of_another(recorded.identity, live.state, stack, how)
 
 
 def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identity]) -> dict[Identity, LiveObject]:
@@ -133,39 +111,30 @@ def unrecorded_troubles(
     """Report unrecorded objects; objects of this state only if the declared objects are known (not None)."""
     for identity, live in sorted(found.items(), key=lambda item: shown(item[0])):
         if live.state != own:
-            yield _of_another(
-                identity, live.state, recovery.stack, "the object is not in this state, and another state"
-            )
+            how = "the object is not in this state, and another state"
+            yield _of_another(identity, live.state, recovery.stack, how)
         elif declared is None:
             continue
         elif identity in declared:
-            yield Trouble(
-                "object-unrecorded",
-                shown(identity),
-                "it has this stack's label, but is not in its state. The environment declares it: `up` takes it over",
-                (recovery.up,),
+            message = (
+                "it has this stack's label, but is not in its state. The environment declares it: `up` takes it over"
             )
+            yield Trouble("object-unrecorded", shown(identity), message, (recovery.up,))
         else:
-            launch = RUN in live.labels and LEDGER not in live.labels
-            yield Trouble(
-                "object-orphaned",
-                shown(identity),
-                "it has this stack's label, but is neither in its state nor declared"
-                + (". It is a run: deleting it ends it" if launch else ""),
-                (f"kubectl delete {kubectl(identity)}",),
-            )
+            message = "it has this stack's label, but is neither in its state nor declared"
+            if RUN in live.labels and LEDGER not in live.labels:
+                message += ". It is a run: deleting it ends it"
+            yield Trouble("object-orphaned", shown(identity), message, (f"kubectl delete {kubectl(identity)}",))
 
 
 def _of_another(identity: Identity, state: str, stack: str, how: str) -> Trouble:
     # No command: the user decides which state to continue with.
     owner = "a state without an identity" if state == NO_ID else f"state {state}"
-    return Trouble(
-        "object-of-another-state",
-        shown(identity),
+    message = (
         f"{how} owns it ({owner}). `up` refuses to change it. If that state is lost or no longer used, add "
-        f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; otherwise work with that state",
-        (),
+        f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; otherwise work with that state"
     )
+    return Trouble("object-of-another-state", shown(identity), message, ())
 
 
 def stuck_troubles(seen: Seen, now: datetime) -> Iterator[Trouble]:
@@ -173,12 +142,8 @@ def stuck_troubles(seen: Seen, now: datetime) -> Iterator[Trouble]:
     for identity, live in sorted(seen.objects.items(), key=lambda item: shown(item[0])):
         if live.deleted is not None and now - live.deleted > STUCK_AFTER:
             held = ", ".join(live.finalizers) or "its contents or its pods"
-            yield Trouble(
-                "object-stuck",
-                shown(identity),
-                f"it has been terminating since {live.deleted:%Y-%m-%d %H:%M:%S} UTC, held by {held}",
-                (_holder(identity, live.finalizers),),
-            )
+            message = f"it has been terminating since {live.deleted:%Y-%m-%d %H:%M:%S} UTC, held by {held}"
+            yield Trouble("object-stuck", shown(identity), message, (_holder(identity, live.finalizers),))
 
 
 def kubectl(identity: Identity) -> str:

@@ -7,6 +7,7 @@ from trainstack.objects.labels import LIMIT, PRIORITY
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
+from trainstack.preflight.rules.tenant import cluster_scoped_names
 from trainstack.runs import names
 from trainstack.runs.errors import ReservedVariableError, WorkloadError
 from trainstack.runs.identity import UNKNOWN_FACTS
@@ -101,18 +102,10 @@ def name_duplicate(context: RuleContext) -> Iterator[Violation]:
 
 
 def _lists(settings: Settings) -> Iterator[tuple[str, Iterable[str]]]:
-    storage, queues = settings.storage, settings.queues
-    yield "environment.namespaces", (namespace.name for namespace in settings.environment.namespaces)
-    yield "storage.classes", (storage_class.name for storage_class in storage.classes)
-    yield "storage.persistentVolumes", (volume.name for volume in storage.persistent_volumes)
-    yield "storage.volumes", (f"{volume.namespace}/{volume.name}" for volume in storage.volumes)
-    yield "queues.flavors", (flavor.name for flavor in queues.flavors)
-    yield "queues.cohorts", (cohort.name for cohort in queues.cohorts)
-    yield "queues.clusterQueues", (queue.name for queue in queues.cluster_queues)
-    yield "queues.localQueues", (f"{queue.namespace}/{queue.name}" for queue in queues.local_queues)
-    yield "queues.priorityClasses", (priority.name for priority in queues.priority_classes)
+    yield from cluster_scoped_names(settings).items()
+    yield "storage.volumes", (f"{volume.namespace}/{volume.name}" for volume in settings.storage.volumes)
+    yield "queues.localQueues", (f"{queue.namespace}/{queue.name}" for queue in settings.queues.local_queues)
     yield "secrets.secrets", (f"{secret.namespace}/{secret.name}" for secret in settings.secrets.secrets)
-    yield "tenants.teams", (team.name for team in settings.tenants.teams)
     yield "workloads.runs", (run.name for run in settings.workloads.runs)
     yield "sweeps.sweeps", (sweep.name for sweep in settings.sweeps.sweeps)
     yield "sweeps.sweeps", _fixed_names(settings)

@@ -36,7 +36,7 @@ def queue_unknown(context: RuleContext) -> Iterator[Violation]:
         known = [queue.name for queue in queues if queue.namespace == namespace]
         elsewhere = [queue.namespace for queue in queues if queue.name == name]
         scope = f" in namespace {namespace}" + (f" (it is in namespace {elsewhere[0]})" if elsewhere else "")
-        yield from _refer(context, path, name, "local queue", known, "queues.localQueues", scope)
+        yield from _refer(context, [(path, name)], "local queue", known, "queues.localQueues", scope)
 
 
 @Rule(
@@ -75,9 +75,8 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     known += context.settings.environment.existing.storage_classes
     # A claim binds to a volume that was created by hand if both have the same class name, even without a class.
     known += [volume.storage_class for volume in storage.persistent_volumes]
-    for path, claim in context.volumes():
-        field = f"{path}.storageClass"
-        yield from _refer(context, field, claim.storage_class, "storage class", known, "storage.classes")
+    named = ((f"{path}.storageClass", claim.storage_class) for path, claim in context.volumes())
+    yield from _refer(context, named, "storage class", known, "storage.classes")
 
 
 @Rule(
@@ -90,9 +89,8 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def priority_unknown(context: RuleContext) -> Iterator[Violation]:
     known = [priority.name for priority in context.settings.queues.priority_classes]
-    for path, run in context.runs():
-        field = f"{path}.priority"
-        yield from _refer(context, field, run.priority, "priority class", known, "queues.priorityClasses")
+    named = ((f"{path}.priority", run.priority) for path, run in context.runs())
+    yield from _refer(context, named, "priority class", known, "queues.priorityClasses")
 
 
 @Rule(
@@ -104,9 +102,8 @@ def priority_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
     known = [queue.name for queue in context.settings.queues.cluster_queues]
-    for path, queue in context.local_queues():
-        field = f"{path}.clusterQueue"
-        yield from _refer(context, field, queue.cluster_queue, "cluster queue", known, "queues.clusterQueues")
+    named = ((f"{path}.clusterQueue", queue.cluster_queue) for path, queue in context.local_queues())
+    yield from _refer(context, named, "cluster queue", known, "queues.clusterQueues")
 
 
 @Rule(
@@ -118,8 +115,8 @@ def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def flavor_unknown(context: RuleContext) -> Iterator[Violation]:
     known = [flavor.name for flavor in context.settings.queues.flavors]
-    for path, _, _, flavor in context.flavor_quotas():
-        yield from _refer(context, f"{path}.name", flavor.name, "flavor", known, "queues.flavors")
+    named = ((f"{path}.name", flavor.name) for path, _, _, flavor in context.flavor_quotas())
+    yield from _refer(context, named, "flavor", known, "queues.flavors")
 
 
 @Rule(
@@ -133,8 +130,7 @@ def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
     cohorts = context.settings.queues.cohorts
     named = {f"{path}.cohort": queue.cohort for path, queue in context.cluster_queues()}
     named |= {f"{path}.parent": cohort.parent for path, cohort in with_paths("queues.cohorts", cohorts)}
-    for path, name in named.items():
-        yield from _refer(context, path, name, "cohort", [cohort.name for cohort in cohorts], "queues.cohorts")
+    yield from _refer(context, named.items(), "cohort", [cohort.name for cohort in cohorts], "queues.cohorts")
 
 
 @Rule(
@@ -180,14 +176,14 @@ def namespace_unknown(context: RuleContext) -> Iterator[Violation]:
     early |= {*settings.environment.existing.namespaces, *ALWAYS_PRESENT}
     known = early | {_INSTALLED[operator] for operator in settings.operators.installs}
     # Secrets are created before the operators, which may need them.
-    for path, secret in with_paths("secrets.secrets", settings.secrets.secrets):
-        yield from _refer(context, f"{path}.namespace", secret.namespace, "namespace", early, section)
+    secrets = with_paths("secrets.secrets", settings.secrets.secrets)
+    named = ((f"{path}.namespace", secret.namespace) for path, secret in secrets)
+    yield from _refer(context, named, "namespace", early, section)
     users = [(path, volume.namespace) for path, volume in context.volumes()]
     users += [(path, queue.namespace) for path, queue in context.local_queues()]
     users += [(path, team.namespace) for path, team in with_paths("tenants.teams", settings.tenants.teams)]
     users += [(path, run.namespace) for path, run in context.runs()]
-    for path, namespace in users:
-        yield from _refer(context, f"{path}.namespace", namespace, "namespace", known, section)
+    yield from _refer(context, [(f"{path}.namespace", name) for path, name in users], "namespace", known, section)
     for path, queue in context.cluster_queues():
         for namespace in (name for name in queue.namespaces or () if name not in known):
             message = f"cluster queue {queue.name} is open to namespace {namespace!r}, which is not declared"
@@ -196,23 +192,26 @@ def namespace_unknown(context: RuleContext) -> Iterator[Violation]:
 
 def _refer(
     context: RuleContext,
-    path: str,
-    name: str | None,
+    named: Iterable[tuple[str, str | None]],
     kind: str,
     known: Iterable[str],
     section: str,
     scope: str = "",
 ) -> Iterator[Violation]:
-    """Yield a violation unless the name is known; in a stack without the platform the object may exist anyway."""
+    """Yield a violation for each unknown name; in a stack without the platform the object may exist anyway.
+
+    `named`: the path and the value of each setting.
+    """
     known = set(known)
-    if name is None or name in known:
-        return
-    message = f"{kind} {name!r} is not declared{scope}"
-    if context.owns_platform:
-        yield Violation(path, message, or_declare(name, known, section))
-    else:
-        remedy = "ask the platform's owner, or run `trainstack check --cluster`"
-        yield Violation(path, f"{message}; another stack may declare it", remedy, "unknown")
+    for path, name in named:
+        if name is None or name in known:
+            continue
+        message = f"{kind} {name!r} is not declared{scope}"
+        if context.owns_platform:
+            yield Violation(path, message, or_declare(name, known, section))
+        else:
+            remedy = "ask the platform's owner, or run `trainstack check --cluster`"
+            yield Violation(path, f"{message}; another stack may declare it", remedy, "unknown")
 
 
 def or_declare(name: str, known: Iterable[str], section: str) -> str:

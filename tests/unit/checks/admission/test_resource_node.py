@@ -91,17 +91,6 @@ def test_a_queue_that_is_stopped_lends_and_counts_for_no_height() -> None:
     assert (tree.cohorts["a"].height, tree.cohorts["root"].height) == (0, 1)
 
 
-def test_a_quota_can_be_tried_in_place() -> None:
-    """What all above it have follows, through what is kept; and back again."""
-    tree = CohortTree(make_model(make_pool("q", "a", 2), make_pool("r", "b", 4, None, 1), cohorts=COHORTS))
-    node = tree.queues["r"]
-    before = node.quota(CPU)
-    node.set_quota(CPU, Quota(9000))
-    assert tree.potential_available("q", "cpu", "cpu") == 11000
-    node.set_quota(CPU, before)
-    assert tree.potential_available("q", "cpu", "cpu") == 3000
-
-
 def test_cohorts_that_are_their_own_ancestors_stand_apart() -> None:
     """Nothing ends in a circle; whatever is below one belongs to it."""
     circle = (Cohort("a", "b"), Cohort("b", "a"), Cohort("below", "a"), Cohort("c"))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.make import make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.forecast.tasks import Duration, duration, tasks
+from trainstack.forecast.tasks import Duration, duration, task_of
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.workloads import declared_workloads
 
@@ -31,7 +31,7 @@ def test_what_a_person_says_comes_first_then_what_was_measured_and_nothing_outli
     assert duration(run, measured) == found
 
 
-def test_tasks_are_the_runs_in_their_order() -> None:
+def test_a_task_has_the_settings_of_its_run() -> None:
     """Managed ones go on after an eviction, since they have checkpoints; dependencies are of the same namespace."""
     settings = make_settings(
         make_run(name="second", depends_on=("first",), expected_duration_seconds=5),
@@ -39,8 +39,9 @@ def test_tasks_are_the_runs_in_their_order() -> None:
     )
     model = declared_model(Declared(settings))
     workloads = {each.key: each for each in declared_workloads(Declared(settings), model)}
-    runs = {f"{run.namespace}/{run.name}": run for run in settings.workloads.runs}
-    second, first = tasks(workloads, runs, {"research/first": 7.0})
+    runs = {run.name: run for run in settings.workloads.runs}
+    second = task_of(runs["second"], workloads["research/second"])
+    first = task_of(runs["first"], workloads["research/first"], 7.0)
     assert (second.key, second.after, second.resumes, second.queued) == (
         "research/second",
         ("research/first",),
