@@ -44,6 +44,11 @@ def with_unknown_label(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {**metadata, "labels": {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}}
 
 
+def names(component: Component, kind: str) -> pulumi.Output[list[str]]:
+    """The objects of a kind, by their Pulumi names."""
+    return pulumi.Output.from_input([type_and_name(manifest)[1] for manifest in component.of_kind(kind)])
+
+
 def declare(
     manifests: Iterable[Mapping[str, Any]],
     parent: pulumi.Resource,

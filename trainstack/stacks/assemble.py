@@ -12,7 +12,7 @@ from trainstack.components.field_managers import take_fields_over
 from trainstack.components.launch_claims import Claim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION
-from trainstack.components.secrets import Secrets, SecretsArgs
+from trainstack.components.secrets import Secrets
 from trainstack.components.teardown import Guard, attach
 from trainstack.declared.launches import LaunchGroup
 from trainstack.guards.platform_queues import unknown_queues
@@ -47,9 +47,8 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     declared = program.declared
     hooks = teardown(settings, declared.retained, program.recorded)
     attach(hooks)
-    secrets_args = SecretsArgs(secrets=settings.secrets, objects=declared.secrets, values=secrets) if secrets else None
     if "platform" in layers:
-        owned = platform(declared, secrets_args, opts)
+        owned = platform(declared, secrets, opts)
         after, everything = owned.resources, (*owned.resources, *owned.others)
         outputs.update(owned.outputs)
     elif settings.environment.platform is not None:
@@ -57,9 +56,9 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         outputs["localQueues"] = queues = reference.require_output("localQueues")
         # Volumes and runs depend on the reference, so that a missing queue prevents them all.
         after = (queues.apply(partial(_with_queues_of, reference, settings)),)
-    if secrets_args and "platform" not in layers:
+    if secrets is not None and "platform" not in layers:
         following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
-        after = (*after, Secrets("secrets", secrets_args, following))
+        after = (*after, Secrets("secrets", declared, secrets, following))
     if "training" in layers:
         groups = [(group, _launching(program, group, generating)) for group in decided.groups]
         team = training(declared.volumes, groups, after, opts)
