@@ -68,9 +68,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         outputs["waitingTrials"] = {sweep.name: len(sweep.waiting) for sweep in decided.sweeps if sweep.waiting}
         outputs["protected"] = list(protected(settings))
     Guard("guard", hooks, everything)
-    outputs["retained"] = [
-        f"{shown((kept.kind, kept.namespace, kept.name))}: {kept.reason}" for kept in declared.retained
-    ]
+    outputs["retained"] = [f"{shown(kept.identity)}: {kept.reason}" for kept in declared.retained]
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
         "wait": f"trainstack wait -s {settings.stack}",

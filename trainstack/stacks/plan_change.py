@@ -1,7 +1,7 @@
 """The decision about a change, before the first resource is declared: reads files and the cluster, writes nothing."""
 
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,7 @@ def decide(
 ) -> Program:
     """Load and check the files, read the cluster, and decide.
 
-    Args:
-        root: the project's folder.
-        stack: the environment.
-        engine: the engine's configuration, if there is an engine.
-        state: the engine's state of the stack.
-        recorded: the launches in the engine's state.
+    `engine` is the engine's configuration, if there is an engine; `recorded` are the launches in its state.
 
     Raises:
         SettingsError: the files are not valid.
@@ -85,29 +80,24 @@ def decide(
     environment, unread = _declared(settings, root)
     checked = examine(environment, root, loaded.places)
     findings = checked.findings
-    if faults := [str(finding) for finding in findings if finding.stops]:
-        raise Refused("\n".join(faults))
+    _refuse(str(finding) for finding in findings if finding.stops)
     if unread is not None:
         raise unread
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
-    if elsewhere := identity.unexpected(cluster, stack, settings.cluster.identity, where):
-        raise Refused(elsewhere)
-    installs = environment.operators
+    _refuse([identity.unexpected(cluster, stack, settings.cluster.identity, where)])
     runs = read_runs(settings, recorded)
     decided = runs_and_sweeps(environment, runs)
     everything = environment.manifests(decided.groups)
-    if settings.environment.profile == "tenant" and (denied := lacking(everything, settings.cluster.context)):
-        raise Refused("\n".join(denied))
+    if settings.environment.profile == "tenant":
+        _refuse(lacking(everything, settings.cluster.context))
     # A generated name does not exist yet.
     declared = {ownership.identity(manifest): manifest for manifest in everything if "name" in manifest["metadata"]}
     manifests = [*declared.values()]
-    if uncreated := namespaces_to_prepare(settings, manifests):
-        raise Refused("\n".join(uncreated))
+    _refuse(namespaces_to_prepare(settings, manifests))
     live, adopted = read_metadata(manifests, settings.cluster.context), ownership.adoptions(settings)
-    kept = environment.retained
-    owners = objects_of_other_states(settings, state, manifests, {**runs.metadata, **live}, adopted, kept)
-    if owners.refusal:
-        raise Refused(owners.refusal)
+    known = {**runs.metadata, **live}
+    owners = objects_of_other_states(settings, state, manifests, known, adopted, environment.retained)
+    _refuse([owners.refusal])
     terminating = {who: metadata["uid"] for who, metadata in live.items() if "deletionTimestamp" in metadata}
     lasting = {who: manifest for who, manifest in declared.items() if who not in terminating}
     replacements = {terminating[who]: manifest for who, manifest in declared.items() if who in terminating}
@@ -116,15 +106,11 @@ def decide(
     labelled = [manifest for who, manifest in declared.items() if who not in decided.unlabelled]
     foreign = ownership.refusals(labelled, labels, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)
-    contested, overwritten = fields_of_others(
-        settings,
-        [manifest for who, manifest in lasting.items() if _writable(who, labels, adopted, stack)],
-        live,
-        adopted,
-    )
-    downgraded = downgrades.refusals(installs, labels)
-    if refusals := (*decided.refusals, *foreign, *downgraded, *endangered, *contested):
-        raise Refused("\n".join(refusals))
+    writable = {who for who in labels if ownership.owner(labels[who]) == stack or who in adopted}
+    written = [manifest for who, manifest in lasting.items() if who in writable]
+    contested, overwritten = fields_of_others(settings, written, live, adopted)
+    downgraded = downgrades.refusals(environment.operators, labels)
+    _refuse((*decided.refusals, *foreign, *downgraded, *endangered, *contested))
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return Program(
@@ -152,6 +138,12 @@ def decide(
     )
 
 
+def _refuse(reasons: Iterable[str | None]) -> None:
+    """Raise Refused with the reasons, if there are any."""
+    if message := "\n".join(filter(None, reasons)):
+        raise Refused(message)
+
+
 def _with_fields_of_other_states(
     manifests: Iterable[Mapping[str, Any]], live: Mapping[Identity, Mapping[str, Any]], state: OwnState
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -168,12 +160,6 @@ def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | R
         return Declared.from_files(settings, root, commit=commit(root)), None
     except (InputsError, ReleaseError) as error:
         return Declared(settings), error
-
-
-def _writable(
-    who: Identity, labels: Mapping[Identity, Mapping[str, str]], adopted: Collection[Identity], stack: str
-) -> bool:
-    return who in labels and (ownership.owner(labels[who]) == stack or who in adopted)
 
 
 def commit(root: Path) -> str:

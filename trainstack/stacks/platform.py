@@ -26,11 +26,8 @@ class Platform:
 def platform(declared: Declared, secrets: pulumi.Output[Any] | None, opts: pulumi.ResourceOptions) -> Platform:
     """Declare the platform.
 
-    Args:
-        declared: the environment.
-        secrets: the decrypted section; operators and runs may pull their images with it.
-        opts: the options of all components, with the provider.
-
+    `secrets` is the decrypted section, if there is one: operators and runs may pull their images with it. `opts` are
+    the options of all components, with the provider.
     """
 
     def following(*resources: pulumi.Resource) -> pulumi.ResourceOptions:

@@ -28,12 +28,8 @@ def training(
 ) -> Training:
     """Declare volumes, runs and sweeps.
 
-    Args:
-        claims: the volumes.
-        groups: the launches of the runs, then those of each sweep.
-        after: the platform's resources, if this stack has them.
-        opts: the options of all components, with the provider.
-
+    `groups` are the launches of the runs, then those of each sweep; `after` are the platform's resources, if this stack
+    has them; `opts` are the options of all components, with the provider.
     """
 
     def following(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
