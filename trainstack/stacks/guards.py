@@ -90,8 +90,8 @@ def objects_of_other_states(
 ) -> Verdict:
     """Decide about live objects that belong to another state: declared ones, those of runs, and those to be deleted.
 
-    `declared` are the manifests with a name; `live` is the metadata of the declared objects that exist, and of all objects of runs;
-    `kept` are the objects that `destroy` leaves in the cluster. Raises ClusterError.
+    `declared` are the manifests with a name; `live` is the metadata of the declared objects that exist, and of all
+    objects of runs; `kept` are the objects that `destroy` leaves in the cluster. Raises ClusterError.
     """
     removed = state.held - live.keys() - {*map(identity, declared)}
     others = of_others({**read_held(removed, settings.cluster.context), **live}, state, settings.stack)
