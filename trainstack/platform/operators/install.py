@@ -5,7 +5,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from trainstack.errors import TrainstackError
 from trainstack.objects.labels import CONFIG_HASH, RELEASE, Manifest, mark
@@ -113,12 +112,7 @@ def with_webhooks(manifest: Manifest, is_needed: Callable[[Manifest], bool]) -> 
 
 
 def controller(
-    deployment: Manifest,
-    declared: Install,
-    *,
-    container: str,
-    args: Sequence[str] = (),
-    config: str,
+    deployment: Manifest, declared: Install, *, container: str, args: Sequence[str] = (), config: str
 ) -> Manifest:
     """Adapt a controller's Deployment: one replica, hardened, restarted when its configuration changes.
 
@@ -159,23 +153,17 @@ def controller(
         manager["args"] = [*manager.get("args", []), *args]
     if declared.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in declared.image_pull_secrets]
-    _request(manager, "cpu", declared.requests.cpu)
-    _request(manager, "memory", declared.requests.memory)
+    for resource, quantity in declared.requests.model_dump(exclude_none=True).items():
+        resources = manager.setdefault("resources", {})
+        resources.setdefault("requests", {})[resource] = quantity
+        limits = resources.get("limits", {})
+        if resource in limits and amount(str(limits[resource])) < amount(quantity):
+            limits[resource] = quantity
     return result
 
 
 def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _request(container: dict[str, Any], resource: str, quantity: str | None) -> None:
-    if quantity is None:
-        return
-    resources = container.setdefault("resources", {})
-    resources.setdefault("requests", {})[resource] = quantity
-    limits = resources.get("limits", {})
-    if resource in limits and amount(str(limits[resource])) < amount(quantity):
-        limits[resource] = quantity
 
 
 def _all_scopes(manifest: Manifest) -> Manifest:

@@ -139,6 +139,7 @@ def rules(granted: Iterable[Grant]) -> list[Manifest]:
     resources: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for (group, resource, held_verbs), of in sorted(names.items()):
         resources.setdefault((group, held_verbs, tuple(sorted(of - {""}))), []).append(resource)
+    ordered = sorted(resources.items(), key=lambda item: (item[0][0], item[1], item[0]))
     return [
         {
             "apiGroups": [group],
@@ -146,9 +147,7 @@ def rules(granted: Iterable[Grant]) -> list[Manifest]:
             **({"resourceNames": list(of)} if of else {}),
             "verbs": list(held_verbs),
         }
-        for (group, held_verbs, of), listed in sorted(
-            resources.items(), key=lambda item: (item[0][0], item[1], item[0])
-        )
+        for (group, held_verbs, of), listed in ordered
     ]
 
 
