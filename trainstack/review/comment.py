@@ -84,8 +84,7 @@ def _unchanged(review: Report | Unreviewed) -> bool:
 
 
 def _assembled(head: Sequence[str], reviews: Sequence[Report | Unreviewed], bodies: Sequence[_Body], cap: int) -> str:
-    sections = [_section(review, body, cap) for review, body in zip(reviews, bodies, strict=False)]
-    parts = [*head, *sections]
+    parts = [*head, *(_section(review, body, cap) for review, body in zip(reviews, bodies, strict=False))]
     if rest := [review.stack for review in reviews[len(bodies) :]]:
         parts.append(f"{len(rest)} more environments are omitted: {_list(rest)}.")
     return "\n\n".join(parts) + "\n"
@@ -103,7 +102,8 @@ def _section(report: Report | Unreviewed, body: _Body, cap: int) -> str:
             "| create | update | replace | delete | unchanged |\n| ---: | ---: | ---: | ---: | ---: |\n"
             f"| {counts.create} | {counts.update} | {counts.replace} | {counts.delete} | {counts.same} |"
         )
-        parts = [title, table, _effects(report)]
+        effects = "No run, volume, queue or quota is affected." if counts.changes else "No changes."
+        parts = [title, table, _bullets(report.facts, _sentence) or effects]
     if report.verdicts:
         head = "Admission of its runs on an idle cluster, with the quota in these files:"
         parts.append(f"{head}\n\n{_bullets(report.verdicts, _verdict)}")
@@ -117,12 +117,6 @@ def _section(report: Report | Unreviewed, body: _Body, cap: int) -> str:
     if body.text:
         parts.append(_block(body, cap, folded=not report.error))
     return "\n\n".join(parts)
-
-
-def _effects(report: Report) -> str:
-    if report.facts:
-        return _bullets(report.facts, _sentence)
-    return "No run, volume, queue or quota is affected." if report.counts.changes else "No changes."
 
 
 def _verdict(verdict: ReportedVerdict) -> str:

@@ -21,26 +21,8 @@ def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, M
     Also return, for each run without a base by its steps, the finding to report if a value is missing.
     """
     bases = _Bases(root, findings)
-
-    def of_run(run: Node, path: str, steps: Steps) -> Node:
-        return bases.below(run, run.name, path, steps)
-
-    def of_sweep(sweep: Node, path: str, steps: Steps) -> Node:
-        if not sweep.entries:
-            return sweep
-        run = sweep.entries.get("run", Node({}, sweep.where))
-        if "name" in run.entries:
-            where = run.entries["name"].where
-            findings.append(
-                Finding(where, f"{path}.run", "unknown key name", "leave it out: the run has the sweep's name")
-            )
-        merged = bases.below(run, sweep.name, f"{path}.run", (*steps, "run"))
-        if isinstance(merged.data, Mapping) and "name" in sweep.entries:
-            merged = replace(merged, data={**merged.entries, "name": sweep.entries["name"]})
-        return replace(sweep, data={**sweep.entries, "run": merged})
-
-    tree = _map_elements(_map_elements(tree, ("workloads", "runs"), of_run), ("sweeps", "sweeps"), of_sweep)
-    return tree, bases.without
+    tree = _map_elements(tree, ("workloads", "runs"), lambda run, *place: bases.below(run, run.name, *place))
+    return _map_elements(tree, ("sweeps", "sweeps"), bases.below_sweep), bases.without
 
 
 class _Bases:
@@ -73,6 +55,18 @@ class _Bases:
             remedy = f"{nearest(base, self._files)} (set it with `from:`)"
             self.without[steps] = Finding(run.where, path, message, remedy)
         return bare
+
+    def below_sweep(self, sweep: Node, path: str, steps: Steps) -> Node:
+        if not sweep.entries:
+            return sweep
+        run = sweep.entries.get("run", Node({}, sweep.where))
+        if "name" in run.entries:
+            remedy = "leave it out: the run has the sweep's name"
+            self._findings.append(Finding(run.entries["name"].where, f"{path}.run", "unknown key name", remedy))
+        merged = self.below(run, sweep.name, f"{path}.run", (*steps, "run"))
+        if isinstance(merged.data, Mapping) and "name" in sweep.entries:
+            merged = replace(merged, data={**merged.entries, "name": sweep.entries["name"]})
+        return replace(sweep, data={**sweep.entries, "run": merged})
 
     def _base(self, name: str) -> Node:
         if name not in self._read:
