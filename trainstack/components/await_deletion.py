@@ -19,11 +19,9 @@ def await_deletion(
 ) -> None:
     """Make the engine wait for terminating objects before it creates their replacements. Call it before they exist.
 
-    A launch is replaced even if the state still holds the old object, as it does after an interruption. Other objects
-    in the state need an `up --refresh`.
-
-    `replacements` are manifests by the UID of the terminating object that has the same name. `wait_until_deleted`
-    returns once that object is deleted, and raises after its deadline.
+    `replacements` are manifests by the UID of the terminating object of the same name, for which `wait_until_deleted`
+    waits. A launch is replaced even if the state still holds the old object, as it does after an interruption. Other
+    objects in the state need an `up --refresh`.
     """
     waiting = {type_and_name(manifest): (uid, manifest) for uid, manifest in replacements.items()}
 

@@ -97,16 +97,13 @@ class Operators(pulumi.ComponentResource):
         stack: str | None = None,
         context: str | None = None,
     ) -> None:
-        """Install operators.
+        """Install the operators of section `trainstack:operators` of an environment's file.
 
-        Args:
-            args: the installs, as in section `trainstack:operators` of an environment's file.
-            root: the folder that the paths of release manifests are relative to; by default the working directory.
-            stack: the label of the objects; by default the Pulumi stack.
-            context: the kubeconfig's context that `opts.provider` uses; None: the current one.
+        `root` is the folder that the paths of release manifests are relative to, by default the working directory.
+        `stack` labels the objects; by default, the Pulumi stack. `context` is the kubeconfig's context that
+        `opts.provider` uses, by default the current one.
 
         Raises ReleaseError if a release manifest is missing or has another sha256.
-
         """
         super().__init__("trainstack:platform:Operators", name, {}, opts)
         installs, folder = validated(OperatorsSettings, args), root or Path.cwd()

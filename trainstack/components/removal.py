@@ -91,10 +91,7 @@ def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float
 
 
 async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_type: str) -> tuple[int, str]:
-    """Write to the cluster. Return the response's status and text; raise ClusterError if there is no response.
-
-    `path` is an absolute API path with its query.
-    """
+    """Write to an absolute API path; return the response's status and text. Raises ClusterError without a response."""
     base, _, last = path.rpartition("/")
     try:
         async with api.call_api(

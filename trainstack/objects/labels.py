@@ -157,10 +157,7 @@ def metadata(
     annotations: Mapping[str, str] | None = None,
     adopt: bool = False,
 ) -> Manifest:
-    """Build an object's metadata with the ownership labels.
-
-    `adopt`: declared fields override those of other field managers.
-    """
+    """Build metadata with the ownership labels. `adopt`: declared fields override those of other field managers."""
     result: Manifest = {"name": name}
     if namespace is not None:
         result["namespace"] = namespace

@@ -130,10 +130,7 @@ def write(report: Report, folder: Path) -> Path:
 
 
 def read(folder: Path, stack: str) -> Report | None:
-    """Return the report of an environment, or None if the folder has none.
-
-    Raises ReportError if the file is too large, unreadable, invalid, or the report of another environment.
-    """
+    """Return an environment's report, or None. Raises ReportError if it is too large, invalid or of another one."""
     file = folder / f"{stack}.json"
     try:
         status = file.lstat()

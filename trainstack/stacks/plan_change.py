@@ -63,17 +63,10 @@ def decide(
     state: OwnState,
     recorded: Sequence[RecordedLaunch] = (),
 ) -> Program:
-    """Load and check the files, read the cluster, and decide.
+    """Load and check the files, read the cluster, and decide. `recorded` are the launches in the engine's state.
 
-    `engine` is the engine's configuration, if there is an engine; `recorded` are the launches in its state.
-
-    Raises:
-        SettingsError: the files are not valid.
-        Refused: because of a rule, another cluster than the environment names, another state of the stack, an active
-            run, an object of another owner, a newer operator, a missing namespace or a tenant's missing right.
-        ClusterError: the cluster cannot be read.
-        ReleaseError, InputsError, WorkloadError, OperatorError: a release, file, run or operator is not valid.
-
+    Raises Refused, also because of a rule, SettingsError, ReleaseError, InputsError, WorkloadError or OperatorError if
+    files are not valid, and ClusterError if the cluster cannot be read.
     """
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings

@@ -25,12 +25,8 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
     """Read the objects of a release.
 
     The result lacks the descriptions in the schemas of CRDs (most of the bytes, which the engine's state would contain)
-    and empty `data` of Secrets (the API server removes it, so the engine would always report a diff).
-
-    `cache`: a folder for the parsed form, since parsing takes seconds. The sha256 of the file and of the parsed form
-    are verified all the same.
-
-    Raises ReleaseError.
+    and empty `data` of Secrets (the API server removes it, so the engine would always report a diff). `cache`: a folder
+    for the parsed form, since parsing takes seconds; both sha256 are verified all the same. Raises ReleaseError.
     """
     try:
         content = path.read_bytes()

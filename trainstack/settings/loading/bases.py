@@ -16,10 +16,7 @@ Steps = tuple[str | int, ...]
 
 
 def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, Mapping[Steps, Finding]]:
-    """Merge every run into its base.
-
-    Also return, for each run without a base by its steps, the finding to report if a value is missing.
-    """
+    """Merge runs into their bases; also return, by steps, the findings to report if runs without a base lack a value."""
     bases = _Bases(root, findings)
     tree = _map_elements(tree, ("workloads", "runs"), lambda run, *place: bases.below(run, run.name, *place))
     return _map_elements(tree, ("sweeps", "sweeps"), bases.below_sweep), bases.without

@@ -102,10 +102,7 @@ class Node:
 
 
 def read(root: Path, file: str, findings: list[Finding]) -> Node:
-    """Read a file that is a map. Add faults to `findings`, and leave out the values that they concern.
-
-    An empty file is an empty map. Raises FileNotFoundError.
-    """
+    """Read a map, or an empty file; leave out values with faults, which `findings` get. Raises FileNotFoundError."""
     top = _read(root, file, findings)
     if top.data is None:
         return Node({}, top.where)

@@ -60,10 +60,7 @@ def names(text: str) -> frozenset[str]:
 
 
 def holds(text: str, parameters: Mapping[str, Value]) -> bool:
-    """Whether a set meets the constraint; a set that lacks one of the constraint's parameters does.
-
-    Raises ConstraintError if it cannot be evaluated, such as a division by zero.
-    """
+    """Whether a set meets the constraint, or lacks one of its parameters. Raises ConstraintError, such as for 1 / 0."""
     compiled, named = _compile(text)
     if not named <= parameters.keys():
         return True
