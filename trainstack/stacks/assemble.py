@@ -34,7 +34,10 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     expected = settings.cluster.identity is not None
     profile = settings.environment.profile
     known = remember(program.cluster, program.state.identity, settings.stack, profile, expected=expected)
-    provider, generating = _provider("cluster", settings.cluster.context, known), _generating(program, known)
+    context = settings.cluster.context
+    provider, generating = _provider("cluster", context, known), None
+    if any("generateName" in ledger.launch["metadata"] for ledger in decided.all_launches):
+        generating = _provider("cluster-generating", context, known, enableServerSideApply="false")
     proofs = [prove(provider, "cluster", program.cluster)]
     proofs += [prove(generating, "cluster-generating", program.cluster)] if generating else []
     mark_and_order(program.state.identity, [proof for proof in proofs if proof is not None])
@@ -42,8 +45,8 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
-    await_deletion(program.replacements, partial(wait_until_replaceable, context=settings.cluster.context))
-    take_fields_over(program.taken, program.state.identity, settings.cluster.context)
+    await_deletion(program.replacements, partial(wait_until_replaceable, context=context))
+    take_fields_over(program.taken, program.state.identity, context)
     declared = program.declared
     hooks = teardown(settings, declared.retained, program.recorded)
     attach(hooks)
@@ -61,9 +64,9 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         after = (*after, Secrets("secrets", declared, secrets, following))
     if "training" in layers:
         groups = [(group, _launching(program, group, generating)) for group in decided.groups]
-        team = training(declared.volumes, groups, after, opts)
-        everything += team.resources
-        outputs.update(team.outputs)
+        resources, declared_outputs = training(declared.volumes, groups, after, opts)
+        everything += resources
+        outputs.update(declared_outputs)
         outputs["waiting"] = {run: list(others) for run, others in decided.waiting.items()}
         outputs["waitingTrials"] = {sweep.name: len(sweep.waiting) for sweep in decided.sweeps if sweep.waiting}
         outputs["protected"] = list(protected(settings))
@@ -90,13 +93,6 @@ def _launching(program: Program, group: LaunchGroup, generating: pulumi.Provider
     return LaunchOptions(
         context=program.settings.cluster.context, live=program.decided.live, claims=claims, generating=generating
     )
-
-
-def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:
-    """Return a second provider for launches with generated names, or None if no launch has one."""
-    if all("name" in ledger.launch["metadata"] for ledger in program.decided.all_launches):
-        return None
-    return _provider("cluster-generating", program.settings.cluster.context, known, enableServerSideApply="false")
 
 
 def _provider(

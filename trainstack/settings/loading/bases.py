@@ -16,7 +16,7 @@ Steps = tuple[str | int, ...]
 
 
 def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, Mapping[Steps, Finding]]:
-    """Merge runs into their bases; also return, by steps, the findings to report if runs without a base lack a value."""
+    """Merge runs into their bases. Also return, by steps, what to report if runs without a base lack a value."""
     bases = _Bases(root, findings)
     tree = _map_elements(tree, ("workloads", "runs"), lambda run, *place: bases.below(run, run.name, *place))
     return _map_elements(tree, ("sweeps", "sweeps"), bases.below_sweep), bases.without

@@ -60,10 +60,10 @@ def space_digest(space: Space) -> str:
 
 def text_of(sweep: str, space: Space, sets: Sequence[ParameterSet]) -> str:
     """Return the file's text, which is reproducible byte for byte."""
-    entries = [
-        {"number": chosen.number, "id": _Quoted(chosen.id), "hyperparam_set": _quote(chosen.parameters)}
-        for chosen in sets
-    ]
+    entries = []
+    for chosen in sets:
+        quoted = {key: _Quoted(value) if isinstance(value, str) else value for key, value in chosen.parameters.items()}
+        entries.append({"number": chosen.number, "id": _Quoted(chosen.id), "hyperparam_set": quoted})
     head = (
         f"# Made from {SPACE_FILE} by `trainstack sweep expand {sweep}`: edit that file, not this one.\n"
         f"# space: sha256:{space_digest(space)}\n"
@@ -92,7 +92,3 @@ def _represent_quoted(dumper: Any, text: str) -> yaml.ScalarNode:
 
 
 _DUMPER.add_representer(_Quoted, _represent_quoted)
-
-
-def _quote(parameters: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: _Quoted(value) if isinstance(value, str) else value for name, value in parameters.items()}
