@@ -1,7 +1,7 @@
 """The decision about a change, before the first resource is declared: reads files and the cluster, writes nothing."""
 
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from trainstack.live.rights import lacking
 from trainstack.live.snapshot import read_metadata, read_runs
 from trainstack.objects import ownership
 from trainstack.objects.labels import field_manager
-from trainstack.objects.ownership import Identity
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight import downgrades
 from trainstack.preflight.preflight import examine
@@ -113,7 +112,11 @@ def decide(
         decided=decided,
         recorded=tuple(recorded),
         replacements=replacements,
-        taken=tuple(_with_fields_of_other_states(manifests, live, state)),
+        taken=tuple(
+            (manifest, live[who])
+            for who, manifest in declared.items()
+            if who in live and managers.of_other_states(live[who], field_manager(state.identity))
+        ),
         notes=(
             *(str(finding) for finding in findings if not finding.silenced and finding.id not in answered),
             *owners.notes,
@@ -135,16 +138,6 @@ def _refuse(reasons: Iterable[str | None]) -> None:
     """Raise Refused with the reasons, if there are any."""
     if message := "\n".join(filter(None, reasons)):
         raise Refused(message)
-
-
-def _with_fields_of_other_states(
-    manifests: Iterable[Mapping[str, Any]], live: Mapping[Identity, Mapping[str, Any]], state: OwnState
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    manager = field_manager(state.identity)
-    for manifest in manifests:
-        metadata = live.get(ownership.identity(manifest))
-        if metadata is not None and managers.of_other_states(metadata, manager):
-            yield manifest, metadata
 
 
 def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
