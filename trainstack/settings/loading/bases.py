@@ -5,6 +5,7 @@ A sweep's `run` has the sweep's name.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from trainstack.settings.errors import Finding, nearest
@@ -27,10 +28,10 @@ class _Bases:
 
     def __init__(self, root: Path, findings: list[Finding]) -> None:
         self.without: dict[Steps, Finding] = {}
-        self._root, self._findings = root, findings
+        self._findings = findings
         folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
         self._files = {name: f"workloads/{name}/workload.yaml" for name in folders}
-        self._read: dict[str, Node] = {}
+        self._base = cache(lambda name: read(root, self._files[name], findings))
 
     def below(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:
         """Merge the run, without its `from`, into its base, if it has one."""
@@ -64,11 +65,6 @@ class _Bases:
         if isinstance(merged.data, Mapping) and "name" in sweep.entries:
             merged = replace(merged, data={**merged.entries, "name": sweep.entries["name"]})
         return replace(sweep, data={**sweep.entries, "run": merged})
-
-    def _base(self, name: str) -> Node:
-        if name not in self._read:
-            self._read[name] = read(self._root, self._files[name], self._findings)
-        return self._read[name]
 
 
 def _map_elements(tree: Node, steps: tuple[str, str], change: Callable[[Node, str, Steps], Node]) -> Node:

@@ -208,11 +208,8 @@ class _Reader:
         if node.tag != _UNTAGGED:
             implied = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain))  # type: ignore[no-untyped-call]
             if node.tag != implied:
-                self._fault(
-                    node,
-                    f"the tag before {text} is not supported",
-                    "write the plain value, in quotes if it is a string",
-                )
+                remedy = "write the plain value, in quotes if it is a string"
+                self._fault(node, f"the tag before {text} is not supported", remedy)
         return self._plain(node, text) if plain else text
 
     def _plain(self, node: yaml.ScalarNode, text: str) -> Scalar:
