@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
+from urllib.parse import quote
 
 from trainstack.review.diff import colored, shortened
 from trainstack.review.facts import SENTENCES
@@ -59,7 +60,8 @@ def comment(
 def _head(
     reviews: Sequence[Report | Unreviewed], commit: str, address: str, ignored: Sequence[str], *, complete: bool
 ) -> list[str]:
-    link = f" [Complete diffs]({_link(address)})." if address else ""
+    # Escaped, an address cannot end the parentheses around it.
+    link = f" [Complete diffs]({quote(address, safe=':/?&=%')})." if address else ""
     parts = [MARKER, f"## What this change does\n\nReviewed at {code(commit)}.{link}"]
     if missing := [review.stack for review in reviews if isinstance(review, Unreviewed)]:
         verb = "is" if len(missing) == 1 else "are"
@@ -175,10 +177,3 @@ def _within(text: str, limit: int) -> str:
 def _list(names: Iterable[str], limit: int = 20) -> str:
     spans = [code(name) for name in names]
     return ", ".join([*spans[:limit], *(["…"] if len(spans) > limit else [])])
-
-
-def _link(address: str) -> str:
-    """Escape an address so that it cannot end the parentheses around it."""
-    return "".join(
-        letter if letter.isalnum() or letter in "-._~:/?&=%" else f"%{ord(letter):02X}" for letter in address
-    )
