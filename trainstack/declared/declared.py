@@ -230,7 +230,13 @@ class Declared:
         """
         key = workload.namespace, workload.name
         if key not in self._queued:
-            self._queued[key] = self._build(workload)
+            if self._inputs is not None and any(run is workload for run in self.settings.workloads.runs):
+                run = self._plan(workload)
+                self._queued[key] = run.manifest, run.companions
+            else:
+                launch = Launch(run_id=workload.name, name=workload.name, facts=UNKNOWN_FACTS)
+                stack = self.settings.stack
+                self._queued[key] = manifest(workload, stack, launch), companions(workload, stack, launch)
         return self._queued[key]
 
     def facts(self, workload: Workload) -> Facts:
@@ -259,10 +265,3 @@ class Declared:
                 companions=companions(workload, stack, launch),
             )
         return self._planned[key]
-
-    def _build(self, workload: Workload) -> tuple[Manifest, tuple[Manifest, ...]]:
-        if self._inputs is not None and any(run is workload for run in self.settings.workloads.runs):
-            run = self._plan(workload)
-            return run.manifest, run.companions
-        stack, launch = self.settings.stack, Launch(run_id=workload.name, name=workload.name, facts=UNKNOWN_FACTS)
-        return manifest(workload, stack, launch), companions(workload, stack, launch)

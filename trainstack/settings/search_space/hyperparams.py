@@ -86,9 +86,6 @@ class _Quoted(str):
     __slots__ = ()
 
 
-def _represent_quoted(dumper: Any, text: str) -> yaml.ScalarNode:
-    node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
-    return node
-
-
-_DUMPER.add_representer(_Quoted, _represent_quoted)
+_DUMPER.add_representer(
+    _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+)
