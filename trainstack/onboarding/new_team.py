@@ -36,8 +36,7 @@ class Plan:
 def plan(platform: Settings, request: Request) -> Plan:
     """Return the missing entries of the platform's file, and the team's own file.
 
-    Raises TeamError with all faults: an invalid name, an unknown flavor or cohort, a bad quantity, an entry of that
-    name with other values.
+    Raises TeamError with all faults: invalid names, unknown flavors or cohorts, bad quantities, differing entries.
     """
     if found := faults(platform, request):
         raise TeamError("\n".join(found))

@@ -1,7 +1,6 @@
 """The difference between two checkouts by their files alone, for pull requests whose code must not be executed.
 
-Only this checkout's code reads and renders. The other checkout is data, and symbolic links or settings with a path
-outside it are refused.
+Only this checkout's code reads and renders. The other checkout is data; links and paths to the outside are refused.
 """
 
 import difflib

@@ -33,8 +33,7 @@ class Loader(Section):
     name: DnsLabel = Field("loader", max_length=40)
     """The prefix of the Job's name."""
     naming: Literal["derived", "generated"] = "derived"
-    """How the rest of the name is made: `derived` by Trainstack, `generated` by the API server (`generateName`), as
-    some clusters require."""
+    """The rest of the name: `derived` by Trainstack or, as some clusters require, `generated` by the API server."""
     resources: Resources = Resources(requests={"cpu": "0", "memory": "0"}, limits={"cpu": "1", "memory": "256Mi"})
     """Requests nothing by default, so it is admitted even when runs hold the whole quota."""
 

@@ -22,8 +22,7 @@ from trainstack.settings.values.paths import nearest_place
 def namespaces_to_prepare(settings: Settings, manifests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return refusals about declared namespaces that do not exist and that the user may not create.
 
-    A deployer's roles are in its namespaces: nothing else can be read in a namespace that does not exist. Raises
-    ClusterError.
+    A deployer has roles only in its namespaces, so it can read nothing in a missing one. Raises ClusterError.
     """
     declared = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
     if not declared:

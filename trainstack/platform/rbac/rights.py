@@ -16,8 +16,7 @@ RUNTIMES = ("trainer.kubeflow.org", "trainingruntimes")
 NOT_AWAITED = (LAUNCHES["Job"], LAUNCHES["Pod"])
 """Kinds of launches with `pulumi.com/skipAwait`, which the provider also applies to their deletion."""
 DECLARE = ("get", "create", "patch")
-"""A server-side apply of a new object needs `create` and `patch`, also as a dry run in a preview. A refresh needs
-`get`."""
+"""A server-side apply of a new object, also as a dry run, needs `create` and `patch`; a refresh needs `get`."""
 WATCH = ("list", "watch")
 """The provider waits by listing and watching a kind in a namespace, which RBAC cannot restrict by name."""
 _VERBS = ("get", *WATCH, "create", "update", "patch", "delete", "bind", "escalate")
@@ -98,8 +97,7 @@ def training(namespace: str, kinds: Collection[str], claims: Mapping[str, bool])
 def day_two(namespace: str, kinds: Collection[str]) -> set[Grant]:
     """The rights of `status`, `wait`, `logs`, `events`, `upload`, `ls`, `fetch` and `check --cluster` in a namespace.
 
-    A temporary Job transfers files. `check --cluster` sends the runs as a dry run, which requires the right to create
-    them.
+    A temporary Job transfers files. `check --cluster` sends the runs as a dry run, which requires `create`.
     """
     runtimes = [RUNTIMES] if "TrainJob" in kinds else []
     return {

@@ -1,7 +1,6 @@
 """JSON Schemas of the settings' files for editors; `trainstack dev schema` writes them to docs/schema/.
 
-Files are merged, and `null` deletes: so the schemas require only the `name` of named elements, and accept null for
-every other value.
+Files are merged, and `null` deletes: so the schemas require only the names of elements, and accept null elsewhere.
 """
 
 import ast

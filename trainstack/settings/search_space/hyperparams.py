@@ -1,7 +1,6 @@
 """`sweeps/<name>/hyperparams.yml`: the committed sets of a sweep, which programs may read.
 
-The file is a YAML list. The trial with JOB_ID n, counted from 1, uses `list[n - 1]["hyperparam_set"]`; programs ignore
-the other keys.
+The file is a YAML list. The trial with JOB_ID n, counted from 1, uses only `list[n - 1]["hyperparam_set"]`.
 """
 
 import hashlib

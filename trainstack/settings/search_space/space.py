@@ -197,8 +197,7 @@ class Space(Section):
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables that override the workload's, with the same references as in `args`."""
     file: str | None = Field(None, pattern="^/")
-    """The path of hyperparams.yml for the program; a trial's set is the element JOB_ID, counted from 1. None: the file
-    is not mounted."""
+    """The program's path of hyperparams.yml; a trial's set is element JOB_ID, from 1. None: it is not mounted."""
 
 
 class ParameterSet(Section):

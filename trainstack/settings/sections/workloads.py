@@ -353,8 +353,7 @@ class Workloads(Section):
 
     runs: tuple[Workload, ...] = ()
     exclude: UniqueNames = ()
-    """Names of `runs` to ignore, also as dependencies of other runs, such as a variant for GPUs on a cluster without
-    GPUs."""
+    """Names of `runs` to ignore, also as dependencies, such as a variant for GPUs on a cluster without GPUs."""
     stop: tuple[str, ...] = ()
     """Ids of queued or running runs that this change may stop."""
 
