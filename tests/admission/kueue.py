@@ -17,6 +17,7 @@ from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, operators
 from trainstack.dev.cluster.layout import Layout
 from trainstack.platform import probes
+from trainstack.platform.operators.install import staged
 from trainstack.platform.operators.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue
 from trainstack.platform.operators.release import read_release
 from trainstack.settings.loading.load import load
@@ -131,7 +132,7 @@ def install(cluster: Cluster) -> Api:
     wanted = pinned.model_copy(update={"requests": requests, "configuration": configuration})
     ensure_images(operators(["kueue"]), cluster.registry, lambda _: None)
     release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE)
-    objects = kueue([_quick(each) for each in release], wanted, "admission")
+    objects = staged(kueue([_quick(each) for each in release], wanted), "admission", pinned.manifest.version)
     # Kueue looks for the kinds that it manages when it starts.
     for stage in (_definitions(), objects.crds, objects.after_crds()):
         done = owner.kubectl("apply", "--server-side", "--force-conflicts", body=listed(stage))

@@ -13,7 +13,7 @@ from trainstack.dev.toolchain import gotool, manifests, tools
 from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.groups import Group, Program, Stamp
 from trainstack.objects.labels import Manifest
-from trainstack.platform.operators.install import OperatorManifests, of_release
+from trainstack.platform.operators.install import OperatorManifests, staged
 from trainstack.platform.operators.kueue import kueue
 from trainstack.platform.operators.training_operator import training_operator
 from trainstack.settings.sections.operators import ControllerResources, Kueue, TrainingOperator
@@ -117,8 +117,8 @@ class Predecessors:
         declared = Kueue(manifest=queues.declared, requests=_REQUESTS)
         operator = TrainingOperator(manifest=jobs.declared, requests=_REQUESTS, init_container_image=INIT_PYTORCH)
         return [
-            of_release(kueue(self._objects("kueue"), declared, stack), queues.version),
-            of_release(training_operator(self._objects("trainingOperator"), operator, stack), jobs.version),
+            staged(kueue(self._objects("kueue"), declared), stack, queues.version),
+            staged(training_operator(self._objects("trainingOperator"), operator), stack, jobs.version),
         ]
 
     def _objects(self, key: str) -> list[Manifest]:

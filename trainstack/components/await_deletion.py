@@ -3,13 +3,12 @@
 Server-side apply would edit the terminating object, whose deletion would delete the new run too.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import type_and_name, with_unknown_label
+from trainstack.components.objects import blocking_hook, type_and_name, with_unknown_label
 from trainstack.objects.labels import AFTER, LAUNCH
 
 _AFTER = f'metadata.annotations["{AFTER}"]'
@@ -20,13 +19,9 @@ def await_deletion(
 ) -> None:
     """Make the engine wait for terminating objects before it creates their replacements. Call it before they exist.
 
-    A launch is replaced even if the state still holds the old object, as it does after an interruption. Other objects
-    in the state need an `up --refresh`.
-
-    Args:
-        replacements: manifests by the UID of the terminating object that has the same name.
-        wait_until_deleted: returns once that object is deleted; raises after its deadline.
-
+    `replacements` are manifests by the UID of the terminating object of the same name, for which `wait_until_deleted`
+    waits. A launch is replaced even if the state still holds the old object, as it does after an interruption. Other
+    objects in the state need an `up --refresh`.
     """
     waiting = {type_and_name(manifest): (uid, manifest) for uid, manifest in replacements.items()}
 
@@ -34,11 +29,7 @@ def await_deletion(
         if (args.type_, args.name) not in waiting:
             return None
         uid, manifest = waiting[args.type_, args.name]
-
-        async def until_gone(_: pulumi.ResourceHookArgs) -> None:
-            await asyncio.to_thread(lambda: wait_until_deleted(manifest))
-
-        hook = pulumi.ResourceHook(f"{args.type_}::{args.name}-is-gone", until_gone)
+        hook = blocking_hook(f"{args.type_}::{args.name}-is-gone", lambda: wait_until_deleted(manifest))
         opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_create=[hook]))
         given: Any = args.props["metadata"]
         metadata = {**given}

@@ -18,15 +18,8 @@ def remember(live: Cluster, state: str, stack: str, profile: str, *, expected: b
     """Store the identity of the state and of the cluster in the engine's state; return the dependency of all objects.
 
     These are the first resources, so an `up` that fails later has stored them. On another cluster the program fails,
-    in previews too, before any object that depends on the result.
-
-    Args:
-        live: the cluster that the program reads.
-        state: the identity that the state has, or a new one.
-        stack: the stack's name.
-        profile: `owner` or `tenant`.
-        expected: whether the environment names this cluster, which then replaces the stored one.
-
+    in previews too, before any object that depends on the result. `state` is the identity that the state has, or a new
+    one. `expected`: the environment names this cluster, which then replaces the stored one.
     """
     # `output` of a Stash is the input of the first `up`, until the Stash is replaced.
     own = pulumi.Stash(states.MEMORY, input=state, opts=pulumi.ResourceOptions(ignore_changes=["input"]))

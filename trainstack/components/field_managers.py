@@ -4,19 +4,18 @@ Each state has its own field manager, so the API server refuses the engine's ser
 state. The transfer is one request, which only one of two concurrent `up`s can complete.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
 import pulumi
 
-from trainstack.components.objects import type_and_name, with_unknown_label
-from trainstack.components.removal import send
+from trainstack.components.objects import blocking_hook, type_and_name, with_unknown_label
+from trainstack.components.removal import live_metadata, send
 from trainstack.guards.field_managers import inherited, of_other_states
 from trainstack.guards.states import owner_of
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
+from trainstack.live.client import NOT_FOUND, ClusterError, connect, run
 from trainstack.live.webhooks import status_message
 from trainstack.objects.labels import STATE, field_manager
 from trainstack.objects.ownership import identity, shown
@@ -30,13 +29,8 @@ def take_fields_over(
 ) -> None:
     """Transfer the fields of objects before the engine creates or updates them. Call it before they are declared.
 
+    `taken` are the manifests, with the live metadata that the decision is based on; `state` is this state's identity.
     A preview skips the API server's dry run, which would report the conflict that `up` resolves.
-
-    Args:
-        taken: the manifests, with the live metadata that the decision is based on.
-        state: the identity of this state.
-        context: the kubeconfig's context.
-
     """
     waiting = {type_and_name(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
 
@@ -44,11 +38,8 @@ def take_fields_over(
         if (args.type_, args.name) not in waiting:
             return None
         manifest, owner = waiting[args.type_, args.name]
-
-        async def before(_: pulumi.ResourceHookArgs) -> None:
-            await asyncio.to_thread(lambda: run(_transfer(manifest, owner, state, context)))
-
-        hook = pulumi.ResourceHook(f"{args.type_}::{args.name}-fields", before)
+        name = f"{args.type_}::{args.name}-fields"
+        hook = blocking_hook(name, lambda: run(_transfer(manifest, owner, state, context)))
         binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
         given: Any = args.props["metadata"]
         metadata = with_unknown_label(given) if pulumi.runtime.is_dry_run() else given
@@ -66,12 +57,9 @@ async def _transfer(manifest: Mapping[str, Any], owner: str, state: str, context
     api, path = await connect(context), paths.location(manifest)
     manager, name = field_manager(state), shown(identity(manifest))
     for _ in range(_TRIES):
-        answer = await get(api, path, metadata_only=True)
-        if answer.status == NOT_FOUND:
+        metadata = await live_metadata(api, path)
+        if metadata is None:
             return
-        if not answer.found:
-            raise ClusterError(f"the cluster answered {answer.status} to get {path}")
-        metadata = answer.body["metadata"]
         now = owner_of(metadata)
         if now not in (owner, state):
             raise ClusterError(

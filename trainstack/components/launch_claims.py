@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 import pulumi
 
+from trainstack.components.objects import blocking_hook
 from trainstack.components.removal import send
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
@@ -35,9 +36,6 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) ->
     name = f"{metadata['namespace']}/{metadata['labels'][LAUNCH]}"
     taken: list[Mapping[str, str]] = []
 
-    async def take(_: pulumi.ResourceHookArgs) -> None:
-        taken.append(await asyncio.to_thread(lambda: run(_take(claim, context))))
-
     async def release(args: pulumi.ErrorHookArgs) -> bool:
         # The engine also calls this for a refused dry run, in a preview, which takes no claim. An error here would
         # replace the refusal in its report; the claim then stays, as after a kill.
@@ -47,7 +45,7 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) ->
         return False
 
     return pulumi.ResourceHookBinding(
-        before_create=[pulumi.ResourceHook(f"{name}-claim", take)],
+        before_create=[blocking_hook(f"{name}-claim", lambda: taken.append(run(_take(claim, context))))],
         on_error=[pulumi.ErrorHook(f"{name}-release", release)],
     )
 

@@ -1,6 +1,5 @@
 """The launched objects of runs and sweeps, and the ledgers that record them."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pulumi
 
 from trainstack.components.launch_claims import Claim, claim_hooks
-from trainstack.components.objects import Object, declare, with_unknown_label
+from trainstack.components.objects import Object, blocking_hook, declare, with_unknown_label
 from trainstack.declared.launches import LaunchGroup
 from trainstack.live.names import wait_until_free
 from trainstack.live.webhooks import wait_until_runtime_is_seen
@@ -101,11 +100,8 @@ def _naming_options(manifest: Mapping[str, Any], args: LaunchOptions, kept: Sequ
         # A derived name has a hash of all fields: another launch is another object, and does not wait for this one,
         # whose quota it may need.
         return pulumi.ResourceOptions(ignore_changes=[*kept])
-
-    async def until_free(_: pulumi.ResourceHookArgs) -> None:
-        await asyncio.to_thread(lambda: wait_until_free(manifest, args.context))
-
-    hook = pulumi.ResourceHook(f"{metadata['namespace']}/{launch}-name-is-free", until_free)
+    name = f"{metadata['namespace']}/{launch}-name-is-free"
+    hook = blocking_hook(name, lambda: wait_until_free(manifest, args.context))
     return pulumi.ResourceOptions(
         ignore_changes=[*kept],
         replace_on_changes=[_LAUNCH_LABEL],

@@ -5,12 +5,11 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component
-from trainstack.components.sections import label, validated
+from trainstack.components.objects import declare_component, names
+from trainstack.components.sections import declared, validated
 from trainstack.components.teardown import DELETE_TIMEOUT
-from trainstack.declared import platform
 from trainstack.declared.component import Component
-from trainstack.settings.sections.environment import Namespace
+from trainstack.settings.sections.environment import Environment, Namespace
 
 
 class Namespaces(pulumi.ComponentResource):
@@ -33,7 +32,8 @@ class Namespaces(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Namespaces", name, {}, opts)
         if not isinstance(args, Component):
-            args = platform.namespaces([validated(Namespace, item) for item in args], label(stack))
+            environment = Environment(namespaces=tuple(validated(Namespace, item) for item in args))
+            args = declared(stack, environment=environment).namespaces
         declare_component(args, self, {"Namespace": DELETE_TIMEOUT})
-        self.names = pulumi.Output.from_input([manifest["metadata"]["name"] for manifest in args.of_kind("Namespace")])
+        self.names = names(args, "Namespace")
         self.register_outputs({"names": self.names})

@@ -5,6 +5,7 @@ is the generated SDK's (`kubernetes:batch/v1:Job`). The classes of that SDK woul
 check to the API server's dry run.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -44,6 +45,20 @@ def with_unknown_label(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {**metadata, "labels": {**metadata["labels"], MANAGED_BY: pulumi.Output.from_input(pulumi.UNKNOWN)}}
 
 
+def blocking_hook(name: str, work: Callable[[], object]) -> pulumi.ResourceHook:
+    """Run blocking work in a thread."""
+
+    async def run(_: pulumi.ResourceHookArgs) -> None:
+        await asyncio.to_thread(work)
+
+    return pulumi.ResourceHook(name, run)
+
+
+def names(component: Component, kind: str) -> pulumi.Output[list[str]]:
+    """The objects of a kind, by their Pulumi names."""
+    return pulumi.Output.from_input([type_and_name(manifest)[1] for manifest in component.of_kind(kind)])
+
+
 def declare(
     manifests: Iterable[Mapping[str, Any]],
     parent: pulumi.Resource,
@@ -62,12 +77,8 @@ def declare_component(
 ) -> list[Object]:
     """Declare the objects of a component in their order.
 
-    Args:
-        component: the objects.
-        parent: the component's resource.
-        options: options by kind. They do not apply to retained objects.
-        change: converts a manifest into the resource's inputs, which may contain outputs of other resources.
-
+    `options` by kind do not apply to retained objects. `change` converts a manifest into the resource's inputs, which
+    may contain outputs of other resources.
     """
     resources: dict[int, Object] = {}
     for declared in component.objects:

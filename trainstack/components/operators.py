@@ -1,38 +1,24 @@
 """Installs of operators: Kueue first, since its webhooks would block the pods of the others until it runs."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component
-from trainstack.components.sections import label, validated
-from trainstack.declared import platform
+from trainstack.components.objects import declare_component, names
+from trainstack.components.sections import declared, validated
 from trainstack.declared.component import Component
-from trainstack.declared.inputs import release_path
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs, release_path
 from trainstack.live.client import ClusterError
 from trainstack.live.webhooks import wait_until_accepted
 from trainstack.platform import probes
 from trainstack.platform.operators.release import read_release
+from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators as OperatorsSettings
-
-
-@dataclass(frozen=True, kw_only=True)
-class OperatorArgs:
-    version: str
-    objects: Component
-    """All objects except the definitions: namespaces, setup, controllers, extensions."""
-    probe: Mapping[str, Any]
-    """An object for a dry run, which the operator's webhooks admit."""
-    context: str | None
-    """The kubeconfig's context; None: the current one."""
-
-    def wait(self) -> None:
-        """Return once the operator's webhooks admit objects. Raises ClusterError after a deadline."""
-        wait_until_accepted(self.probe, self.context)
 
 
 class Definitions(pulumi.ComponentResource):
@@ -47,26 +33,52 @@ class Definitions(pulumi.ComponentResource):
     def __init__(self, name: str, args: Component, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainstack:platform:Definitions", name, {}, opts)
         declare_component(args, self)
-        self.kinds = pulumi.Output.from_input([manifest["metadata"]["name"] for manifest in args.manifests])
+        self.kinds = names(args, "CustomResourceDefinition")
         self.register_outputs({"kinds": self.kinds})
 
 
 class Operator(pulumi.ComponentResource):
+    """An operator of an environment, without its definitions."""
+
     version: pulumi.Output[str]
     """The release, once its webhooks are available; in a preview known only if its controller exists."""
 
-    def __init__(self, name: str, args: OperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, declared: Declared, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainstack:platform:Operator", name, {}, opts)
+        settings, objects = declared.settings, declared.installs[name]
+        probe = probes.BY_OPERATOR[name](settings.stack)
+        wait = partial(wait_until_accepted, probe, settings.cluster.context)
         # A ready controller is not enough: until the nodes route the Service to the pod, objects are refused.
-        hook = pulumi.ResourceHook(f"{name}-answers", lambda _: args.wait())
+        hook = pulumi.ResourceHook(f"{name}-answers", lambda _: wait())
         binding = pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])
-        resources = declare_component(args.objects, self, {"Deployment": pulumi.ResourceOptions(hooks=binding)})
-        pairs = zip(args.objects.manifests, resources, strict=True)
+        resources = declare_component(objects, self, {"Deployment": pulumi.ResourceOptions(hooks=binding)})
+        pairs = zip(objects.manifests, resources, strict=True)
         controllers = [resource for manifest, resource in pairs if manifest["kind"] == "Deployment"]
-        self.version = pulumi.Output.all(*(controller.id for controller in controllers)).apply(
-            lambda _: _version_once_available(args)
-        )
+
+        async def version_once_available(_: object) -> str:
+            # If the program was killed during the hook, the controller is in the state, and the next `up` runs no hook.
+            if not pulumi.runtime.is_dry_run():
+                try:
+                    await asyncio.to_thread(wait)
+                except ClusterError as error:
+                    raise pulumi.RunError(str(error)) from error
+            return settings.operators.installs[name].manifest.version
+
+        self.version = pulumi.Output.all(*(controller.id for controller in controllers)).apply(version_once_available)
         self.register_outputs({"version": self.version})
+
+
+def install(
+    declared: Declared, opts: pulumi.ResourceOptions, after: Sequence[pulumi.Resource]
+) -> tuple[tuple[pulumi.Resource, ...], Mapping[str, pulumi.Output[str]]]:
+    """Declare the operators one after the other. Return the resources, and the releases by operator."""
+    resources, versions = list(after), {}
+    for name in declared.installs:
+        following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*resources]))
+        operator = Operator(name, declared, following)
+        resources.append(operator)
+        versions[name] = operator.version
+    return tuple(resources), versions
 
 
 class Operators(pulumi.ComponentResource):
@@ -85,47 +97,22 @@ class Operators(pulumi.ComponentResource):
         stack: str | None = None,
         context: str | None = None,
     ) -> None:
-        """Install operators.
+        """Install the operators of section `trainstack:operators` of an environment's file.
 
-        Args:
-            args: the installs, as in section `trainstack:operators` of an environment's file.
-            root: the folder that the paths of release manifests are relative to; by default the working directory.
-            stack: the label of the objects; by default the Pulumi stack.
-            context: the kubeconfig's context that `opts.provider` uses; None: the current one.
+        `root` is the folder that the paths of release manifests are relative to, by default the working directory.
+        `stack` labels the objects; by default, the Pulumi stack. `context` is the kubeconfig's context that
+        `opts.provider` uses, by default the current one.
 
         Raises ReleaseError if a release manifest is missing or has another sha256.
-
         """
         super().__init__("trainstack:platform:Operators", name, {}, opts)
-        installs, folder, stack = validated(OperatorsSettings, args), root or Path.cwd(), label(stack)
+        installs, folder = validated(OperatorsSettings, args), root or Path.cwd()
         releases = {
-            operator: read_release(release_path(install.manifest, folder), install.manifest.sha256)
+            operator: tuple(read_release(release_path(install.manifest, folder), install.manifest.sha256))
             for operator, install in installs.installs.items()
         }
-        operators = platform.operators(installs, releases, stack)
-        after: list[pulumi.Resource] = [
-            Definitions(f"{name}-definitions", platform.definitions(operators), pulumi.ResourceOptions(parent=self))
-        ]
-        versions: dict[str, pulumi.Output[str]] = {}
-        for operator, manifests in operators.items():
-            operator_args = OperatorArgs(
-                version=installs.installs[operator].manifest.version,
-                objects=platform.operator(manifests),
-                probe=probes.BY_OPERATOR[operator](stack),
-                context=context,
-            )
-            installed = Operator(operator, operator_args, pulumi.ResourceOptions(parent=self, depends_on=[*after]))
-            versions[operator] = installed.version
-            after.append(installed)
-        self.versions = versions
-        self.register_outputs({"versions": versions})
-
-
-async def _version_once_available(args: OperatorArgs) -> str:
-    # If the program was killed during the hook, the controller is in the state, and the next `up` runs no hook.
-    if not pulumi.runtime.is_dry_run():
-        try:
-            await asyncio.to_thread(args.wait)
-        except ClusterError as error:
-            raise pulumi.RunError(str(error)) from error
-    return args.version
+        environment = declared(stack, Inputs(releases=releases), operators=installs, cluster=Cluster(context=context))
+        own = pulumi.ResourceOptions(parent=self)
+        definitions = Definitions(f"{name}-definitions", environment.definitions, own)
+        _, self.versions = install(environment, own, [definitions])
+        self.register_outputs({"versions": self.versions})

@@ -6,10 +6,9 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component
-from trainstack.components.sections import label, validated
+from trainstack.components.objects import declare_component, names
+from trainstack.components.sections import declared, validated
 from trainstack.components.teardown import DELETE_TIMEOUT
-from trainstack.declared import platform
 from trainstack.declared.component import Component
 from trainstack.objects.labels import MANAGED_BY, OWNER
 from trainstack.settings.sections.queues import Queues as QueuesSettings
@@ -46,14 +45,10 @@ class Queues(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Queues", name, {}, opts)
         if not isinstance(args, Component):
-            args = platform.queues(validated(QueuesSettings, args), label(stack))
+            args = declared(stack, queues=validated(QueuesSettings, args)).queues
         # A flavor in use cannot be deleted, so each kind is deleted before what it refers to.
         declare_component(args, self, _OPTIONS, partial(_after, kueue))
-        local = [queue["metadata"] for queue in args.of_kind("LocalQueue")]
-        self.cluster_queues = pulumi.Output.from_input(
-            [queue["metadata"]["name"] for queue in args.of_kind("ClusterQueue")]
-        )
-        self.local_queues = pulumi.Output.from_input([f"{queue['namespace']}/{queue['name']}" for queue in local])
+        self.cluster_queues, self.local_queues = names(args, "ClusterQueue"), names(args, "LocalQueue")
         self.register_outputs({"cluster_queues": self.cluster_queues, "local_queues": self.local_queues})
 
 

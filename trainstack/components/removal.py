@@ -33,12 +33,8 @@ async def _hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None
         return
     # With the UID, the request cannot create another object.
     metadata = {**queue["metadata"], "uid": live.body["metadata"]["uid"]}
-    drained = {
-        "apiVersion": queue["apiVersion"],
-        "kind": queue["kind"],
-        "metadata": metadata,
-        "spec": {**queue["spec"], "stopPolicy": "HoldAndDrain"},
-    }
+    spec = {**queue["spec"], "stopPolicy": "HoldAndDrain"}
+    drained = {"apiVersion": queue["apiVersion"], "kind": queue["kind"], "metadata": metadata, "spec": spec}
     query = f"?fieldManager={metadata['annotations'][FIELD_MANAGER]}&force=true"
     status, text = await send(api, "PATCH", path + query, _whole_numbers(drained), "application/apply-patch+yaml")
     if status not in (httpx.codes.OK, NOT_FOUND):
@@ -69,17 +65,20 @@ async def _delete(path: str, uid: str, context: str | None) -> None:
 
 
 def read_metadata(path: str, context: str | None) -> dict[str, Any] | None:
-    """Return an object's metadata, or None if the object does not exist. Raises ClusterError if it cannot be read."""
-
     async def read() -> dict[str, Any] | None:
-        answer = await get(await connect(context), path, metadata_only=True)
-        if answer.status == NOT_FOUND:
-            return None
-        if not answer.found:
-            raise ClusterError(f"the cluster answered {answer.status} to get {path}")
-        return dict(answer.body["metadata"])
+        return await live_metadata(await connect(context), path)
 
     return run(read())
+
+
+async def live_metadata(api: Api, path: str) -> dict[str, Any] | None:
+    """Return an object's metadata, or None if the object does not exist. Raises ClusterError if it cannot be read."""
+    answer = await get(api, path, metadata_only=True)
+    if answer.status == NOT_FOUND:
+        return None
+    if not answer.found:
+        raise ClusterError(f"the cluster answered {answer.status} to get {path}")
+    return dict(answer.body["metadata"])
 
 
 def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float) -> None:
@@ -92,10 +91,7 @@ def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float
 
 
 async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_type: str) -> tuple[int, str]:
-    """Write to the cluster. Return the response's status and text; raise ClusterError if there is no response.
-
-    `path` is an absolute API path with its query.
-    """
+    """Write to an absolute API path; return the response's status and text. Raises ClusterError without a response."""
     base, _, last = path.rpartition("/")
     try:
         async with api.call_api(

@@ -50,15 +50,10 @@ class TrainingRun(pulumi.ComponentResource):
         stack: str | None = None,
         context: str | None = None,
     ) -> None:
-        """Launch a run.
+        """Launch a run, with the keys of `workloads/<name>/workload.yaml` and the image in `image.name`.
 
-        Args:
-            args: the run, with the keys of `workloads/<name>/workload.yaml` and the image in `image.name`.
-            stack: the label of the objects; by default the Pulumi stack.
-            context: the kubeconfig's context that `opts.provider` uses; None: the current one.
-
-        Raises RunError if the run cannot be built.
-
+        `stack` labels the objects; by default, the Pulumi stack. `context` is the kubeconfig's context that
+        `opts.provider` uses, by default the current one. Raises RunError if the run cannot be built.
         """
         super().__init__("trainstack:training:TrainingRun", name, {}, opts)
         run = validated(Workload, args)

@@ -2,41 +2,33 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import Object
-from trainstack.declared.component import Component
+from trainstack.components.objects import Object, names
+from trainstack.declared.declared import Declared
 from trainstack.settings.sections.secrets import Secret
-from trainstack.settings.sections.secrets import Secrets as SecretsSettings
-
-
-@dataclass(frozen=True, kw_only=True)
-class SecretsArgs:
-    secrets: SecretsSettings
-    objects: Component
-    """The Secrets without their values, in the same order."""
-    values: pulumi.Output[Any]
-    """The decrypted section, a secret output."""
 
 
 class Secrets(pulumi.ComponentResource):
     names: pulumi.Output[list[str]]
     """The Secrets, as `<namespace>/<name>`."""
 
-    def __init__(self, name: str, args: SecretsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Declare the Secrets. Their values are encrypted in state and previews, and absent from logs and outputs."""
+    def __init__(
+        self, name: str, declared: Declared, values: pulumi.Output[Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        """Declare the Secrets. Their values are encrypted in state and previews, and absent from logs and outputs.
+
+        `values` is the decrypted section, a secret output.
+        """
         super().__init__("trainstack:platform:Secrets", name, {}, opts)
         encrypted = pulumi.ResourceOptions(parent=self, additional_secret_outputs=["data", "stringData"])
-        for secret, manifest in zip(args.secrets.secrets, args.objects.manifests, strict=True):
-            data: dict[str, pulumi.Output[str]] = {
-                key: args.values.apply(partial(_data, secret, key)) for key in secret.values
-            }
+        for secret, manifest in zip(declared.settings.secrets.secrets, declared.secrets.manifests, strict=True):
+            data = {key: values.apply(partial(_data, secret, key)) for key in secret.values}
             Object({**manifest, "data": data}, encrypted)
-        self.names = pulumi.Output.from_input([f"{secret.namespace}/{secret.name}" for secret in args.secrets.secrets])
+        self.names = names(declared.secrets, "Secret")
         self.register_outputs({"names": self.names})
 
 

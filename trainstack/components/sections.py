@@ -34,6 +34,13 @@ def label(stack: str | None) -> str:
     return stack if stack is not None else pulumi.get_stack()
 
 
+def declared(stack: str | None, inputs: Inputs | None = None, **sections: BaseModel) -> Declared:
+    """The objects of some sections, labelled with `stack`; by default, the Pulumi stack."""
+    # The name of another program's stack need not be one of this project's.
+    settings = Settings(stack="other").model_copy(update={"stack": label(stack), **sections})
+    return Declared(settings, inputs)
+
+
 def refuse_checkout(run: Workload) -> None:
     """Raise RunError if a run needs files of a checkout or the launches of a stack."""
     needs = {"image.build": run.image.name is None, "data": run.data is not None, "dependsOn": bool(run.depends_on)}

@@ -5,9 +5,8 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component
-from trainstack.components.sections import label, validated
-from trainstack.declared import platform
+from trainstack.components.objects import declare_component, names
+from trainstack.components.sections import declared, validated
 from trainstack.declared.component import Component
 from trainstack.settings.sections.storage import Storage as StorageSettings
 
@@ -32,10 +31,9 @@ class StorageClasses(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:StorageClasses", name, {}, opts)
         if not isinstance(args, Component):
-            storage = validated(StorageSettings, args)
-            args = platform.storage_classes(storage.classes, storage.persistent_volumes, label(stack))
+            args = declared(stack, storage=validated(StorageSettings, args)).storage_classes
         declare_component(args, self)
-        self.classes = pulumi.Output.from_input([item["metadata"]["name"] for item in args.of_kind("StorageClass")])
+        self.classes = names(args, "StorageClass")
         self.register_outputs({"classes": self.classes})
 
 
@@ -59,8 +57,7 @@ class Volumes(pulumi.ComponentResource):
         """
         super().__init__("trainstack:training:Volumes", name, {}, opts)
         if not isinstance(args, Component):
-            args = platform.claims(validated(StorageSettings, args).volumes, label(stack))
+            args = declared(stack, storage=validated(StorageSettings, args)).volumes
         declare_component(args, self)
-        claims = [claim["metadata"] for claim in args.manifests]
-        self.volumes = pulumi.Output.from_input([f"{claim['namespace']}/{claim['name']}" for claim in claims])
+        self.volumes = names(args, "PersistentVolumeClaim")
         self.register_outputs({"volumes": self.volumes})

@@ -39,17 +39,12 @@ class Sweep(pulumi.ComponentResource):
         context: str | None = None,
         launching: LaunchOptions | None = None,
     ) -> None:
-        """Launch the trials of a sweep.
+        """Launch the trials of a sweep, as in section `trainstack:sweeps` of an environment's file.
 
-        Args:
-            args: the sweep, as in section `trainstack:sweeps` of an environment's file; `run` has all keys of
-                `workloads/<name>/workload.yaml`, with `image.name`, and `space` those of `sweeps/<name>/space.yaml`.
-            stack: the label of the objects; by default the Pulumi stack.
-            context: the kubeconfig's context that `opts.provider` uses; None: the current one.
-            launching: how a stack with guards creates the launches.
-
-        Raises RunError if the sweep cannot be built.
-
+        Its `run` has all keys of `workloads/<name>/workload.yaml`, with `image.name`, and its `space` those of
+        `sweeps/<name>/space.yaml`. `stack` labels the objects; by default, the Pulumi stack. `context` is the
+        kubeconfig's context that `opts.provider` uses, by default the current one. `launching`: how a stack with guards
+        creates the launches. Raises RunError if the sweep cannot be built.
         """
         super().__init__(SWEEP, name, {}, opts)
         mounted: list[pulumi.Resource] = []

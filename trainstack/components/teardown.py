@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -14,54 +13,44 @@ Work = Callable[[Mapping[str, Any]], None]
 """Receives the manifest of an object before its deletion; raises to prevent it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Teardown:
-    """The hooks. Their names must not change: a stack's state has them, also for resources that are not declared."""
+Hooks = Mapping[str, pulumi.ResourceHook]
+"""The hooks by the keys of HOOKS."""
 
-    guard: pulumi.ResourceHook
-    """Before all deletions: refuses the destroy."""
-    queue: pulumi.ResourceHook
-    """Before a ClusterQueue is deleted: holds and drains it."""
-    controller: pulumi.ResourceHook
-    """Before an operator's controller is deleted: waits for the objects whose finalizers only it removes."""
-    definition: pulumi.ResourceHook
-    """Before a retained CustomResourceDefinition leaves the state: deletes it unless other owners have such objects."""
-    namespace: pulumi.ResourceHook
-    """Before a retained namespace leaves the state: deletes it unless it has objects of other owners."""
+HOOKS = {
+    "guard": "",
+    "queue": "ClusterQueue",
+    "controller": "Deployment",
+    "definition": "CustomResourceDefinition",
+    "namespace": "Namespace",
+}
+"""The kinds before whose deletion the hooks run. The names must not change: a stack's state has them, also for
+resources that are not declared.
 
-
-def register(
-    *, guard: Callable[[], None], queue: Work, controller: Work, definition: Work, namespace: Work
-) -> Teardown:
-    return Teardown(
-        guard=_hook("guard", lambda _: guard(), on_dry_run=True),
-        queue=_hook("queue", queue),
-        controller=_hook("controller", controller),
-        definition=_hook("definition", definition),
-        namespace=_hook("namespace", namespace),
-    )
+`guard`, before all deletions, refuses the destroy. `queue` holds and drains a ClusterQueue. `controller` waits for the
+objects whose finalizers only an operator's controller removes. `definition` and `namespace`, before a retained object
+leaves the state, delete it unless other owners have objects of it or in it.
+"""
 
 
-def attach(teardown: Teardown) -> None:
+def register(work: Mapping[str, Work]) -> Hooks:
+    return {name: _hook(name, work[name], on_dry_run=name == "guard") for name in HOOKS}
+
+
+def attach(hooks: Hooks) -> None:
     """Add the hooks to all ClusterQueues, controllers, definitions and retained namespaces declared after this call."""
-    hooks = {
-        "ClusterQueue": teardown.queue,
-        "Deployment": teardown.controller,
-        "CustomResourceDefinition": teardown.definition,
-        "Namespace": teardown.namespace,
-    }
+    by_kind = {kind: hooks[name] for name, kind in HOOKS.items() if kind}
 
     def add(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        hook = hooks.get(args.type_.rpartition(":")[2])
-        if hook is None or (hook is teardown.namespace and not args.opts.retain_on_delete):
+        kind = args.type_.rpartition(":")[2]
+        if kind not in by_kind or (kind == "Namespace" and not args.opts.retain_on_delete):
             return None
-        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_delete=[hook]))
+        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_delete=[by_kind[kind]]))
         return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, opts))
 
     pulumi.runtime.register_stack_transformation(add)
 
 
-def _hook(name: str, work: Work, *, on_dry_run: bool = False) -> pulumi.ResourceHook:
+def _hook(name: str, work: Work, *, on_dry_run: bool) -> pulumi.ResourceHook:
     async def run(args: pulumi.ResourceHookArgs) -> None:
         inputs = args.old_inputs or {}
         if "kind" in inputs or on_dry_run:
@@ -76,10 +65,8 @@ class Guard(pulumi.ComponentResource):
     It binds all hooks, so that the program does not end before they are registered.
     """
 
-    def __init__(self, name: str, hooks: Teardown, after: Sequence[pulumi.Resource]) -> None:
-        binding = pulumi.ResourceHookBinding(
-            before_delete=[hooks.guard, hooks.queue, hooks.controller, hooks.definition, hooks.namespace]
-        )
+    def __init__(self, name: str, hooks: Hooks, after: Sequence[pulumi.Resource]) -> None:
+        binding = pulumi.ResourceHookBinding(before_delete=[*hooks.values()])
         opts = pulumi.ResourceOptions(depends_on=[*after], hooks=binding)
         super().__init__("trainstack:teardown:Guard", name, {}, opts)
         self.register_outputs({})

@@ -6,11 +6,11 @@ from typing import Any
 import pulumi
 
 from trainstack.components.objects import declare_component
-from trainstack.components.sections import label, validated
-from trainstack.declared import platform
+from trainstack.components.sections import declared, validated
 from trainstack.declared.component import Component
 from trainstack.platform.tenants import TENANT
 from trainstack.settings.sections.tenants import Team
+from trainstack.settings.sections.tenants import Tenants as TenantsSettings
 
 
 class Tenants(pulumi.ComponentResource):
@@ -33,7 +33,8 @@ class Tenants(pulumi.ComponentResource):
         """
         super().__init__("trainstack:platform:Tenants", name, {}, opts)
         if not isinstance(args, Component):
-            args = platform.tenants([validated(Team, item) for item in args], label(stack))
+            tenants = TenantsSettings(teams=tuple(validated(Team, item) for item in args))
+            args = declared(stack, tenants=tenants).tenants
         declare_component(args, self)
         self.teams = pulumi.Output.from_input(
             [role["metadata"]["name"].removeprefix(TENANT) for role in args.of_kind("Role")]

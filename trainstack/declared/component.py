@@ -30,10 +30,7 @@ class Component:
 
 
 def staged(*stages: Iterable[Manifest], retained: Collection[str] = ()) -> Component:
-    """Build a component in which every object depends on all objects of the previous stage.
-
-    `retained`: the kinds that remain in the cluster.
-    """
+    """Make each object depend on all objects of the previous stage. The `retained` kinds remain in the cluster."""
     objects: list[DeclaredObject] = []
     previous: tuple[Manifest, ...] = ()
     for stage in stages:

@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from trainstack.declared import platform
-from trainstack.declared.component import Component
+from trainstack.declared import operators
+from trainstack.declared.component import Component, DeclaredObject, staged
 from trainstack.declared.inputs import CACHE, Inputs, read_inputs
 from trainstack.declared.launches import LaunchGroup, first_launches
 from trainstack.objects.labels import Manifest
+from trainstack.platform import namespaces, networks, queues, secrets, storage, tenants
 from trainstack.platform.operators.install import OperatorManifests, in_order, pinned
 from trainstack.platform.retained import Retained, retained
 from trainstack.runs.identity import UNKNOWN_FACTS, Facts, run_id
@@ -80,28 +81,40 @@ class Declared:
 
     @cached_property
     def namespaces(self) -> Component:
+        """Each namespace, then its NetworkPolicies."""
         kept = {item.name for item in retained(self.settings) if item.kind == "Namespace"}
-        return platform.namespaces(self.settings.environment.namespaces, self.settings.stack, kept)
+        objects: list[DeclaredObject] = []
+        for declared in self.settings.environment.namespaces:
+            manifest = namespaces.namespace(declared, self.settings.stack)
+            objects.append(DeclaredObject(manifest, retain=declared.name in kept))
+            objects += [
+                DeclaredObject(policy, (manifest,)) for policy in networks.policies(declared, self.settings.stack)
+            ]
+        return Component(tuple(objects))
 
     @cached_property
     def tenants(self) -> Component:
-        return platform.tenants(self.settings.tenants.teams, self.settings.stack)
+        teams = self.settings.tenants.teams
+        return staged(manifest for team in teams for manifest in tenants.rights(team, self.settings.stack))
 
     @cached_property
     def storage_classes(self) -> Component:
-        storage = self.settings.storage
-        return platform.storage_classes(storage.classes, storage.persistent_volumes, self.settings.stack)
+        """The classes, then the persistent volumes."""
+        declared, stack = self.settings.storage, self.settings.stack
+        return staged(
+            (storage.storage_class(storage_class, stack) for storage_class in declared.classes),
+            (storage.persistent_volume(volume, stack) for volume in declared.persistent_volumes),
+            retained=("PersistentVolume",),
+        )
 
     @cached_property
     def secrets(self) -> Component:
-        return platform.secrets(self.settings.secrets.secrets, self.settings.stack)
+        return staged(secrets.secret(declared, self.settings.stack) for declared in self.settings.secrets.secrets)
 
     @cached_property
     def unpinned_operators(self) -> Mapping[str, OperatorManifests]:
         """The operators by name, in the order of their installation, with the images of the settings."""
-        settings = self.settings
-        names = [namespace.name for namespace in settings.environment.namespaces]
-        return platform.operators(settings.operators, self.inputs.releases, settings.stack, names, settings.pinned)
+        return operators.operators(self.settings, self.inputs.releases)
 
     @cached_property
     def operators(self) -> Mapping[str, OperatorManifests]:
@@ -111,13 +124,13 @@ class Declared:
 
     @cached_property
     def definitions(self) -> Component:
-        return platform.definitions(self.operators)
+        return operators.definitions(self.operators)
 
     @cached_property
     def installs(self) -> Mapping[str, Component]:
         """The objects of each operator except its CRDs, in the order of their installation."""
         kept = {item.name for item in self.retained if item.kind == "Namespace"}
-        return {name: platform.operator(manifests, kept) for name, manifests in self.operators.items()}
+        return {name: operators.operator(manifests, kept) for name, manifests in self.operators.items()}
 
     @cached_property
     def retained(self) -> tuple[Retained, ...]:
@@ -125,11 +138,25 @@ class Declared:
 
     @cached_property
     def queues(self) -> Component:
-        return platform.queues(self.settings.queues, self.settings.stack)
+        """Kueue's objects in the order of their references."""
+        declared, stack = self.settings.queues, self.settings.stack
+        priority_classes = (queues.priority_class(priority, stack) for priority in declared.priority_classes)
+        cohorts = [queues.cohort(cohort, stack) for cohort in declared.cohorts]
+        flavors = [queues.resource_flavor(flavor, stack) for flavor in declared.flavors]
+        ordered = staged(
+            [*cohorts, *flavors],
+            (queues.cluster_queue(queue, stack) for queue in declared.cluster_queues),
+            (queues.local_queue(queue, stack) for queue in declared.local_queues),
+        )
+        return Component((*map(DeclaredObject, priority_classes), *ordered.objects))
 
     @cached_property
     def volumes(self) -> Component:
-        return platform.claims(self.settings.storage.volumes, self.settings.stack)
+        claims = (
+            DeclaredObject(storage.claim(volume, self.settings.stack), retain=volume.retain, protect=volume.protect)
+            for volume in self.settings.storage.volumes
+        )
+        return Component(tuple(claims))
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
@@ -199,7 +226,13 @@ class Declared:
         """
         key = workload.namespace, workload.name
         if key not in self._queued:
-            self._queued[key] = self._build(workload)
+            if self._inputs is not None and any(run is workload for run in self.settings.workloads.runs):
+                run = self._plan(workload)
+                self._queued[key] = run.manifest, run.companions
+            else:
+                launch = Launch(run_id=workload.name, name=workload.name, facts=UNKNOWN_FACTS)
+                stack = self.settings.stack
+                self._queued[key] = manifest(workload, stack, launch), companions(workload, stack, launch)
         return self._queued[key]
 
     def facts(self, workload: Workload) -> Facts:
@@ -228,10 +261,3 @@ class Declared:
                 companions=companions(workload, stack, launch),
             )
         return self._planned[key]
-
-    def _build(self, workload: Workload) -> tuple[Manifest, tuple[Manifest, ...]]:
-        if self._inputs is not None and any(run is workload for run in self.settings.workloads.runs):
-            run = self._plan(workload)
-            return run.manifest, run.companions
-        stack, launch = self.settings.stack, Launch(run_id=workload.name, name=workload.name, facts=UNKNOWN_FACTS)
-        return manifest(workload, stack, launch), companions(workload, stack, launch)

@@ -47,10 +47,7 @@ class Inputs:
 
 
 def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | None = None) -> Inputs:
-    """Read the inputs of an environment of the project at `root`. `cache`: as in `read_release`.
-
-    Raises InputsError or ReleaseError.
-    """
+    """Read an environment's inputs; `cache` is as in `read_release`. Raises InputsError or ReleaseError."""
     faults: list[str] = []
     workloads = [workload for _, workload in settings.trained()]
     builds = {workload.image.build for workload in workloads if workload.image.build is not None}

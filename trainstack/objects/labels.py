@@ -49,8 +49,7 @@ SET = "trainstack.dev/set"
 Indexed Job of many trials. Read by the launch rules of sweeps, and by users."""
 
 LEDGER = "trainstack.dev/ledger"
-"""Marks a ConfigMap that records a launch: `run`, or `batch` for an Indexed Job of many trials. Read by the launch
-rules."""
+"""Marks a ConfigMap that records a launch: `run`, or `batch` for an Indexed Job. Read by the launch rules."""
 
 CLAIM = "trainstack.dev/claim"
 """Annotation of a ledger: the time of the claim of its launch, in RFC 3339. The ledger is a claim until its data has
@@ -65,8 +64,7 @@ AFTER = "trainstack.dev/after"
 the engine, whose state may still contain the old one."""
 
 WRAPPER = "trainstack.dev/wrapper"
-"""Marks a ConfigMap with the wrapper's source; its value is always `run`. Read by the launch rules: a launch keeps its
-wrapper."""
+"""Marks a ConfigMap with the wrapper's source, always `run`. Read by the launch rules: a launch keeps its wrapper."""
 
 CONFIG_HASH = "trainstack.dev/config-hash"
 """Annotation of a controller's pods: 16 hex of a hash of their configuration. A change of it restarts the pods, which
@@ -79,8 +77,7 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 """The WorkloadPriorityClass, which orders the queue. Read by Kueue when it creates the Workload."""
 
 RELEASE = "app.kubernetes.io/version"
-"""The release of an operator's object, such as `v0.15.2`. On the operators' CRDs and Deployments. Read before a change
-to prevent a downgrade."""
+"""The release of an operator, such as `v0.15.2`, on its CRDs and Deployments. Read to prevent a downgrade."""
 
 PREPARED = "trainstack.dev/prepared-for"
 """Label of a namespace that an administrator has created from `rights/<stack>.yaml`: the stack that may declare it. The
@@ -157,10 +154,7 @@ def metadata(
     annotations: Mapping[str, str] | None = None,
     adopt: bool = False,
 ) -> Manifest:
-    """Build an object's metadata with the ownership labels.
-
-    `adopt`: declared fields override those of other field managers.
-    """
+    """Build metadata with the ownership labels. `adopt`: declared fields override those of other field managers."""
     result: Manifest = {"name": name}
     if namespace is not None:
         result["namespace"] = namespace

@@ -28,8 +28,7 @@ class Entry:
     """One element for one list of a file, or with `whole` the value of one key."""
 
     path: tuple[str, ...]
-    """The keys; for an environment, the first is the section: `("queues", "localQueues")`. Missing maps and lists are
-    created."""
+    """The keys, created if missing; for an environment, the first is the section: `("queues", "localQueues")`."""
     value: object
     whole: bool = False
     comment: str = ""

@@ -36,16 +36,17 @@ class Plan:
 def plan(platform: Settings, request: Request) -> Plan:
     """Return the missing entries of the platform's file, and the team's own file.
 
-    Raises TeamError with all faults: an invalid name, an unknown flavor or cohort, a bad quantity, an entry of that
-    name with other values.
+    Raises TeamError with all faults: invalid names, unknown flavors or cohorts, bad quantities, differing entries.
     """
     if found := faults(platform, request):
         raise TeamError("\n".join(found))
     name, queues = request.name, platform.queues
     namespace = request.namespace or name
+    namespaces = {declared.name for declared in platform.environment.namespaces}
+    namespaces |= {*platform.environment.existing.namespaces}
     existing = next((queue for queue in queues.cluster_queues if queue.name == name), None)
     declared = {
-        "environment.namespaces": namespace in _namespaces(platform),
+        "environment.namespaces": namespace in namespaces,
         "queues.clusterQueues": existing is not None,
         "queues.localQueues": (name, namespace) in [(queue.name, queue.namespace) for queue in queues.local_queues],
         "tenants.teams": name in [team.name for team in platform.tenants.teams],
@@ -53,10 +54,12 @@ def plan(platform: Settings, request: Request) -> Plan:
     cohort = _only(request.cohort, [cohort.name for cohort in queues.cohorts])
     flavor = _only(request.flavor, [flavor.name for flavor in queues.flavors])
     quota = _quota(platform, request, cohort, flavor or "")
-    subjects: dict[str, Any] = {"groups": list(request.groups)} if request.groups else {}
-    subjects |= {"users": list(request.users)} if request.users else {}
-    subjects = subjects or {"serviceAccount": name}
-    resources = [{"name": resource, "nominalQuota": _number(quantity)} for resource, quantity in quota.items()]
+    members = {"groups": list(request.groups), "users": list(request.users)}
+    subjects: dict[str, Any] = {key: names for key, names in members.items() if names} or {"serviceAccount": name}
+    resources = [
+        {"name": resource, "nominalQuota": int(quantity) if quantity.isdecimal() else quantity}
+        for resource, quantity in quota.items()
+    ]
     values: dict[str, dict[str, Any]] = {
         "environment.namespaces": {"name": namespace},
         "queues.clusterQueues": {
@@ -154,17 +157,8 @@ def _access_modes(platform: Settings, storage_class: str) -> list[str]:
     return list(next(used, ("ReadWriteMany",)))
 
 
-def _namespaces(platform: Settings) -> set[str]:
-    environment = platform.environment
-    return {*(namespace.name for namespace in environment.namespaces), *environment.existing.namespaces}
-
-
 def _only(requested: str | None, names: list[str]) -> str | None:
     return requested if requested is not None else names[0] if len(names) == 1 else None
-
-
-def _number(quantity: str) -> str | int:
-    return int(quantity) if quantity.isdecimal() else quantity
 
 
 def _described(

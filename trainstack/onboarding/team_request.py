@@ -1,13 +1,14 @@
 """A request for a new team, and its validation against the platform's settings. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trainstack.errors import TrainstackError
 from trainstack.settings.errors import nearest
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ClusterQueue
+from trainstack.settings.sections.tenants import Team
 from trainstack.settings.values.quantities import canonical
 
 _NODE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -96,7 +97,7 @@ def _contradictions(platform: Settings, request: Request) -> Iterator[str]:
     remedy = f"edit it in Pulumi.{platform.stack}.yaml, or choose another name"
     for team in platform.tenants.teams:
         if team.name == name:
-            for key, value in _differing_team(request, team.namespace, team.groups, team.users):
+            for key, value in _differing_team(request, team):
                 yield f"team {name} already exists with {key} {value}; {remedy}"
     for queue in platform.queues.cluster_queues:
         if queue.name == name:
@@ -107,16 +108,14 @@ def _contradictions(platform: Settings, request: Request) -> Iterator[str]:
             yield f"local queue {namespace}/{name} already exists for cluster queue {local.cluster_queue}; {remedy}"
 
 
-def _differing_team(
-    request: Request, namespace: str, groups: Iterable[str], users: Iterable[str]
-) -> Iterator[tuple[str, str]]:
+def _differing_team(request: Request, team: Team) -> Iterator[tuple[str, str]]:
     # The default of --namespace is the team's name, in every call.
-    if (request.namespace or request.name) != namespace:
-        yield "namespace", namespace
-    if request.groups and request.groups != groups:
-        yield "groups", ", ".join(groups) or "none"
-    if request.users and request.users != users:
-        yield "users", ", ".join(users) or "none"
+    if (request.namespace or request.name) != team.namespace:
+        yield "namespace", team.namespace
+    if request.groups and request.groups != team.groups:
+        yield "groups", ", ".join(team.groups) or "none"
+    if request.users and request.users != team.users:
+        yield "users", ", ".join(team.users) or "none"
 
 
 def _differing_queue(request: Request, queue: ClusterQueue) -> Iterator[str]:

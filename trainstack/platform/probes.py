@@ -16,37 +16,29 @@ def kueue(stack: str) -> Manifest:
 
 
 def training_operator(stack: str) -> Manifest:
-    """A valid PyTorchJob, in `default`, which every cluster has."""
-    container = {"name": "pytorch", "image": "probe"}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": metadata(NAME, stack, namespace="default"),
-        "spec": {
-            "pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": {"spec": {"containers": [container]}}}},
-        },
-    }
+    """A valid PyTorchJob."""
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "probe"}]}}
+    spec = {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": template}}}
+    return _probe("kubeflow.org/v1", "PyTorchJob", stack, spec)
 
 
 def jobset(stack: str) -> Manifest:
     """A JobSet of one pod, which passes JobSet's webhooks, and Kueue's if it manages JobSets."""
     template = {"spec": {"template": {"spec": {"containers": [{"name": "probe", "image": "probe"}]}}}}
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": metadata(NAME, stack, namespace="default"),
-        "spec": {"replicatedJobs": [{"name": "probe", "template": template}]},
-    }
+    spec = {"replicatedJobs": [{"name": "probe", "template": template}]}
+    return _probe("jobset.x-k8s.io/v1alpha2", "JobSet", stack, spec)
 
 
 def trainer(stack: str) -> Manifest:
     """A valid TrainingRuntime. A TrainJob would need an existing runtime."""
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainingRuntime",
-        "metadata": metadata(NAME, stack, namespace="default"),
-        "spec": {"template": {"spec": jobset(stack)["spec"]}},
-    }
+    spec = {"template": {"spec": jobset(stack)["spec"]}}
+    return _probe("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", stack, spec)
+
+
+def _probe(api_version: str, kind: str, stack: str, spec: Manifest) -> Manifest:
+    """An object in `default`, which every cluster has."""
+    meta = metadata(NAME, stack, namespace="default")
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
 
 
 BY_OPERATOR: Mapping[str, Callable[[str], Manifest]] = {

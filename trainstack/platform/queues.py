@@ -30,17 +30,14 @@ def resource_flavor(declared: ResourceFlavor, stack: str) -> Manifest:
 
 
 def cohort(declared: Cohort, stack: str) -> Manifest:
-    return _object(
-        "Cohort",
-        metadata(declared.name, stack, adopt=declared.adopt),
-        {"parentName": declared.parent} if declared.parent else {},
-    )
+    spec = {"parentName": declared.parent} if declared.parent else {}
+    return _object("Cohort", metadata(declared.name, stack, adopt=declared.adopt), spec)
 
 
 def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
     spec: Manifest = {
         # Without a selector no namespace is admitted, with an empty one all are.
-        "namespaceSelector": _namespace_selector(declared.namespaces),
+        "namespaceSelector": {},
         "preemption": declared.preemption.model_dump(by_alias=True, exclude_none=True),
         "queueingStrategy": declared.queueing_strategy,
         "resourceGroups": [
@@ -52,6 +49,9 @@ def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
         ],
         "stopPolicy": declared.stop_policy,
     }
+    if declared.namespaces is not None:
+        names = {"key": NAMESPACE_NAME, "operator": "In", "values": list(declared.namespaces)}
+        spec["namespaceSelector"] = {"matchExpressions": [names]}
     if declared.cohort is not None:
         spec["cohortName"] = declared.cohort
     if declared.flavor_fungibility is not None:
@@ -60,11 +60,8 @@ def cluster_queue(declared: ClusterQueue, stack: str) -> Manifest:
 
 
 def local_queue(declared: LocalQueue, stack: str) -> Manifest:
-    return _object(
-        "LocalQueue",
-        metadata(declared.name, stack, namespace=declared.namespace, adopt=declared.adopt),
-        {"clusterQueue": declared.cluster_queue},
-    )
+    meta = metadata(declared.name, stack, namespace=declared.namespace, adopt=declared.adopt)
+    return _object("LocalQueue", meta, {"clusterQueue": declared.cluster_queue})
 
 
 def priority_class(declared: PriorityClass, stack: str) -> Manifest:
@@ -84,9 +81,3 @@ def _object(kind: str, meta: Manifest, spec: Manifest) -> Manifest:
 
 def _quotas(flavor: FlavorQuotas) -> list[Manifest]:
     return [quota.model_dump(by_alias=True, exclude_none=True) for quota in flavor.resources]
-
-
-def _namespace_selector(namespaces: tuple[str, ...] | None) -> Manifest:
-    if namespaces is None:
-        return {}
-    return {"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": list(namespaces)}]}

@@ -1,10 +1,15 @@
 """The objects that remain in the cluster when a stack is destroyed, and the reasons."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainstack.objects.labels import Manifest
+from trainstack.objects.ownership import Identity
 from trainstack.settings.model import Settings
+
+_DATA = "its data is kept (retain: true)"
+_DEFINITION = "deleting it would delete every team's objects of that kind"
 
 
 @dataclass(frozen=True, order=True)
@@ -15,6 +20,10 @@ class Retained:
     namespace: str | None
     name: str
     reason: str
+
+    @property
+    def identity(self) -> Identity:
+        return self.kind, self.namespace, self.name
 
 
 def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retained]:
@@ -27,14 +36,12 @@ def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retai
     namespaces |= {manifest["metadata"]["name"] for manifest in objects if manifest["kind"] == "Namespace"}
     claims = settings.storage.volumes if "training" in settings.environment.layers else ()
     volumes = [volume for volume in claims if volume.retain]
-    result = [
-        Retained("PersistentVolumeClaim", volume.namespace, volume.name, "its data is kept (retain: true)")
-        for volume in volumes
-    ]
-    holders: dict[str, list[str]] = {}
+    holders: defaultdict[str, list[str]] = defaultdict(list)
+    result = []
     for volume in volumes:
+        result.append(Retained("PersistentVolumeClaim", volume.namespace, volume.name, _DATA))
         if volume.namespace in namespaces:
-            holders.setdefault(volume.namespace, []).append(volume.name)
+            holders[volume.namespace].append(volume.name)
     result += [
         Retained("Namespace", None, name, f"it holds the retained volume {', '.join(sorted(names))}")
         for name, names in sorted(holders.items())
@@ -49,12 +56,7 @@ def retained(settings: Settings, release: Iterable[Manifest] = ()) -> list[Retai
         for volume in (settings.storage.persistent_volumes if "platform" in settings.environment.layers else ())
     ]
     result += [
-        Retained(
-            "CustomResourceDefinition",
-            None,
-            manifest["metadata"]["name"],
-            "deleting it would delete every team's objects of that kind",
-        )
+        Retained("CustomResourceDefinition", None, manifest["metadata"]["name"], _DEFINITION)
         for manifest in objects
         if manifest["kind"] == "CustomResourceDefinition"
     ]

@@ -22,10 +22,7 @@ def rights(team: Team, stack: str) -> list[Manifest]:
     accounts = [team.service_account] if team.service_account else []
     return [
         *(of_team("v1", "ServiceAccount", account) for account in accounts),
-        {
-            **of_team(f"{API}/v1", "Role", name),
-            "rules": rules(for_a_team(team.namespace)),
-        },
+        {**of_team(f"{API}/v1", "Role", name), "rules": rules(for_a_team(team.namespace))},
         {
             **of_team(f"{API}/v1", "RoleBinding", name),
             "roleRef": {"apiGroup": API, "kind": "Role", "name": name},

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
+from urllib.parse import quote
 
 from trainstack.review.diff import colored, shortened
 from trainstack.review.facts import SENTENCES
@@ -59,7 +60,8 @@ def comment(
 def _head(
     reviews: Sequence[Report | Unreviewed], commit: str, address: str, ignored: Sequence[str], *, complete: bool
 ) -> list[str]:
-    link = f" [Complete diffs]({_link(address)})." if address else ""
+    # Escaped, an address cannot end the parentheses around it.
+    link = f" [Complete diffs]({quote(address, safe=':/?&=%')})." if address else ""
     parts = [MARKER, f"## What this change does\n\nReviewed at {code(commit)}.{link}"]
     if missing := [review.stack for review in reviews if isinstance(review, Unreviewed)]:
         verb = "is" if len(missing) == 1 else "are"
@@ -84,8 +86,7 @@ def _unchanged(review: Report | Unreviewed) -> bool:
 
 
 def _assembled(head: Sequence[str], reviews: Sequence[Report | Unreviewed], bodies: Sequence[_Body], cap: int) -> str:
-    sections = [_section(review, body, cap) for review, body in zip(reviews, bodies, strict=False)]
-    parts = [*head, *sections]
+    parts = [*head, *(_section(review, body, cap) for review, body in zip(reviews, bodies, strict=False))]
     if rest := [review.stack for review in reviews[len(bodies) :]]:
         parts.append(f"{len(rest)} more environments are omitted: {_list(rest)}.")
     return "\n\n".join(parts) + "\n"
@@ -103,7 +104,8 @@ def _section(report: Report | Unreviewed, body: _Body, cap: int) -> str:
             "| create | update | replace | delete | unchanged |\n| ---: | ---: | ---: | ---: | ---: |\n"
             f"| {counts.create} | {counts.update} | {counts.replace} | {counts.delete} | {counts.same} |"
         )
-        parts = [title, table, _effects(report)]
+        effects = "No run, volume, queue or quota is affected." if counts.changes else "No changes."
+        parts = [title, table, _bullets(report.facts, _sentence) or effects]
     if report.verdicts:
         head = "Admission of its runs on an idle cluster, with the quota in these files:"
         parts.append(f"{head}\n\n{_bullets(report.verdicts, _verdict)}")
@@ -117,12 +119,6 @@ def _section(report: Report | Unreviewed, body: _Body, cap: int) -> str:
     if body.text:
         parts.append(_block(body, cap, folded=not report.error))
     return "\n\n".join(parts)
-
-
-def _effects(report: Report) -> str:
-    if report.facts:
-        return _bullets(report.facts, _sentence)
-    return "No run, volume, queue or quota is affected." if report.counts.changes else "No changes."
 
 
 def _verdict(verdict: ReportedVerdict) -> str:
@@ -181,10 +177,3 @@ def _within(text: str, limit: int) -> str:
 def _list(names: Iterable[str], limit: int = 20) -> str:
     spans = [code(name) for name in names]
     return ", ".join([*spans[:limit], *(["…"] if len(spans) > limit else [])])
-
-
-def _link(address: str) -> str:
-    """Escape an address so that it cannot end the parentheses around it."""
-    return "".join(
-        letter if letter.isalnum() or letter in "-._~:/?&=%" else f"%{ord(letter):02X}" for letter in address
-    )

@@ -77,7 +77,9 @@ def report(stack: str, pull: int | None, text: Completed, objects: Completed, se
     if printed is None:
         return _failed(stack, pull, "`pulumi preview --json` printed no JSON object, so the changes are unknown")
     summary = output.get("changeSummary") or {}
-    found = facts(steps(output), View(live=True, stop=_stop(output)))
+    workloads = _object(output.get("config", {}).get("trainstack:workloads", "")) or {}
+    stop = [str(run) for run in (workloads.get("stop") or ())]
+    found = facts(steps(output), View(live=True, stop=stop))
     warnings = [entry["message"].removeprefix("warning: ") for entry in diagnostics if entry["severity"] == "warning"]
     return Report(
         kind="preview",
@@ -116,12 +118,6 @@ def _object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _stop(output: Mapping[str, Any]) -> list[str]:
-    """Return the run ids under `stop` of the engine's configuration."""
-    section = _object(output.get("config", {}).get("trainstack:workloads", "")) or {}
-    return [str(run) for run in (section.get("stop") or ())]
 
 
 @contextmanager

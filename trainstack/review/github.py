@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from trainstack.review.errors import ReviewError
+from trainstack.review.report import ReviewError
 from trainstack.review.selection import Job, Pull, Selection, selected
 
 T = TypeVar("T")
@@ -47,14 +47,7 @@ class Head:
 
 
 class GitHub:
-    def __init__(
-        self,
-        api: str,
-        repository: str,
-        token: str,
-        *,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, api: str, repository: str, token: str, *, pause: Callable[[float], None] = time.sleep) -> None:
         """Open a client; `api` is GITHUB_API_URL, and `token` may write comments and commit statuses."""
         self._pause, self._repository = pause, repository
         headers = {

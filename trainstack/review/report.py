@@ -31,6 +31,10 @@ STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 """A stack's name as the engine accepts it, except hidden files."""
 
 
+class ReviewError(TrainstackError):
+    """A review that cannot be done or is incomplete; the message names the cause."""
+
+
 class ReportError(TrainstackError):
     """A file is not a valid report."""
 
@@ -126,10 +130,7 @@ def write(report: Report, folder: Path) -> Path:
 
 
 def read(folder: Path, stack: str) -> Report | None:
-    """Return the report of an environment, or None if the folder has none.
-
-    Raises ReportError if the file is too large, unreadable, invalid, or the report of another environment.
-    """
+    """Return an environment's report, or None. Raises ReportError if it is too large, invalid or of another one."""
     file = folder / f"{stack}.json"
     try:
         status = file.lstat()

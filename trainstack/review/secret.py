@@ -53,13 +53,7 @@ def of_environment(variables: Mapping[str, str]) -> set[str]:
 
 
 def of_config(stored: object, decrypted: object) -> Iterator[str]:
-    """Yield the decrypted values of a stack's configuration.
-
-    Args:
-        stored: the stack file's `config`, where a secret is a map with the one key `secure`.
-        decrypted: the same with secrets decrypted.
-
-    """
+    """Yield the decrypted values of a stack's configuration; a `stored` secret is a map with the one key `secure`."""
     if isinstance(stored, Mapping) and set(stored) == {"secure"}:
         yield from _scalars(decrypted)
     elif isinstance(stored, Mapping) and isinstance(decrypted, Mapping):

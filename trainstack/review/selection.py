@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from trainstack.review.errors import ReviewError
-from trainstack.review.report import MAX_REPORTS, Report, ReportError, Unreviewed, read
+from trainstack.review.report import MAX_REPORTS, Report, ReportError, ReviewError, Unreviewed, read
 from trainstack.review.text import clean
 from trainstack.settings.values.stack_name import fault, stack_of
 

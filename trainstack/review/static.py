@@ -1,7 +1,6 @@
 """The difference between two checkouts by their files alone, for pull requests whose code must not be executed.
 
-Only this checkout's code reads and renders. The other checkout is data, and symbolic links or settings with a path
-outside it are refused.
+Only this checkout's code reads and renders. The other checkout is data; links and paths to the outside are refused.
 """
 
 import difflib
@@ -128,7 +127,7 @@ def _contain_paths(root: Path, settings: Settings) -> None:
 
 def _steps(before: Objects, after: Objects, settings: Settings | None) -> Iterator[Step]:
     """Yield the changes; `settings` of the base determine what a deletion retains."""
-    kept = {(item.kind, item.namespace, item.name) for item in retained(settings)} if settings is not None else set()
+    kept = {item.identity for item in retained(settings)} if settings is not None else set()
     for key in dict.fromkeys((*after, *before)):
         old, new = before.get(key), after.get(key)
         if old == new:

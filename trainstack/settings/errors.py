@@ -34,8 +34,7 @@ class Finding:
     remedy: str
 
     def __str__(self) -> str:
-        subject = f"{self.where}: {self.path}: " if self.path else f"{self.where}: "
-        return printable(subject + "; ".join(filter(None, [self.message, self.remedy])))
+        return printable(str(TrainstackError(self.message, self.remedy, path=self.path, where=str(self.where))))
 
 
 class SettingsError(TrainstackError):
@@ -58,10 +57,10 @@ def printable(text: str) -> str:
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """Return the known name that a misspelled word most likely means, if any is close."""
+    if len(word) > _MAX_COMPARED_CHARACTERS:
+        return None
     folded = {name.lower().replace("_", ""): name for name in sorted(known) if len(name) <= _MAX_COMPARED_CHARACTERS}
-    close = (
-        get_close_matches(word.lower().replace("_", ""), folded, n=1) if len(word) <= _MAX_COMPARED_CHARACTERS else []
-    )
+    close = get_close_matches(word.lower().replace("_", ""), folded, n=1)
     return folded[close[0]] if close else None
 
 

@@ -1,6 +1,6 @@
 """The settings of one environment."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -14,7 +14,7 @@ from trainstack.settings.sections.queues import Queues
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.silences import Checks
 from trainstack.settings.sections.storage import Storage
-from trainstack.settings.sections.sweeps import Sweep, Sweeps
+from trainstack.settings.sections.sweeps import Sweeps
 from trainstack.settings.sections.tenants import Tenants
 from trainstack.settings.sections.workloads import Resources, Workload, Workloads
 from trainstack.settings.values.kubernetes import ImageReference, Registry
@@ -33,8 +33,7 @@ class Loader(Section):
     name: DnsLabel = Field("loader", max_length=40)
     """The prefix of the Job's name."""
     naming: Literal["derived", "generated"] = "derived"
-    """How the rest of the name is made: `derived` by Trainstack, `generated` by the API server (`generateName`), as
-    some clusters require."""
+    """The rest of the name: `derived` by Trainstack or, as some clusters require, `generated` by the API server."""
     resources: Resources = Resources(requests={"cpu": "0", "memory": "0"}, limits={"cpu": "1", "memory": "256Mi"})
     """Requests nothing by default, so it is admitted even when runs hold the whole quota."""
 
@@ -86,18 +85,19 @@ class Settings(Section):
 
     def without_excluded(self) -> "Settings":
         """Remove the runs that `workloads.exclude` lists, and dependencies on them."""
-        excluded = {*self.workloads.exclude}
-        if not excluded:
-            return self
+        excluded = self.workloads.exclude
 
         def independent(run: Workload) -> Workload:
             return run.model_copy(update={"depends_on": tuple(name for name in run.depends_on if name not in excluded)})
 
-        runs = tuple(independent(run) for run in self.workloads.runs if run.name not in excluded)
-        sweeps = tuple(sweep.model_copy(update={"run": independent(sweep.run)}) for sweep in self.sweeps.sweeps)
-        return self.with_trained(runs, sweeps)
+        runs = tuple(run for run in self.workloads.runs if run.name not in excluded)
+        workloads = self.workloads.model_copy(update={"runs": runs})
+        return self.model_copy(update={"workloads": workloads}).with_each_run(independent) if excluded else self
 
-    def with_trained(self, runs: tuple[Workload, ...], sweeps: tuple[Sweep, ...]) -> "Settings":
+    def with_each_run(self, change: Callable[[Workload], Workload]) -> "Settings":
+        """Change each run and each sweep's `run`."""
+        runs = tuple(map(change, self.workloads.runs))
+        sweeps = tuple(sweep.model_copy(update={"run": change(sweep.run)}) for sweep in self.sweeps.sweeps)
         return self.model_copy(
             update={
                 "workloads": self.workloads.model_copy(update={"runs": runs}),

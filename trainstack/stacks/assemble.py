@@ -12,7 +12,7 @@ from trainstack.components.field_managers import take_fields_over
 from trainstack.components.launch_claims import Claim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION
-from trainstack.components.secrets import Secrets, SecretsArgs
+from trainstack.components.secrets import Secrets
 from trainstack.components.teardown import Guard, attach
 from trainstack.declared.launches import LaunchGroup
 from trainstack.guards.platform_queues import unknown_queues
@@ -34,7 +34,10 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     expected = settings.cluster.identity is not None
     profile = settings.environment.profile
     known = remember(program.cluster, program.state.identity, settings.stack, profile, expected=expected)
-    provider, generating = _provider("cluster", settings.cluster.context, known), _generating(program, known)
+    context = settings.cluster.context
+    provider, generating = _provider("cluster", context, known), None
+    if any("generateName" in ledger.launch["metadata"] for ledger in decided.all_launches):
+        generating = _provider("cluster-generating", context, known, enableServerSideApply="false")
     proofs = [prove(provider, "cluster", program.cluster)]
     proofs += [prove(generating, "cluster-generating", program.cluster)] if generating else []
     mark_and_order(program.state.identity, [proof for proof in proofs if proof is not None])
@@ -42,14 +45,13 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
-    await_deletion(program.replacements, partial(wait_until_replaceable, context=settings.cluster.context))
-    take_fields_over(program.taken, program.state.identity, settings.cluster.context)
+    await_deletion(program.replacements, partial(wait_until_replaceable, context=context))
+    take_fields_over(program.taken, program.state.identity, context)
     declared = program.declared
     hooks = teardown(settings, declared.retained, program.recorded)
     attach(hooks)
-    secrets_args = SecretsArgs(secrets=settings.secrets, objects=declared.secrets, values=secrets) if secrets else None
     if "platform" in layers:
-        owned = platform(declared, secrets_args, opts)
+        owned = platform(declared, secrets, opts)
         after, everything = owned.resources, (*owned.resources, *owned.others)
         outputs.update(owned.outputs)
     elif settings.environment.platform is not None:
@@ -57,21 +59,19 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         outputs["localQueues"] = queues = reference.require_output("localQueues")
         # Volumes and runs depend on the reference, so that a missing queue prevents them all.
         after = (queues.apply(partial(_with_queues_of, reference, settings)),)
-    if secrets_args and "platform" not in layers:
+    if secrets is not None and "platform" not in layers:
         following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*after]))
-        after = (*after, Secrets("secrets", secrets_args, following))
+        after = (*after, Secrets("secrets", declared, secrets, following))
     if "training" in layers:
         groups = [(group, _launching(program, group, generating)) for group in decided.groups]
-        team = training(declared.volumes, groups, after, opts)
-        everything += team.resources
-        outputs.update(team.outputs)
+        resources, declared_outputs = training(declared.volumes, groups, after, opts)
+        everything += resources
+        outputs.update(declared_outputs)
         outputs["waiting"] = {run: list(others) for run, others in decided.waiting.items()}
         outputs["waitingTrials"] = {sweep.name: len(sweep.waiting) for sweep in decided.sweeps if sweep.waiting}
         outputs["protected"] = list(protected(settings))
     Guard("guard", hooks, everything)
-    outputs["retained"] = [
-        f"{shown((kept.kind, kept.namespace, kept.name))}: {kept.reason}" for kept in declared.retained
-    ]
+    outputs["retained"] = [f"{shown(kept.identity)}: {kept.reason}" for kept in declared.retained]
     outputs["commands"] = {
         "status": f"trainstack status -s {settings.stack}",
         "wait": f"trainstack wait -s {settings.stack}",
@@ -93,13 +93,6 @@ def _launching(program: Program, group: LaunchGroup, generating: pulumi.Provider
     return LaunchOptions(
         context=program.settings.cluster.context, live=program.decided.live, claims=claims, generating=generating
     )
-
-
-def _generating(program: Program, known: pulumi.Output[pulumi.Resource]) -> pulumi.ProviderResource | None:
-    """Return a second provider for launches with generated names, or None if no launch has one."""
-    if all("name" in ledger.launch["metadata"] for ledger in program.decided.all_launches):
-        return None
-    return _provider("cluster-generating", program.settings.cluster.context, known, enableServerSideApply="false")
 
 
 def _provider(

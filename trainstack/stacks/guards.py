@@ -22,8 +22,7 @@ from trainstack.settings.values.paths import nearest_place
 def namespaces_to_prepare(settings: Settings, manifests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return refusals about declared namespaces that do not exist and that the user may not create.
 
-    A deployer's roles are in its namespaces: nothing else can be read in a namespace that does not exist.
-    Raises ClusterError if the cluster cannot be read.
+    A deployer has roles only in its namespaces, so it can read nothing in a missing one. Raises ClusterError.
     """
     declared = [manifest for manifest in manifests if manifest["kind"] == "Namespace"]
     if not declared:
@@ -34,10 +33,7 @@ def namespaces_to_prepare(settings: Settings, manifests: Sequence[Mapping[str, A
 
 
 def volumes_with_data(settings: Settings, places: Mapping[str, Place]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return refusals and notes about the volumes that the change would delete or replace.
-
-    Raises ClusterError if the cluster cannot be read.
-    """
+    """Return refusals and notes about the volumes that the change would delete or replace. Raises ClusterError."""
     found = volumes.dangers(settings, *read_volumes(settings), lambda path: nearest_place(places, path))
     discard = settings.storage.discard
     discarded = {danger.name.partition("/")[0] for danger in found if danger.name in discard and not danger.remedy}
@@ -52,13 +48,7 @@ def fields_of_others(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes about values that other field managers have set in this stack's objects.
 
-    Args:
-        settings: the environment.
-        manifests: the declared objects.
-        live: the metadata of the live objects.
-        adopted: the objects with `adopt: true`, whose live values are overwritten.
-
-    Raises ClusterError if the cluster cannot be read.
+    `live` is the metadata of the live objects; values in `adopted` objects are overwritten. Raises ClusterError.
     """
     whole = [_with_keys(settings, manifest) for manifest in manifests]
     contested = [(manifest, managers.held(manifest, live[identity(manifest)])) for manifest in whole]
@@ -99,15 +89,8 @@ def objects_of_other_states(
 ) -> Verdict:
     """Decide about live objects that belong to another state: declared ones, those of runs, and those to be deleted.
 
-    Args:
-        settings: the environment.
-        state: this state.
-        declared: the manifests with a name.
-        live: the metadata of the declared objects that exist, and of all objects of runs.
-        adopted: the objects with `adopt: true`.
-        kept: the objects that `destroy` leaves in the cluster.
-
-    Raises ClusterError if the cluster cannot be read.
+    `declared` are the manifests with a name; `live` is the metadata of the declared objects that exist, and of all
+    objects of runs; `kept` are the objects that `destroy` leaves in the cluster. Raises ClusterError.
     """
     removed = state.held - live.keys() - {*map(identity, declared)}
     others = of_others({**read_held(removed, settings.cluster.context), **live}, state, settings.stack)
@@ -117,5 +100,5 @@ def objects_of_other_states(
         settings.stack,
         take_over=settings.cluster.take_over,
         adopted=adopted,
-        retained={(retained.kind, retained.namespace, retained.name) for retained in kept},
+        retained={retained.identity for retained in kept},
     )

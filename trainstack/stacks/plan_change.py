@@ -1,7 +1,7 @@
 """The decision about a change, before the first resource is declared: reads files and the cluster, writes nothing."""
 
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from trainstack.live.rights import lacking
 from trainstack.live.snapshot import read_metadata, read_runs
 from trainstack.objects import ownership
 from trainstack.objects.labels import field_manager
-from trainstack.objects.ownership import Identity
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight import downgrades
 from trainstack.preflight.preflight import examine
@@ -63,51 +62,34 @@ def decide(
     state: OwnState,
     recorded: Sequence[RecordedLaunch] = (),
 ) -> Program:
-    """Load and check the files, read the cluster, and decide.
+    """Load and check the files, read the cluster, and decide. `recorded` are the launches in the engine's state.
 
-    Args:
-        root: the project's folder.
-        stack: the environment.
-        engine: the engine's configuration, if there is an engine.
-        state: the engine's state of the stack.
-        recorded: the launches in the engine's state.
-
-    Raises:
-        SettingsError: the files are not valid.
-        Refused: because of a rule, another cluster than the environment names, another state of the stack, an active
-            run, an object of another owner, a newer operator, a missing namespace or a tenant's missing right.
-        ClusterError: the cluster cannot be read.
-        ReleaseError, InputsError, WorkloadError, OperatorError: a release, file, run or operator is not valid.
-
+    Raises Refused, also because of a rule, SettingsError, ReleaseError, InputsError, WorkloadError or OperatorError if
+    files are not valid, and ClusterError if the cluster cannot be read.
     """
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings
     environment, unread = _declared(settings, root)
     checked = examine(environment, root, loaded.places)
     findings = checked.findings
-    if faults := [str(finding) for finding in findings if finding.stops]:
-        raise Refused("\n".join(faults))
+    _refuse(str(finding) for finding in findings if finding.stops)
     if unread is not None:
         raise unread
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
-    if elsewhere := identity.unexpected(cluster, stack, settings.cluster.identity, where):
-        raise Refused(elsewhere)
-    installs = environment.operators
+    _refuse([identity.unexpected(cluster, stack, settings.cluster.identity, where)])
     runs = read_runs(settings, recorded)
     decided = runs_and_sweeps(environment, runs)
     everything = environment.manifests(decided.groups)
-    if settings.environment.profile == "tenant" and (denied := lacking(everything, settings.cluster.context)):
-        raise Refused("\n".join(denied))
+    if settings.environment.profile == "tenant":
+        _refuse(lacking(everything, settings.cluster.context))
     # A generated name does not exist yet.
     declared = {ownership.identity(manifest): manifest for manifest in everything if "name" in manifest["metadata"]}
     manifests = [*declared.values()]
-    if uncreated := namespaces_to_prepare(settings, manifests):
-        raise Refused("\n".join(uncreated))
+    _refuse(namespaces_to_prepare(settings, manifests))
     live, adopted = read_metadata(manifests, settings.cluster.context), ownership.adoptions(settings)
-    kept = environment.retained
-    owners = objects_of_other_states(settings, state, manifests, {**runs.metadata, **live}, adopted, kept)
-    if owners.refusal:
-        raise Refused(owners.refusal)
+    known = {**runs.metadata, **live}
+    owners = objects_of_other_states(settings, state, manifests, known, adopted, environment.retained)
+    _refuse([owners.refusal])
     terminating = {who: metadata["uid"] for who, metadata in live.items() if "deletionTimestamp" in metadata}
     lasting = {who: manifest for who, manifest in declared.items() if who not in terminating}
     replacements = {terminating[who]: manifest for who, manifest in declared.items() if who in terminating}
@@ -116,15 +98,11 @@ def decide(
     labelled = [manifest for who, manifest in declared.items() if who not in decided.unlabelled]
     foreign = ownership.refusals(labelled, labels, adopted, stack)
     endangered, discarded = volumes_with_data(settings, loaded.places)
-    contested, overwritten = fields_of_others(
-        settings,
-        [manifest for who, manifest in lasting.items() if _writable(who, labels, adopted, stack)],
-        live,
-        adopted,
-    )
-    downgraded = downgrades.refusals(installs, labels)
-    if refusals := (*decided.refusals, *foreign, *downgraded, *endangered, *contested):
-        raise Refused("\n".join(refusals))
+    writable = {who for who in labels if ownership.owner(labels[who]) == stack or who in adopted}
+    written = [manifest for who, manifest in lasting.items() if who in writable]
+    contested, overwritten = fields_of_others(settings, written, live, adopted)
+    downgraded = downgrades.refusals(environment.operators, labels)
+    _refuse((*decided.refusals, *foreign, *downgraded, *endangered, *contested))
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return Program(
@@ -134,7 +112,11 @@ def decide(
         decided=decided,
         recorded=tuple(recorded),
         replacements=replacements,
-        taken=tuple(_with_fields_of_other_states(manifests, live, state)),
+        taken=tuple(
+            (manifest, live[who])
+            for who, manifest in declared.items()
+            if who in live and managers.of_other_states(live[who], field_manager(state.identity))
+        ),
         notes=(
             *(str(finding) for finding in findings if not finding.silenced and finding.id not in answered),
             *owners.notes,
@@ -152,14 +134,10 @@ def decide(
     )
 
 
-def _with_fields_of_other_states(
-    manifests: Iterable[Mapping[str, Any]], live: Mapping[Identity, Mapping[str, Any]], state: OwnState
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    manager = field_manager(state.identity)
-    for manifest in manifests:
-        metadata = live.get(ownership.identity(manifest))
-        if metadata is not None and managers.of_other_states(metadata, manager):
-            yield manifest, metadata
+def _refuse(reasons: Iterable[str | None]) -> None:
+    """Raise Refused with the reasons, if there are any."""
+    if message := "\n".join(filter(None, reasons)):
+        raise Refused(message)
 
 
 def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
@@ -168,12 +146,6 @@ def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | R
         return Declared.from_files(settings, root, commit=commit(root)), None
     except (InputsError, ReleaseError) as error:
         return Declared(settings), error
-
-
-def _writable(
-    who: Identity, labels: Mapping[Identity, Mapping[str, str]], adopted: Collection[Identity], stack: str
-) -> bool:
-    return who in labels and (ownership.owner(labels[who]) == stack or who in adopted)
 
 
 def commit(root: Path) -> str:

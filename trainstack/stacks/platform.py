@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 
 from trainstack.components.namespaces import Namespaces
-from trainstack.components.operators import Definitions, Operator, OperatorArgs
+from trainstack.components.operators import Definitions, install
 from trainstack.components.queues import Queues
-from trainstack.components.secrets import Secrets, SecretsArgs
+from trainstack.components.secrets import Secrets
 from trainstack.components.storage import StorageClasses
 from trainstack.components.tenants import Tenants
 from trainstack.declared.declared import Declared
-from trainstack.platform import probes
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,12 @@ class Platform:
     outputs: Mapping[str, pulumi.Input[object]]
 
 
-def platform(declared: Declared, secrets: SecretsArgs | None, opts: pulumi.ResourceOptions) -> Platform:
+def platform(declared: Declared, secrets: pulumi.Output[Any] | None, opts: pulumi.ResourceOptions) -> Platform:
     """Declare the platform.
 
-    Args:
-        declared: the environment.
-        secrets: the Secrets, with which operators and runs may pull their images.
-        opts: the options of all components, with the provider.
-
+    `secrets` is the decrypted section, if there is one: operators and runs may pull their images with it. `opts` are
+    the options of all components, with the provider.
     """
-    settings = declared.settings
 
     def following(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*resources]))
@@ -44,24 +40,14 @@ def platform(declared: Declared, secrets: SecretsArgs | None, opts: pulumi.Resou
     classes = StorageClasses("storage", declared.storage_classes, following(namespaces))
     installed: list[pulumi.Resource] = [namespaces, classes]
     if secrets is not None:
-        installed.append(Secrets("secrets", secrets, following(namespaces)))
-    versions: dict[str, pulumi.Output[str]] = {}
+        installed.append(Secrets("secrets", declared, secrets, following(namespaces)))
     if declared.definitions.objects:
         # The dependency makes a destroy delete the definitions before the namespaces.
         installed.append(Definitions("definitions", declared.definitions, following(namespaces)))
-    for name, component in declared.installs.items():
-        args = OperatorArgs(
-            version=settings.operators.installs[name].manifest.version,
-            objects=component,
-            probe=probes.BY_OPERATOR[name](settings.stack),
-            context=settings.cluster.context,
-        )
-        operator = Operator(name, args, following(*installed))
-        versions[name] = operator.version
-        installed.append(operator)
-    queues = Queues("queues", declared.queues, following(*installed), kueue=versions.get("kueue"))
+    dependencies, versions = install(declared, opts, installed)
+    queues = Queues("queues", declared.queues, following(*dependencies), kueue=versions.get("kueue"))
     return Platform(
-        resources=(*installed, queues),
+        resources=(*dependencies, queues),
         others=tuple(others),
         outputs={
             "namespaces": namespaces.names,

@@ -14,6 +14,7 @@ from trainstack.live.environment import version_of
 from trainstack.live.identity import SYSTEM
 from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.labels import PATCH_FORCE, POD_SECURITY, PREPARED, STACK, Manifest
+from trainstack.objects.ownership import identity
 from trainstack.platform import probes
 from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.platform.rbac import policies
@@ -78,7 +79,11 @@ def rights_of(environment: Declared) -> Rights:
     }
     of_teams = {f"{TENANT}{team.name}": for_a_team(team.namespace) for team in settings.tenants.teams}
     return Rights(
-        namespaces=tuple(_prepared(namespace) for namespace in namespaces if not _adopted(namespace)),
+        namespaces=tuple(
+            _prepared(namespace)
+            for namespace in namespaces
+            if PATCH_FORCE not in namespace["metadata"].get("annotations", {})  # an adopted one exists
+        ),
         policies=tuple(admission),
         roles=tuple(role for name, rights in granted.items() for role in as_roles(name, rights)),
         escalations={
@@ -95,12 +100,11 @@ def role_name(stack: str, who: str) -> str:
 def deployer(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     """Return the rights of the engine and the program, in the objects' namespaces, which an administrator creates."""
     objects = list(declared)
-    kept = {(item.kind, item.namespace, item.name) for item in retained(settings, objects)}
+    kept = {item.identity for item in retained(settings, objects)}
     result: set[Grant] = set()
     for manifest in objects:
-        namespace = manifest["metadata"].get("namespace")
-        is_deleted = (manifest["kind"], namespace, _name(manifest)) not in kept
-        result |= _declared(manifest, namespace or "", is_deleted=is_deleted)
+        namespace = manifest["metadata"].get("namespace", "")
+        result |= _declared(manifest, namespace, is_deleted=identity(manifest) not in kept)
     result |= _probed(settings) | _found(settings) | _read_by_guards(settings, objects)
     for namespace, kinds in _trained(settings).items():
         claims = {
@@ -226,7 +230,3 @@ def _prepared(namespace: Manifest) -> Manifest:
     meta = namespace["metadata"]
     labels = {key: value for key, value in meta["labels"].items() if key != STACK}
     return {**namespace, "metadata": {**meta, "labels": {**labels, PREPARED: meta["labels"][STACK]}}}
-
-
-def _adopted(manifest: Manifest) -> bool:
-    return PATCH_FORCE in manifest["metadata"].get("annotations", {})

@@ -14,7 +14,7 @@ from typing import Any
 import pulumi
 
 from trainstack.components.removal import delete, hold_and_drain, read_metadata, until
-from trainstack.components.teardown import Guard, Teardown, register
+from trainstack.components.teardown import HOOKS, Guard, Hooks, Work, register
 from trainstack.guards.states import NO_ID, owner_of
 from trainstack.lifecycle.teardown.context import has_label_of, owned, owners
 from trainstack.lifecycle.teardown.plan import decide, protected
@@ -38,49 +38,45 @@ DEADLINE_SECONDS = 120
 def end(root: Path, stack: str, mode: Mode) -> None:
     """Declare only the hooks of the resources in the state. Raises SettingsError if the files are invalid."""
     if mode == "destroy":
-        hooks = register(guard=_no_guard, queue=_nothing, controller=_nothing, definition=_nothing, namespace=_nothing)
+        hooks = register(dict.fromkeys(HOOKS, _nothing))
     else:
-        hooks = _hooks(load_with_places(root, stack).settings, _no_guard, None)
+        hooks = _hooks(load_with_places(root, stack).settings, _nothing, None)
     Guard("guard", hooks, [])
 
 
-def teardown(settings: Settings, retained: Collection[Retained], recorded: Sequence[RecordedLaunch] = ()) -> Teardown:
-    """Return the hooks of a declared stack.
+def teardown(settings: Settings, retained: Collection[Retained], recorded: Sequence[RecordedLaunch] = ()) -> Hooks:
+    """Return the hooks of a declared stack; `recorded` are the launches in the engine's state.
 
-    Args:
-        settings: the environment.
-        retained: the objects that the engine retains. If it removes a declared one from the state, it destroys the
-            stack; an `up` removes only objects that are no longer declared, and they remain in the cluster.
-        recorded: the launches in the engine's state.
-
+    If the engine removes a declared `retained` object from the state, it destroys the stack; an `up` removes only
+    objects that are no longer declared, and they remain in the cluster.
     """
-    identities = frozenset((kept.kind, kept.namespace, kept.name) for kept in retained)
+    identities = frozenset(kept.identity for kept in retained)
     return _hooks(settings, partial(_guard, settings, identities, recorded), identities)
 
 
-def _hooks(settings: Settings, guard: Callable[[], None], declared: frozenset[Identity] | None) -> Teardown:
+def _hooks(settings: Settings, guard: Work, declared: frozenset[Identity] | None) -> Hooks:
     def only_in_a_destroy(work: Callable[[Settings, Mapping[str, Any]], None], manifest: Mapping[str, Any]) -> None:
         if declared is None or identity(manifest) in declared:
             work(settings, manifest)
 
     return register(
-        guard=guard,
-        queue=partial(_queue, settings),
-        controller=partial(_controller, settings),
-        definition=partial(only_in_a_destroy, _definition),
-        namespace=partial(only_in_a_destroy, _namespace),
+        {
+            "guard": guard,
+            "queue": partial(_queue, settings),
+            "controller": partial(_controller, settings),
+            "definition": partial(only_in_a_destroy, _definition),
+            "namespace": partial(only_in_a_destroy, _namespace),
+        }
     )
-
-
-def _no_guard() -> None:
-    pass
 
 
 def _nothing(_: Mapping[str, Any]) -> None:
     pass
 
 
-def _guard(settings: Settings, retained: frozenset[Identity], recorded: Sequence[RecordedLaunch]) -> None:
+def _guard(
+    settings: Settings, retained: frozenset[Identity], recorded: Sequence[RecordedLaunch], _: Mapping[str, Any]
+) -> None:
     stop = settings.workloads.stop
     live = read_live_stack(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
     plan = decide(live, utc_now())

@@ -1,7 +1,6 @@
 """The training layer: volumes, runs and sweeps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -14,26 +13,16 @@ from trainstack.declared.component import Component
 from trainstack.declared.launches import LaunchGroup
 
 
-@dataclass(frozen=True)
-class Training:
-    resources: tuple[pulumi.Resource, ...]
-    outputs: Mapping[str, pulumi.Input[Any]]
-
-
 def training(
     claims: Component,
     groups: Sequence[tuple[LaunchGroup, LaunchOptions]],
     after: Sequence[pulumi.Input[pulumi.Resource]],
     opts: pulumi.ResourceOptions,
-) -> Training:
-    """Declare volumes, runs and sweeps.
+) -> tuple[tuple[pulumi.Resource, ...], Mapping[str, pulumi.Input[Any]]]:
+    """Declare volumes, runs and sweeps; return their resources and outputs.
 
-    Args:
-        claims: the volumes.
-        groups: the launches of the runs, then those of each sweep.
-        after: the platform's resources, if this stack has them.
-        opts: the options of all components, with the provider.
-
+    `groups` are the launches of the runs, then those of each sweep; `after` are the platform's resources, if this stack
+    has them; `opts` are the options of all components, with the provider.
     """
 
     def following(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -46,11 +35,9 @@ def training(
         str(group.sweep): Sweep(f"sweep-{group.sweep}", group, following(volumes, *runs.wrappers), launching=launching)
         for group, launching in rest
     }
-    return Training(
-        resources=(volumes, runs, *sweeps.values()),
-        outputs={
-            "volumes": volumes.volumes,
-            "runs": runs.launches,
-            "sweeps": {name: sweep.launches for name, sweep in sweeps.items()},
-        },
-    )
+    outputs = {
+        "volumes": volumes.volumes,
+        "runs": runs.launches,
+        "sweeps": {name: sweep.launches for name, sweep in sweeps.items()},
+    }
+    return (volumes, runs, *sweeps.values()), outputs

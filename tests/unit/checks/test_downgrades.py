@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from trainstack.objects.labels import RELEASE, Manifest
+from trainstack.objects.labels import RELEASE, Manifest, mark
 from trainstack.objects.ownership import Identity
-from trainstack.platform.operators.install import OperatorManifests, of_release
+from trainstack.platform.operators.install import OperatorManifests, staged
 from trainstack.preflight.downgrades import WHY, refusals
 
 CRD: Identity = ("CustomResourceDefinition", None, "workloads.kueue.x-k8s.io")
@@ -15,13 +15,12 @@ CONTROLLER: Identity = ("Deployment", "kueue-system", "kueue-controller-manager"
 
 def make_install(release: str) -> OperatorManifests:
     """Kueue of this release: one definition and its controller."""
-    return of_release(
-        OperatorManifests(
-            crds=({"kind": CRD[0], "metadata": {"name": CRD[2]}},),
-            setup=(),
-            deployments=({"kind": CONTROLLER[0], "metadata": {"namespace": CONTROLLER[1], "name": CONTROLLER[2]}},),
-            extensions=(),
-        ),
+    return staged(
+        [
+            {"kind": CRD[0], "metadata": {"name": CRD[2]}},
+            {"kind": CONTROLLER[0], "metadata": {"namespace": CONTROLLER[1], "name": CONTROLLER[2]}},
+        ],
+        "dev",
         release,
     )
 
@@ -71,8 +70,8 @@ def test_what_is_newer_than_declared_is_refused(
 
 
 def test_labels_of_the_release_itself_stay() -> None:
-    """Only the release's version is added."""
+    """Only the owner and the release's version are added."""
     crd: Manifest = {"kind": "CustomResourceDefinition", "metadata": {"name": "a", "labels": {"a": "b"}}}
-    (made,) = of_release(OperatorManifests(crds=(crd,), setup=(), deployments=(), extensions=()), "v1.2.3").crds
-    assert made["metadata"] == {"name": "a", "labels": {"a": "b", RELEASE: "v1.2.3"}}
+    (made,) = staged([crd], "dev", "v1.2.3").crds
+    assert made["metadata"] == {"name": "a", "labels": {"a": "b", **mark("dev"), RELEASE: "v1.2.3"}}
     assert crd["metadata"]["labels"] == {"a": "b"}

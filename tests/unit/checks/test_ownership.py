@@ -129,8 +129,8 @@ def test_what_is_taken_over_is_named_once() -> None:
 
 def test_a_second_operator_is_refused_by_the_definitions_of_the_first() -> None:
     """Whatever runs the first, a StatefulSet in any namespace, the definitions of its kinds have the same names."""
-    declared = training_operator(make_release(), make_training_operator(), "dev")
+    declared = training_operator(make_release(), make_training_operator())
     definition: Identity = ("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org")
-    assert refusals(
-        declared.crds, {definition: {"app.juju.is/created-by": "training-operator"}}, frozenset(), "dev"
-    ) == (f"CustomResourceDefinition pytorchjobs.kubeflow.org exists and was created by another owner{REMEDY}",)
+    assert refusals(declared, {definition: {"app.juju.is/created-by": "training-operator"}}, frozenset(), "dev") == (
+        f"CustomResourceDefinition pytorchjobs.kubeflow.org exists and was created by another owner{REMEDY}",
+    )

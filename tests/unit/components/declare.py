@@ -6,7 +6,7 @@ from typing import Any
 import pulumi
 
 from tests.registrations.recorder import Registration, record
-from trainstack.components.teardown import Teardown, attach, register
+from trainstack.components.teardown import HOOKS, Hooks, attach, register
 
 PROVIDER = "urn:pulumi:dev::trainstack::pulumi:providers:kubernetes"
 
@@ -38,10 +38,10 @@ def declare(
     return {f"{found.type.rpartition(':')[2]} {found.name}": found for found in registrations}
 
 
-def hooks() -> Teardown:
+def hooks() -> Hooks:
     """The hooks of a teardown that does nothing. Call it in the program, which registers them."""
 
     def nothing(_: Mapping[str, Any]) -> None:
         """Delete nothing."""
 
-    return register(guard=lambda: None, queue=nothing, controller=nothing, definition=nothing, namespace=nothing)
+    return register(dict.fromkeys(HOOKS, nothing))

@@ -3,10 +3,13 @@
 import pulumi
 
 from tests.unit.components.declare import declare
+from tests.unit.make import make_volume
 from trainstack.components.namespaces import Namespaces
 from trainstack.components.tenants import Tenants
-from trainstack.declared import platform
-from trainstack.settings.sections.environment import Namespace
+from trainstack.declared.declared import Declared
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Namespace
+from trainstack.settings.sections.storage import Storage
 from trainstack.settings.sections.tenants import Team
 
 
@@ -15,7 +18,10 @@ def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:
 
     def component(opts: pulumi.ResourceOptions) -> Namespaces:
         names = (Namespace(name="research"), Namespace(name="speech"))
-        return Namespaces("namespaces", platform.namespaces(names, "dev", {"research"}), opts)
+        volume = make_volume(namespace="research", retain=True)
+        environment, storage = Environment(namespaces=names), Storage(volumes=(volume,))
+        settings = Settings(stack="dev", environment=environment, storage=storage)
+        return Namespaces("namespaces", Declared(settings).namespaces, opts)
 
     found = declare(component, torn_down=True)
     assert found["Namespaces namespaces"].type == "trainstack:platform:Namespaces"

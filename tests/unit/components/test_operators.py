@@ -7,10 +7,15 @@ import pytest
 
 from tests.registrations.recorder import Registration
 from tests.unit.components.declare import declare
+from tests.unit.make import make_manifest, make_training_operator
 from trainstack.components import operators
-from trainstack.components.operators import Definitions, Operator, OperatorArgs
-from trainstack.declared import platform
+from trainstack.components.operators import Definitions, Operator
+from trainstack.declared.declared import Declared
+from trainstack.declared.operators import definitions
+from trainstack.declared.operators import operator as component_of
 from trainstack.platform.operators.install import OperatorManifests
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators as OperatorsSettings
 
 
 def make_object(kind: str, name: str, api_version: str = "v1", **metadata: str) -> dict[str, Any]:
@@ -35,16 +40,17 @@ DEFINITION = "CustomResourceDefinition pytorchjobs.kubeflow.org"
 
 
 def operator(*, retained: frozenset[str] = frozenset()) -> tuple[dict[str, Registration], list[object]]:
-    """What the engine receives of an operator, and the probes whose admission it waits for."""
+    """What the engine receives of an operator, and the kinds of the probes whose admission it waits for."""
     probes: list[object] = []
 
     def component(opts: pulumi.ResourceOptions) -> Operator:
-        objects = platform.operator(MANIFESTS, retained)
-        args = OperatorArgs(version="v1.9.3", objects=objects, probe={"kind": "PyTorchJob"}, context=None)
-        return Operator("training-operator", args, opts)
+        install = make_training_operator(manifest=make_manifest(version="v1.9.3"))
+        declared = Declared(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
+        declared.installs = {"training-operator": component_of(MANIFESTS, retained)}
+        return Operator("training-operator", declared, opts)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operators, "wait_until_accepted", lambda probe, _context: probes.append(probe))
+        patch.setattr(operators, "wait_until_accepted", lambda probe, _context: probes.append(probe["kind"]))
         return declare(component, torn_down=True), probes
 
 
@@ -52,7 +58,7 @@ def test_definitions_are_only_forgotten() -> None:
     """Deleting a definition deletes every object of its kind, those of other teams included."""
 
     def component(opts: pulumi.ResourceOptions) -> Definitions:
-        return Definitions("definitions", platform.definitions({"training-operator": MANIFESTS}), opts)
+        return Definitions("definitions", definitions({"training-operator": MANIFESTS}), opts)
 
     found = declare(component, torn_down=True)
     assert {*found} == {"Definitions definitions", DEFINITION}
@@ -83,7 +89,7 @@ def test_webhooks_answer_before_the_version_is_known() -> None:
         "after_update": ["training-operator-answers"],
         "before_delete": ["teardown-controller"],
     }
-    assert answered == [{"kind": "PyTorchJob"}]
+    assert answered == ["PyTorchJob"]
     assert found[COMPONENT].outputs == {"version": "v1.9.3"}
 
 

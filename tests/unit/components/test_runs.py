@@ -11,12 +11,13 @@ from tests.unit.make import make_secret
 from trainstack.components.launch_claims import Claim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.runs import Runs
-from trainstack.components.secrets import Secrets, SecretsArgs
+from trainstack.components.secrets import Secrets
 from trainstack.components.sweeps import Sweep
-from trainstack.declared import platform
+from trainstack.declared.declared import Declared
 from trainstack.declared.launches import LaunchGroup
 from trainstack.objects.labels import LAUNCH
 from trainstack.runs.records import Ledger
+from trainstack.settings.model import Settings
 from trainstack.settings.sections.secrets import Secrets as SecretsSettings
 
 
@@ -140,9 +141,8 @@ def test_a_secret_is_encrypted_in_the_state() -> None:
 
     def component(opts: pulumi.ResourceOptions) -> Secrets:
         values = pulumi.Output.secret(section)
-        settings = SecretsSettings(secrets=(make_secret(),))
-        objects = platform.secrets(settings.secrets, "dev")
-        return Secrets("secrets", SecretsArgs(secrets=settings, objects=objects, values=values), opts)
+        declared = Declared(Settings(stack="dev", secrets=SecretsSettings(secrets=(make_secret(),))))
+        return Secrets("secrets", declared, values, opts)
 
     found = declare(component)
     secret = found["Secret research/git"]

@@ -8,7 +8,8 @@ import yaml
 
 from tests.unit.make import make_kueue, make_manifest
 from tests.unit.manifests.restricted import violations
-from trainstack.platform.operators.install import OperatorError, in_order
+from trainstack.objects.labels import RELEASE
+from trainstack.platform.operators.install import OperatorError, in_order, staged
 from trainstack.platform.operators.kueue import configuration, kueue
 from trainstack.settings.sections.operators import ControllerResources, Kueue, KueueConfiguration, WaitForPodsReady
 
@@ -72,7 +73,7 @@ def kinds(manifests: tuple[dict[str, Any], ...]) -> list[str]:
 
 def test_objects_are_staged_in_the_order_that_an_install_needs() -> None:
     """CRDs; what the controller needs, its namespace first; the controller; the API that it serves."""
-    installed = kueue(make_release(), make_kueue(), "dev")
+    installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
     assert kinds(in_order([installed])) == [
         "CustomResourceDefinition",
         "Namespace",
@@ -90,14 +91,14 @@ def test_objects_are_staged_in_the_order_that_an_install_needs() -> None:
 
 def test_every_object_carries_our_mark() -> None:
     """Beside the labels that the release gave it."""
-    installed = kueue(make_release(), make_kueue(), "dev")
-    assert installed.crds[0]["metadata"]["labels"] == {"a": "b", **MARK}
+    installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
+    assert installed.crds[0]["metadata"]["labels"] == {"a": "b", **MARK, RELEASE: "v1.2.3"}
     assert all(MARK.items() <= manifest["metadata"]["labels"].items() for manifest in in_order([installed]))
 
 
 def test_the_namespace_takes_restricted_pods_alone() -> None:
     """The controller's are such."""
-    installed = kueue(make_release(), make_kueue(), "dev")
+    installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
     (namespace,) = (each for each in installed.setup if each["kind"] == "Namespace")
     strict = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
     assert namespace["metadata"] == {"name": "kueue-system", "labels": {**strict, **MARK}}
@@ -105,7 +106,7 @@ def test_the_namespace_takes_restricted_pods_alone() -> None:
 
 def test_a_namespace_that_the_environment_declares_is_left_to_it() -> None:
     """Two declarations of one object would fight."""
-    installed = kueue(make_release(), make_kueue(), "dev", ["kueue-system"])
+    installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3", ["kueue-system"])
     assert "Namespace" not in kinds(in_order([installed]))
 
 
@@ -116,7 +117,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
         image=f"kueue@sha256:{'0' * 64}",
         requests=ControllerResources(cpu="50m", memory="1Gi"),
     )
-    (deployment,) = kueue(make_release(), declared, "dev").deployments
+    (deployment,) = staged(kueue(make_release(), declared), "dev", "v1.2.3").deployments
     template = deployment["spec"]["template"]
     assert deployment["spec"]["replicas"] == 1
     assert template["spec"] == {
@@ -144,7 +145,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
 
 def test_the_controller_keeps_what_is_not_declared() -> None:
     """The release's image, pull policy and requests."""
-    (deployment,) = kueue(make_release(), make_kueue(), "dev").deployments
+    (deployment,) = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3").deployments
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["imagePullPolicy"]) == ("kueue:main", "Always")
     assert container["resources"]["requests"] == {"cpu": "500m", "memory": "512Mi"}
@@ -154,7 +155,7 @@ def test_another_configuration_restarts_the_controller() -> None:
     """The ConfigMap is a subPath mount, which never changes in a running pod: its hash stands on the template."""
     hashes = set()
     for declared in (make_kueue(), make_kueue(manage_jobs_without_queue_name=True)):
-        (deployment,) = kueue(make_release(), declared, "dev").deployments
+        (deployment,) = staged(kueue(make_release(), declared), "dev", "v1.2.3").deployments
         hashes.add(deployment["spec"]["template"]["metadata"]["annotations"]["trainstack.dev/config-hash"])
     assert len(hashes) == 2
 
@@ -196,7 +197,7 @@ def test_webhooks_of_kinds_that_kueue_does_not_manage_are_left_out(
     frameworks: tuple[str, ...], kept: list[str]
 ) -> None:
     """With `failurePolicy: Fail`, they would let no pod of the cluster start while Kueue does."""
-    installed = kueue(make_release(), make_kueue(frameworks=frameworks), "dev")
+    installed = staged(kueue(make_release(), make_kueue(frameworks=frameworks)), "dev", "v1.2.3")
     (webhooks,) = (each for each in installed.setup if each["kind"] == "MutatingWebhookConfiguration")
     assert [webhook["rules"][0]["resources"][0] for webhook in webhooks["webhooks"]] == kept
 
@@ -204,12 +205,12 @@ def test_webhooks_of_kinds_that_kueue_does_not_manage_are_left_out(
 def test_another_projects_release_is_refused() -> None:
     """The error names what is missing."""
     with pytest.raises(OperatorError, match="no ConfigMap kueue-manager-config"):
-        kueue([make_object("Deployment", "other")], make_kueue(), "dev")
+        kueue([make_object("Deployment", "other")], make_kueue())
 
 
 def test_the_release_is_not_changed() -> None:
     """Builders change no argument."""
     release = make_release()
     before = copy.deepcopy(release)
-    kueue(release, Kueue(manifest=make_manifest(), requests=ControllerResources(cpu="4", memory="4Gi")), "dev")
+    kueue(release, Kueue(manifest=make_manifest(), requests=ControllerResources(cpu="4", memory="4Gi")))
     assert release == before

@@ -11,7 +11,7 @@ def test_webhook_rules_say_their_scope() -> None:
     rules = [{"resources": ["jobs"]}, {"resources": ["clusterqueues"], "scope": "Cluster"}]
     webhooks = [{"name": "kb.io", "rules": rules}]
     release = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "x"}, "webhooks": webhooks}
-    (made,) = staged([release], "dev", ()).setup
+    (made,) = staged([release], "dev", "v1.2.3").setup
     assert made["webhooks"] == [
         {
             "name": "kb.io",

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.make import make_manifest
 from tests.unit.manifests.restricted import violations
-from trainstack.objects.labels import CONFIG_HASH
-from trainstack.platform.operators.install import OperatorError, in_order, short_hash
+from trainstack.objects.labels import CONFIG_HASH, RELEASE
+from trainstack.platform.operators.install import OperatorError, in_order, short_hash, staged
 from trainstack.platform.operators.trainer import jobset, trainer
 from trainstack.settings.sections.operators import ControllerResources, Install
 
@@ -53,9 +53,9 @@ def test_the_controller_is_hardened_and_asks_for_less(install: Any) -> None:
         image_pull_secrets=("registry",),
         requests=ControllerResources(cpu="50m"),
     )
-    (deployment,) = install(make_release(*NAMES[install]), declared, "dev").deployments
+    (deployment,) = staged(install(make_release(*NAMES[install]), declared), "dev", "v1.2.3").deployments
     template = deployment["spec"]["template"]
-    assert deployment["metadata"]["labels"] == MARK
+    assert deployment["metadata"]["labels"] == {**MARK, RELEASE: "v1.2.3"}
     assert deployment["spec"]["replicas"] == 1
     assert template["metadata"]["annotations"] == {CONFIG_HASH: short_hash("kind: Configuration")}
     assert template["spec"]["containers"] == [
@@ -82,13 +82,13 @@ def test_another_release_is_refused(install: Any) -> None:
     declared = Install(manifest=make_manifest())
     for release in (make_release("x", config_map, namespace), make_release(controller, "x", namespace)):
         with pytest.raises(OperatorError, match=r"the release manifest has no (Deployment|ConfigMap)"):
-            install(release, declared, "dev")
+            install(release, declared)
 
 
 def test_the_definitions_of_all_operators_come_first() -> None:
     """Kueue, the first of them, looks for the kinds that it manages when it starts."""
     declared = Install(manifest=make_manifest())
-    installs = [install(make_release(*names), declared, "dev") for install, names in NAMES.items()]
+    installs = [staged(install(make_release(*names), declared), "dev", "v1.2.3") for install, names in NAMES.items()]
     kinds = [manifest["kind"] for manifest in in_order(installs)]
     setup = ["Namespace", "ConfigMap", "ValidatingWebhookConfiguration", "Deployment"]
     assert kinds == ["CustomResourceDefinition", "CustomResourceDefinition", *setup, *setup]

@@ -11,7 +11,7 @@ import yaml
 
 from tests.unit.make import make_training_operator
 from tests.unit.manifests.restricted import violations
-from trainstack.platform.operators.install import OperatorError
+from trainstack.platform.operators.install import OperatorError, staged
 from trainstack.platform.operators.training_operator import INIT_TEMPLATE, training_operator
 from trainstack.settings.sections.operators import ControllerResources
 
@@ -78,7 +78,9 @@ def run_script(folder: Path, answers: list[str]) -> subprocess.CompletedProcess[
 
 def test_only_the_listed_kinds_are_installed_watched_and_validated() -> None:
     """A CRD costs a preview more than all else; a webhook that nothing answers blocks its kind."""
-    installed = training_operator(make_release(), make_training_operator(schemes=("pytorchjob", "tfjob")), "dev")
+    installed = staged(
+        training_operator(make_release(), make_training_operator(schemes=("pytorchjob", "tfjob"))), "dev", "v1.2.3"
+    )
     assert [crd["metadata"]["name"] for crd in installed.crds] == ["pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org"]
     (webhooks,) = (each for each in installed.setup if each["kind"] == "ValidatingWebhookConfiguration")
     assert [webhook["name"] for webhook in webhooks["webhooks"]] == ["pytorchjobs", "tfjobs"]
@@ -87,7 +89,7 @@ def test_only_the_listed_kinds_are_installed_watched_and_validated() -> None:
 def test_the_controller_is_adapted_and_hardened() -> None:
     """Kinds, our init container, requests, and all that a `restricted` namespace asks for."""
     declared = make_training_operator(image=f"operator@sha256:{'0' * 64}", requests=ControllerResources(cpu="50m"))
-    (deployment,) = training_operator(make_release(), declared, "dev").deployments
+    (deployment,) = staged(training_operator(make_release(), declared), "dev", "v1.2.3").deployments
     template = deployment["spec"]["template"]
     assert template["spec"] == {
         "containers": [
@@ -125,7 +127,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
 
 def test_the_init_template_stands_where_the_operator_looks_for_it() -> None:
     """Were it elsewhere, the operator would take its own without a word."""
-    installed = training_operator(make_release(), make_training_operator(), "dev")
+    installed = staged(training_operator(make_release(), make_training_operator()), "dev", "v1.2.3")
     (config_map,) = (each for each in installed.setup if each["kind"] == "ConfigMap")
     assert config_map == {
         "apiVersion": "v1",
@@ -167,12 +169,12 @@ def test_a_worker_gives_up_after_its_tries(tmp_path: Path) -> None:
 def test_a_kind_that_the_release_does_not_have_is_refused() -> None:
     """The error names its CRD."""
     with pytest.raises(OperatorError, match=r"no CustomResourceDefinition mpijobs\.kubeflow\.org"):
-        training_operator(make_release(), make_training_operator(schemes=("mpijob",)), "dev")
+        training_operator(make_release(), make_training_operator(schemes=("mpijob",)))
 
 
 def test_the_release_is_not_changed() -> None:
     """Builders change no argument."""
     release = make_release()
     before = copy.deepcopy(release)
-    training_operator(release, make_training_operator(requests=ControllerResources(cpu="1")), "dev")
+    training_operator(release, make_training_operator(requests=ControllerResources(cpu="1")))
     assert release == before

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from pydantic.alias_generators import to_snake
+
 from trainstack.objects.ownership import identity, shown
 from trainstack.onboarding.adopt import entries as kinds
 from trainstack.onboarding.adopt.entries import Element, Kind, obstacle, spec, unexpressed
 from trainstack.onboarding.adopt.found import Body, Found
 from trainstack.onboarding.editing import Entry
 from trainstack.preflight.rules.references import ALWAYS_PRESENT
-from trainstack.settings.base import Section
 from trainstack.settings.model import Settings
 from trainstack.settings.values.quantities import amount
 
@@ -27,79 +28,149 @@ class Adoption:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Names:
-    settings: Settings
-    shared: frozenset[str]
-    """The priority classes of defaults.yaml, which the environment's own file may adopt."""
-
-    def declares(self, path: tuple[str, str], name: str, namespace: str | None) -> bool:
-        listed: tuple[Section, ...] = {
-            ("storage", "volumes"): self.settings.storage.volumes,
-            ("storage", "persistentVolumes"): self.settings.storage.persistent_volumes,
-            ("storage", "classes"): self.settings.storage.classes,
-            ("queues", "flavors"): self.settings.queues.flavors,
-            ("queues", "cohorts"): self.settings.queues.cohorts,
-            ("queues", "clusterQueues"): self.settings.queues.cluster_queues,
-            ("queues", "localQueues"): self.settings.queues.local_queues,
-            ("queues", "priorityClasses"): self.settings.queues.priority_classes,
-        }[path]
-        return any(
-            (getattr(item, "name", ""), getattr(item, "namespace", None)) == (name, namespace) for item in listed
-        )
-
-
 def adopt(settings: Settings, found: Found, shared_priorities: Iterable[str] = ()) -> Adoption:
     """Return the additions that take over live objects, as far as the environment's layers and profile have them.
 
-    Args:
-        settings: the environment.
-        found: the live objects.
-        shared_priorities: the priority classes that only defaults.yaml declares.
-
+    `shared_priorities`: the priority classes that only defaults.yaml declares.
     """
-    result, names = Adoption(notes=list(found.unreadable)), _Names(settings, frozenset(shared_priorities))
+    plan = _Plan(settings, found, frozenset(shared_priorities))
     environment = settings.environment
     declared = {namespace.name for namespace in environment.namespaces}
-    known = {*declared, *environment.existing.namespaces, *ALWAYS_PRESENT}
-    if found.namespace not in known:
-        result.entries.append(Entry(("environment", "existing", "namespaces"), found.namespace))
+    if found.namespace not in {*declared, *environment.existing.namespaces, *ALWAYS_PRESENT}:
+        plan.entries.append(Entry(("environment", "existing", "namespaces"), found.namespace))
     if "platform" in environment.layers and environment.profile == "owner":
-        _storage(names, found, result)
-        _queues(names, found, result)
+        plan.add_storage()
+        plan.add_queues()
     elif found.local_queues:
-        result.notes.append(f"adopt queues with the platform's environment: {settings.stack} has only volumes and runs")
+        plan.notes.append(f"adopt queues with the platform's environment: {settings.stack} has only volumes and runs")
     if "training" in environment.layers:
-        _claims(names, found, result)
+        plan.add_claims()
     elif found.claims:
-        result.notes.append(f"adopt volume claims with the team's environment: {settings.stack} has only the platform")
-    return result
+        plan.notes.append(f"adopt volume claims with the team's environment: {settings.stack} has only the platform")
+    return plan
 
 
-def _claims(names: _Names, found: Found, result: Adoption) -> None:
-    taken = [live for live in found.claims if _take(kinds.CLAIM, live, names, result)]
-    settings = names.settings
-    known = {item.name for item in settings.storage.classes} | {*settings.environment.existing.storage_classes}
-    known |= {_name(entry) for entry in result.entries if entry.path == kinds.STORAGE_CLASS.path}
-    # A live claim that is already declared may have no class.
-    used = {str(live["spec"]["storageClassName"]) for live in taken if live["spec"].get("storageClassName")}
-    for name in sorted(used - known):
-        result.entries.append(Entry(("environment", "existing", "storageClasses"), name))
+class _Plan(Adoption):
+    def __init__(self, settings: Settings, found: Found, shared: frozenset[str]) -> None:
+        """`shared`: the priority classes of defaults.yaml, which the environment's own file may adopt."""
+        super().__init__(notes=list(found.unreadable))
+        self._settings, self._found, self._shared = settings, found, shared
+
+    def add_claims(self) -> None:
+        taken = [live for live in self._found.claims if self._take(kinds.CLAIM, live)]
+        known = {*self._settings.environment.existing.storage_classes, *self._names(kinds.STORAGE_CLASS)}
+        # A live claim that is already declared may have no class.
+        used = {str(live["spec"]["storageClassName"]) for live in taken if live["spec"].get("storageClassName")}
+        for name in sorted(used - known):
+            self.entries.append(Entry(("environment", "existing", "storageClasses"), name))
+
+    def add_storage(self) -> None:
+        """Take over volumes that were created manually for the claims, and classes that only the namespace uses."""
+        used = {live["spec"].get("storageClassName") for live in self._found.claims}
+        for live in self._found.classes:
+            if live["metadata"]["name"] not in used:
+                continue
+            if reason := _shared(live, self._found):
+                self._leave(live, f"{reason}; it is only referenced")
+            else:
+                self._take(kinds.STORAGE_CLASS, live)
+        for live in self._found.persistent_volumes:
+            if any(_is_for_claim(live, claim) for claim in self._found.claims):
+                self._take(kinds.PERSISTENT_VOLUME, live)
+
+    def add_queues(self) -> None:
+        """Take over the namespace's local queues with their references, unless one cannot be declared."""
+        for live in self._found.priority_classes:
+            self._take(kinds.PRIORITY_CLASS, live)
+        used = {spec(live).get("clusterQueue") for live in self._found.local_queues}
+        queues = [live for live in self._found.cluster_queues if live["metadata"]["name"] in used]
+        # Flavors and cohorts of queues that cannot be taken over are left too.
+        adoptable = [live for live in queues if self._is_adoptable(kinds.CLUSTER_QUEUE, live)]
+        flavors = {name for live in adoptable for name in _flavors(live)}
+        for live in self._found.flavors:
+            if live["metadata"]["name"] in flavors:
+                self._take(kinds.FLAVOR, live)
+        complete = [live for live in adoptable if not self._missing("flavor", kinds.FLAVOR, _flavors(live))]
+        self._add_cohorts({name for live in complete for name in _cohorts(live)})
+        for live in queues:
+            missing = self._missing("flavor", kinds.FLAVOR, _flavors(live))
+            missing = missing or self._missing("cohort", kinds.COHORT, _cohorts(live))
+            self._take(kinds.CLUSTER_QUEUE, live, missing)
+        for live in self._found.local_queues:
+            queue = str(spec(live).get("clusterQueue"))
+            self._take(kinds.LOCAL_QUEUE, live, self._missing("cluster queue", kinds.CLUSTER_QUEUE, [queue]))
+
+    def _add_cohorts(self, used: set[str]) -> None:
+        """Take over cohorts and their ancestors. Kueue accepts one without an object, but the settings declare it."""
+        by_name = {live["metadata"]["name"]: live for live in self._found.cohorts}
+        ancestors = sorted(used)
+        for name in ancestors:
+            parent = spec(by_name[name]).get("parentName") if name in by_name else None
+            if parent is not None and parent not in ancestors:
+                ancestors.append(parent)
+        for name in reversed(ancestors):
+            if name in by_name:
+                self._take(kinds.COHORT, by_name[name])
+            elif name not in self._names(kinds.COHORT):
+                self.entries.append(Entry(kinds.COHORT.path, {"name": name}))
+                self.notes.append(f"cohort {name} has no object; `up` creates an empty one, which has no effect")
+
+    def _missing(self, noun: str, kind: Kind, used: Iterable[str]) -> str:
+        """Return the first of the used objects that the environment would not declare."""
+        names = self._names(kind)
+        return next((f"{noun} {name}" for name in used if name not in names), "")
+
+    def _names(self, kind: Kind) -> set[str]:
+        """The names of a kind that the environment declares, or would declare."""
+        added = (entry.value for entry in self.entries if entry.path == kind.path)
+        return {name for name, _ in self._declared(kind)} | {
+            value["name"] for value in added if isinstance(value, dict)
+        }
+
+    def _declared(self, kind: Kind) -> set[tuple[str, str | None]]:
+        """The names and namespaces that the environment declares."""
+        section, listed = map(to_snake, kind.path)
+        items = getattr(getattr(self._settings, section), listed)
+        return {(item.name, getattr(item, "namespace", None)) for item in items}
+
+    def _take(self, kind: Kind, live: Body, missing: str = "") -> bool:
+        """Add the object's element, or the reason why it is left. Return whether the environment then declares it."""
+        stack, metadata = self._settings.stack, live["metadata"]
+        shared = kind is kinds.PRIORITY_CLASS and metadata["name"] in self._shared
+        if (metadata["name"], metadata.get("namespace")) in self._declared(kind) and not shared:
+            self._leave(live, f"is declared by {stack} already")
+            return True
+        if reason := obstacle(live, stack):
+            self._leave(live, reason)
+            return False
+        element: Element = kind.element(live)
+        if shared:
+            element = {**element, "description": live.get("description", "")}
+        if fields := unexpressed(kind, element, live, stack):
+            self._leave(live, f"cannot be expressed in the settings: {', '.join(fields)}")
+            return False
+        if missing:
+            self._leave(live, f"refers to {missing}, which {stack} does not declare")
+            return False
+        self.entries.append(Entry(kind.path, element))
+        self.taken.append(shown(identity(live)))
+        return True
+
+    def _is_adoptable(self, kind: Kind, live: Body) -> bool:
+        stack = self._settings.stack
+        return obstacle(live, stack) is None and not unexpressed(kind, kind.element(live), live, stack)
+
+    def _leave(self, live: Body, reason: str) -> None:
+        self.left[shown(identity(live))] = reason
 
 
-def _storage(names: _Names, found: Found, result: Adoption) -> None:
-    """Take over volumes that were created manually for the claims, and classes that only the namespace uses."""
-    used = {live["spec"].get("storageClassName") for live in found.claims}
-    for live in found.classes:
-        if live["metadata"]["name"] not in used:
-            continue
-        if reason := _shared(live, found):
-            _leave(live, f"{reason}; it is only referenced", result)
-        else:
-            _take(kinds.STORAGE_CLASS, live, names, result)
-    for live in found.persistent_volumes:
-        if any(_is_for_claim(live, claim) for claim in found.claims):
-            _take(kinds.PERSISTENT_VOLUME, live, names, result)
+def _flavors(queue: Body) -> list[str]:
+    groups = spec(queue).get("resourceGroups") or ()
+    return [flavor["name"] for group in groups for flavor in group["flavors"]]
+
+
+def _cohorts(queue: Body) -> list[str]:
+    return [name] if (name := spec(queue).get("cohortName")) else []
 
 
 def _shared(storage_class: Body, found: Found) -> str | None:
@@ -134,101 +205,6 @@ def _is_for_claim(volume: Body, claim: Body) -> bool:
         and {*requested["accessModes"]} <= {*offered["accessModes"]}
         and amount(requested["resources"]["requests"]["storage"]) <= amount(offered["capacity"]["storage"])
     )
-
-
-def _queues(names: _Names, found: Found, result: Adoption) -> None:
-    """Take over the namespace's local queues with their references, unless one cannot be declared."""
-    for live in found.priority_classes:
-        _take(kinds.PRIORITY_CLASS, live, names, result)
-    used = {spec(live).get("clusterQueue") for live in found.local_queues}
-    queues = [live for live in found.cluster_queues if live["metadata"]["name"] in used]
-    # Flavors and cohorts of queues that cannot be taken over are left too.
-    adoptable = [live for live in queues if _adoptable(kinds.CLUSTER_QUEUE, live, names)]
-    flavors = {name for live in adoptable for name in _flavors(live)}
-    for live in found.flavors:
-        if live["metadata"]["name"] in flavors:
-            _take(kinds.FLAVOR, live, names, result)
-    complete = [live for live in adoptable if _missing(names, live, result, kinds.FLAVOR) is None]
-    _cohorts(names, found, {spec(live)["cohortName"] for live in complete if spec(live).get("cohortName")}, result)
-    for live in queues:
-        missing = _missing(names, live, result, kinds.FLAVOR) or _missing(names, live, result, kinds.COHORT)
-        _take(kinds.CLUSTER_QUEUE, live, names, result, missing)
-    for live in found.local_queues:
-        queue = str(spec(live).get("clusterQueue"))
-        missing = None if _declared(names, kinds.CLUSTER_QUEUE, queue, result) else f"cluster queue {queue}"
-        _take(kinds.LOCAL_QUEUE, live, names, result, missing)
-
-
-def _flavors(queue: Body) -> list[str]:
-    groups = spec(queue).get("resourceGroups") or ()
-    return [flavor["name"] for group in groups for flavor in group["flavors"]]
-
-
-def _cohorts(names: _Names, found: Found, used: set[str], result: Adoption) -> None:
-    """Take over cohorts and their ancestors. Kueue accepts a cohort without an object, but the settings declare it."""
-    by_name = {live["metadata"]["name"]: live for live in found.cohorts}
-    ancestors = sorted(used)
-    for name in ancestors:
-        parent = spec(by_name[name]).get("parentName") if name in by_name else None
-        if parent is not None and parent not in ancestors:
-            ancestors.append(parent)
-    for name in reversed(ancestors):
-        if name in by_name:
-            _take(kinds.COHORT, by_name[name], names, result)
-        elif not _declared(names, kinds.COHORT, name, result):
-            result.entries.append(Entry(kinds.COHORT.path, {"name": name}))
-            result.notes.append(f"cohort {name} has no object; `up` creates an empty one, which has no effect")
-
-
-def _missing(names: _Names, queue: Body, result: Adoption, kind: Kind) -> str | None:
-    """Return the first flavor or cohort of a cluster queue that the environment would not declare."""
-    if kind is kinds.FLAVOR:
-        noun, used = "flavor", _flavors(queue)
-    else:
-        noun, used = "cohort", [name] if (name := spec(queue).get("cohortName")) else []
-    return next((f"{noun} {name}" for name in used if not _declared(names, kind, name, result)), None)
-
-
-def _declared(names: _Names, kind: Kind, name: str, result: Adoption) -> bool:
-    added = (_name(entry) for entry in result.entries if entry.path == kind.path)
-    return name in added or names.declares(kind.path, name, None)
-
-
-def _take(kind: Kind, live: Body, names: _Names, result: Adoption, missing: str | None = None) -> bool:
-    """Add the object's element, or the reason why it is left. Return whether the environment then declares it."""
-    stack, metadata = names.settings.stack, live["metadata"]
-    shared = kind is kinds.PRIORITY_CLASS and metadata["name"] in names.shared
-    if names.declares(kind.path, metadata["name"], metadata.get("namespace")) and not shared:
-        _leave(live, f"is declared by {stack} already", result)
-        return True
-    if reason := obstacle(live, stack):
-        _leave(live, reason, result)
-        return False
-    element: Element = kind.element(live)
-    if shared:
-        element = {**element, "description": live.get("description", "")}
-    if fields := unexpressed(kind, element, live, stack):
-        _leave(live, f"cannot be expressed in the settings: {', '.join(fields)}", result)
-        return False
-    if missing is not None:
-        _leave(live, f"refers to {missing}, which {stack} does not declare", result)
-        return False
-    result.entries.append(Entry(kind.path, element))
-    result.taken.append(shown(identity(live)))
-    return True
-
-
-def _adoptable(kind: Kind, live: Body, names: _Names) -> bool:
-    stack = names.settings.stack
-    return obstacle(live, stack) is None and not unexpressed(kind, kind.element(live), live, stack)
-
-
-def _leave(live: Body, reason: str, result: Adoption) -> None:
-    result.left[shown(identity(live))] = reason
-
-
-def _name(entry: Entry) -> str:
-    return str(entry.value["name"]) if isinstance(entry.value, dict) else str(entry.value)
 
 
 def operators(found: Found) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from trainstack.errors import TrainstackError
 from trainstack.objects.labels import CONFIG_HASH, RELEASE, Manifest, mark
@@ -14,6 +14,10 @@ from trainstack.settings.values.quantities import amount
 
 NON_ROOT = 65532
 """The user id of controllers: `nonroot` of the distroless images that the releases are built on."""
+_STAGES = {"CustomResourceDefinition": "crds", "Deployment": "deployments", "APIService": "extensions"}
+_RELEASED = ("CustomResourceDefinition", "Deployment")
+_SETUP_ORDER = {"Namespace": 0, "ServiceAccount": 1, "ConfigMap": 2, "Secret": 2}
+"""Objects that others refer to are first."""
 
 
 class OperatorError(TrainstackError):
@@ -51,45 +55,43 @@ def in_order(operators: Iterable[OperatorManifests]) -> tuple[Manifest, ...]:
     )
 
 
-def staged(objects: Iterable[Manifest], stack: str, declared_namespaces: Iterable[str]) -> OperatorManifests:
-    """Sort an operator's objects by stage and add the ownership labels.
+def staged(
+    objects: Iterable[Manifest], stack: str, version: str, namespaces: Collection[str] = ()
+) -> OperatorManifests:
+    """Sort an operator's objects by stage, and label them with their owner; CRDs and controllers also with the release.
 
-    A namespace that the environment declares is left out.
+    `namespaces`: those that the environment declares, which are left out.
     """
-    declared = set(declared_namespaces)
-    marked = [
-        _marked(_secured(_all_scopes(manifest)), stack)
-        for manifest in objects
-        if not (manifest["kind"] == "Namespace" and manifest["metadata"]["name"] in declared)
-    ]
-    stages = {"CustomResourceDefinition": "crds", "Deployment": "deployments", "APIService": "extensions"}
-
-    def stage(name: str) -> tuple[Manifest, ...]:
-        return tuple(manifest for manifest in marked if stages.get(manifest["kind"], "setup") == name)
-
-    # Objects that others refer to are first.
-    order = {"Namespace": 0, "ServiceAccount": 1, "ConfigMap": 2, "Secret": 2}
-    setup = sorted(stage("setup"), key=lambda manifest: order.get(manifest["kind"], 3))
+    stages: defaultdict[str, list[Manifest]] = defaultdict(list)
+    for manifest in objects:
+        kind, meta = manifest["kind"], manifest["metadata"]
+        labels = meta.get("labels", {})
+        if kind == "Namespace":
+            if meta["name"] in namespaces:
+                continue
+            labels = with_pod_security(labels)
+        labels = {**labels, **mark(stack)}
+        if kind in _RELEASED:
+            labels[RELEASE] = version
+        stages[_STAGES.get(kind, "setup")].append({**_all_scopes(manifest), "metadata": {**meta, "labels": labels}})
+    setup = sorted(stages["setup"], key=lambda manifest: _SETUP_ORDER.get(manifest["kind"], 3))
     return OperatorManifests(
-        crds=stage("crds"), setup=tuple(setup), deployments=stage("deployments"), extensions=stage("extensions")
-    )
-
-
-def of_release(operator: OperatorManifests, version: str) -> OperatorManifests:
-    """Label the operator's CRDs and controllers with the release."""
-
-    def labelled(manifest: Manifest) -> Manifest:
-        meta = manifest["metadata"]
-        return {**manifest, "metadata": {**meta, "labels": {**meta.get("labels", {}), RELEASE: version}}}
-
-    return replace(
-        operator, crds=tuple(map(labelled, operator.crds)), deployments=tuple(map(labelled, operator.deployments))
+        crds=tuple(stages["crds"]),
+        setup=tuple(setup),
+        deployments=tuple(stages["deployments"]),
+        extensions=tuple(stages["extensions"]),
     )
 
 
 def pinned(operator: OperatorManifests, pin: Callable[[str], str]) -> OperatorManifests:
     """Replace the images of the operator's controllers by `pin`."""
-    return replace(operator, deployments=tuple(_pinned(deployment, pin) for deployment in operator.deployments))
+    deployments = copy.deepcopy(operator.deployments)
+    for deployment in deployments:
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            image = pin(container["image"])
+            if image != container["image"]:
+                container["image"], container["imagePullPolicy"] = image, "IfNotPresent"
+    return replace(operator, deployments=deployments)
 
 
 def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
@@ -103,13 +105,14 @@ def find(objects: Iterable[Manifest], kind: str, name: str) -> Manifest:
     )
 
 
+def with_webhooks(manifest: Manifest, is_needed: Callable[[Manifest], bool]) -> Manifest:
+    """Keep the webhooks of a configuration with a needed rule."""
+    kept = [webhook for webhook in manifest["webhooks"] if any(map(is_needed, webhook["rules"]))]
+    return {**manifest, "webhooks": kept}
+
+
 def controller(
-    deployment: Manifest,
-    declared: Install,
-    *,
-    container: str,
-    args: Sequence[str] = (),
-    config: str,
+    deployment: Manifest, declared: Install, *, container: str, args: Sequence[str] = (), config: str
 ) -> Manifest:
     """Adapt a controller's Deployment: one replica, hardened, restarted when its configuration changes.
 
@@ -150,32 +153,17 @@ def controller(
         manager["args"] = [*manager.get("args", []), *args]
     if declared.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in declared.image_pull_secrets]
-    _request(manager, "cpu", declared.requests.cpu)
-    _request(manager, "memory", declared.requests.memory)
-    return result
-
-
-def _pinned(deployment: Manifest, pin: Callable[[str], str]) -> Manifest:
-    result = copy.deepcopy(deployment)
-    for container in result["spec"]["template"]["spec"]["containers"]:
-        image = pin(container["image"])
-        if image != container["image"]:
-            container["image"], container["imagePullPolicy"] = image, "IfNotPresent"
+    for resource, quantity in declared.requests.model_dump(exclude_none=True).items():
+        resources = manager.setdefault("resources", {})
+        resources.setdefault("requests", {})[resource] = quantity
+        limits = resources.get("limits", {})
+        if resource in limits and amount(str(limits[resource])) < amount(quantity):
+            limits[resource] = quantity
     return result
 
 
 def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _request(container: dict[str, Any], resource: str, quantity: str | None) -> None:
-    if quantity is None:
-        return
-    resources = container.setdefault("resources", {})
-    resources.setdefault("requests", {})[resource] = quantity
-    limits = resources.get("limits", {})
-    if resource in limits and amount(str(limits[resource])) < amount(quantity):
-        limits[resource] = quantity
 
 
 def _all_scopes(manifest: Manifest) -> Manifest:
@@ -190,15 +178,3 @@ def _all_scopes(manifest: Manifest) -> Manifest:
         {**webhook, "rules": [{"scope": "*", **rule} for rule in webhook["rules"]]} for webhook in manifest["webhooks"]
     ]
     return {**manifest, "webhooks": webhooks}
-
-
-def _secured(manifest: Manifest) -> Manifest:
-    if manifest["kind"] != "Namespace":
-        return manifest
-    meta = manifest["metadata"]
-    return {**manifest, "metadata": {**meta, "labels": with_pod_security(meta.get("labels", {}))}}
-
-
-def _marked(manifest: Manifest, stack: str) -> Manifest:
-    meta = manifest["metadata"]
-    return {**manifest, "metadata": {**meta, "labels": {**meta.get("labels", {}), **mark(stack)}}}

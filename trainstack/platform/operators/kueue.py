@@ -3,12 +3,12 @@
 Source: https://kueue.sigs.k8s.io/docs/reference/kueue-config.v1beta2/
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import yaml
 
 from trainstack.objects.labels import Manifest
-from trainstack.platform.operators.install import OperatorManifests, controller, find, staged
+from trainstack.platform.operators.install import controller, find, with_webhooks
 from trainstack.settings.sections.operators import Kueue, KueueConfiguration
 
 NAMESPACE = "kueue-system"
@@ -20,28 +20,24 @@ _IMPLYING_PODS = {"deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderw
 """Frameworks that Kueue manages by their pods: they enable `pod`."""
 
 
-def kueue(
-    release: Sequence[Manifest], declared: Kueue, stack: str, declared_namespaces: Iterable[str] = ()
-) -> OperatorManifests:
-    """Return the objects of the release by stage. `declared_namespaces`: namespaces of the environment."""
-    config_map = find(release, "ConfigMap", CONFIG_MAP)
+def kueue(release: Sequence[Manifest], declared: Kueue) -> list[Manifest]:
+    """Return the objects of the release with the declared values. Raises OperatorError."""
+    config_map, deployment = find(release, "ConfigMap", CONFIG_MAP), find(release, "Deployment", CONTROLLER)
     text = configuration(config_map["data"][CONFIG_KEY], declared.configuration)
     frameworks = set(declared.configuration.frameworks)
     if frameworks & _IMPLYING_PODS:
         frameworks.add("pod")
     objects = []
     for manifest in release:
-        kind, name = manifest["kind"], manifest["metadata"]["name"]
         if manifest is config_map:
             objects.append({**manifest, "data": {**manifest["data"], CONFIG_KEY: text}})
-        elif kind == "Deployment" and name == CONTROLLER:
+        elif manifest is deployment:
             objects.append(controller(manifest, declared, container="manager", config=text))
-        elif kind.endswith("WebhookConfiguration"):
+        elif manifest["kind"].endswith("WebhookConfiguration"):
             objects.append(_webhooks(manifest, frameworks))
         else:
             objects.append(manifest)
-    find(objects, "Deployment", CONTROLLER)
-    return staged(objects, stack, declared_namespaces)
+    return objects
 
 
 def configuration(release: str, declared: KueueConfiguration) -> str:
@@ -66,9 +62,6 @@ def _webhooks(manifest: Manifest, frameworks: set[str]) -> Manifest:
     Fail`, every Pod, Deployment and StatefulSet in the cluster would wait for the answer, and fail if Kueue is down.
     """
     resources = {f"{framework.rpartition('/')[2]}s" for framework in frameworks}
-    kept = [
-        webhook
-        for webhook in manifest["webhooks"]
-        if any(OWN_GROUP in rule["apiGroups"] or resources.intersection(rule["resources"]) for rule in webhook["rules"])
-    ]
-    return {**manifest, "webhooks": kept}
+    return with_webhooks(
+        manifest, lambda rule: OWN_GROUP in rule["apiGroups"] or not resources.isdisjoint(rule["resources"])
+    )

@@ -12,8 +12,8 @@ from trainstack.errors import TrainstackError
 from trainstack.objects.labels import Manifest
 
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions")
-_LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf")
-_SCHEMAS = ("items", "additionalProperties", "not")
+_SCHEMAS = ("allOf", "anyOf", "oneOf", "items", "additionalProperties", "not")
+"""Keys with a schema, or a list of schemas."""
 _REMEDY = "pin a file of Kubernetes objects in YAML"
 
 
@@ -25,12 +25,8 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
     """Read the objects of a release.
 
     The result lacks the descriptions in the schemas of CRDs (most of the bytes, which the engine's state would contain)
-    and empty `data` of Secrets (the API server removes it, so the engine would always report a diff).
-
-    `cache`: a folder for the parsed form, since parsing takes seconds. The sha256 of the file and of the parsed form
-    are verified all the same.
-
-    Raises ReleaseError.
+    and empty `data` of Secrets (the API server removes it, so the engine would always report a diff). `cache`: a folder
+    for the parsed form, since parsing takes seconds; both sha256 are verified all the same. Raises ReleaseError.
     """
     try:
         content = path.read_bytes()
@@ -48,7 +44,9 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         )
     if cache is None:
         return parse_release(content)
-    kept = cache / f"{sha256}-{_own_digest()}.json"
+    # The parsed form depends on this module.
+    own_digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    kept = cache / f"{sha256}-{own_digest}.json"
     if kept.is_file():
         return _kept(kept)
     parsed = parse_release(content)
@@ -98,40 +96,29 @@ def _objects(document: Any) -> list[Manifest]:
 
 
 def without_descriptions(schema: Any) -> Any:
-    """Remove the descriptions from an OpenAPI schema, but not properties named `description`."""
+    """Remove the descriptions from an OpenAPI schema or a list of them, but not properties named `description`."""
+    if isinstance(schema, list):
+        return list(map(without_descriptions, schema))
     if not isinstance(schema, dict):
         return schema
     result: Manifest = {}
     for key, value in schema.items():
-        if key == "description":
-            continue
         if key in _MAPS_OF_SCHEMAS:
             result[key] = {name: without_descriptions(part) for name, part in value.items()}
-        elif key in _LISTS_OF_SCHEMAS:
-            result[key] = list(map(without_descriptions, value))
-        elif key in _SCHEMAS:
-            several = isinstance(value, list)
-            result[key] = list(map(without_descriptions, value)) if several else without_descriptions(value)
-        else:
-            result[key] = value
+        elif key != "description":
+            result[key] = without_descriptions(value) if key in _SCHEMAS else value
     return result
 
 
 def _slim(manifest: Manifest) -> Manifest:
     if manifest["kind"] == "CustomResourceDefinition":
-        versions = list(map(_slim_version, manifest["spec"]["versions"]))
+        versions = [
+            {**version, "schema": {"openAPIV3Schema": without_descriptions(version["schema"]["openAPIV3Schema"])}}
+            if "schema" in version
+            else version
+            for version in manifest["spec"]["versions"]
+        ]
         return {**manifest, "spec": {**manifest["spec"], "versions": versions}}
     if manifest["kind"] == "Secret":
         return {key: value for key, value in manifest.items() if key not in ("data", "stringData") or value}
     return manifest
-
-
-def _slim_version(version: Manifest) -> Manifest:
-    if "schema" not in version:
-        return version
-    return {**version, "schema": {"openAPIV3Schema": without_descriptions(version["schema"]["openAPIV3Schema"])}}
-
-
-def _own_digest() -> str:
-    # The parsed form depends on this module.
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]

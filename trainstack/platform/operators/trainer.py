@@ -1,30 +1,21 @@
 """The installs of JobSet and of Kubeflow Trainer (v2): their releases, with hardened controllers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from trainstack.objects.labels import Manifest
-from trainstack.platform.operators.install import OperatorManifests, controller, find, staged
+from trainstack.platform.operators.install import controller, find
 from trainstack.settings.sections.operators import Install
 
-JOBSET_NAMESPACE = "jobset-system"
-TRAINER_NAMESPACE = "kubeflow-system"
 _CONFIG_KEY = "controller_manager_config.yaml"
 
 
-def jobset(
-    release: Sequence[Manifest], declared: Install, stack: str, declared_namespaces: Iterable[str] = ()
-) -> OperatorManifests:
-    """Return JobSet's objects by stage, as `kueue` does."""
-    objects = _adapted(release, declared, "jobset-controller-manager", "jobset-manager-config")
-    return staged(objects, stack, declared_namespaces)
+def jobset(release: Sequence[Manifest], declared: Install) -> list[Manifest]:
+    return _adapted(release, declared, "jobset-controller-manager", "jobset-manager-config")
 
 
-def trainer(
-    release: Sequence[Manifest], declared: Install, stack: str, declared_namespaces: Iterable[str] = ()
-) -> OperatorManifests:
-    """Return Trainer's objects by stage, as `kueue` does. Every TrainJob has its own runtime."""
-    objects = _adapted(release, declared, "kubeflow-trainer-controller-manager", "kubeflow-trainer-config")
-    return staged(objects, stack, declared_namespaces)
+def trainer(release: Sequence[Manifest], declared: Install) -> list[Manifest]:
+    # Every TrainJob has its own runtime.
+    return _adapted(release, declared, "kubeflow-trainer-controller-manager", "kubeflow-trainer-config")
 
 
 def _adapted(release: Sequence[Manifest], declared: Install, deployment: str, config_map: str) -> list[Manifest]:

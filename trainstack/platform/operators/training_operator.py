@@ -4,10 +4,10 @@ The operator adds an init container to each worker of a PyTorchJob, from a templ
 its first worker; without the file it uses its default (pkg/controller.v1/pytorch/initcontainer.go).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from trainstack.objects.labels import Manifest, metadata
-from trainstack.platform.operators.install import OperatorManifests, controller, find, staged
+from trainstack.objects.labels import Manifest
+from trainstack.platform.operators.install import controller, find, with_webhooks
 from trainstack.settings.sections.operators import TrainingOperator
 
 NAMESPACE = "kubeflow"
@@ -62,9 +62,8 @@ INIT_TEMPLATE = """\
 """
 
 
-def training_operator(
-    release: Sequence[Manifest], declared: TrainingOperator, stack: str, declared_namespaces: Iterable[str] = ()
-) -> OperatorManifests:
+def training_operator(release: Sequence[Manifest], declared: TrainingOperator) -> list[Manifest]:
+    """Return the objects of the release that the declared kinds need. Raises OperatorError."""
     deployment = find(release, "Deployment", CONTROLLER)
     for scheme in declared.schemes:
         find(release, "CustomResourceDefinition", f"{scheme}s.{GROUP}")
@@ -78,11 +77,17 @@ def training_operator(
             if manifest["spec"]["names"]["plural"] in kinds:
                 objects.append(manifest)
         elif kind.endswith("WebhookConfiguration"):
-            objects.append(_webhooks(manifest, kinds))
+            # Nothing would answer the webhooks of kinds that are not watched.
+            objects.append(with_webhooks(manifest, lambda rule: not kinds.isdisjoint(rule["resources"])))
         else:
             objects.append(manifest)
-    objects.append(_init_config_map(stack))
-    return staged(objects, stack, declared_namespaces)
+    init_config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": INIT_CONFIG_MAP, "namespace": NAMESPACE},
+        "data": {INIT_KEY: INIT_TEMPLATE},
+    }
+    return [*objects, init_config_map]
 
 
 def _deployment(manifest: Manifest, declared: TrainingOperator) -> Manifest:
@@ -106,22 +111,3 @@ def _deployment(manifest: Manifest, declared: TrainingOperator) -> Manifest:
         {"name": "init-container", "mountPath": INIT_FOLDER, "readOnly": True},
     ]
     return result
-
-
-def _init_config_map(stack: str) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata(INIT_CONFIG_MAP, stack, namespace=NAMESPACE),
-        "data": {INIT_KEY: INIT_TEMPLATE},
-    }
-
-
-def _webhooks(manifest: Manifest, kinds: set[str]) -> Manifest:
-    """Remove the webhooks of kinds that are not watched, which nothing would answer."""
-    kept = [
-        webhook
-        for webhook in manifest["webhooks"]
-        if any(kinds.intersection(rule["resources"]) for rule in webhook["rules"])
-    ]
-    return {**manifest, "webhooks": kept}

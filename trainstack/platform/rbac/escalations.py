@@ -4,27 +4,26 @@ Sources: https://kubernetes.io/docs/concepts/security/rbac-good-practices/,
 https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from trainstack.objects.launch_kinds import LAUNCHES
 from trainstack.platform.rbac.rights import API, Grant
 
-_ADMISSION = "admissionregistration.k8s.io"
+_ADMISSION, _CERTIFICATES = "admissionregistration.k8s.io", "certificates.k8s.io"
+_PHASES = ("mutating", "validating")
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _SETS = frozenset({"create", "update", "patch"})
+_SIGNS = _SETS | {"approve", "sign"}
 _READS = frozenset({"get", "list", "watch"})
 _SAFE_LEVELS = ("baseline", "restricted")
 """The Pod Security levels that refuse privileged pods, host namespaces and hostPath volumes."""
-_POD_MAKERS = frozenset(
-    {
-        *LAUNCHES.values(),
-        *(("apps", kind) for kind in ("daemonsets", "deployments", "replicasets", "statefulsets")),
-        ("", "replicationcontrollers"),
-        ("batch", "cronjobs"),
-    }
-)
+_POD_MAKERS = {
+    *LAUNCHES.values(),
+    *(("apps", kind) for kind in ("daemonsets", "deployments", "replicasets", "statefulsets")),
+    ("", "replicationcontrollers"),
+    ("batch", "cronjobs"),
+}
 _SENSITIVE = _POD_MAKERS | {("", "configmaps"), ("", "events")}
 """Kinds whose objects contain configuration, arguments or environment variables."""
 
@@ -46,33 +45,31 @@ class Escalation:
         return f"{self.id}{where}: {MEANINGS[self.id]} ({', '.join(_shortened(self.through))})"
 
 
-MEANINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "admission": "changes or drops admission policies",
-        "apiservices": "serves an API group, and reads what is sent to it",
-        "binding": "gives these roles to anybody",
-        "certificates": "gets a client certificate of any name",
-        "cluster-admin": "is an administrator of the cluster",
-        "definitions": "changes a kind, and with a conversion webhook reads and changes all its objects",
-        "exec": "runs commands in every pod, with that pod's mounts and ServiceAccount",
-        "external-ips": "takes traffic of other IP addresses by a Service's externalIPs",
-        "host-paths": "mounts any folder of a node by a volume, and so is root on nodes",
-        "impersonation": "acts as another user",
-        "limits": "changes quotas and limits",
-        "namespace-admin": "gives itself every right in the namespace",
-        "namespace-deletion": "deletes a namespace with all objects in it, also of others",
-        "nodes": "changes nodes, or runs commands in every pod of a node",
-        "pod-identities": "runs pods as any ServiceAccount of the namespace, and mounts any of its Secrets",
-        "pod-security": "lowers the Pod Security level of a namespace",
-        "priorities": "preempts the pods of others",
-        "privileged-pods": "runs privileged pods, and so is root on nodes, unless the namespace enforces a level",
-        "reads-all-namespaces": "reads objects of all namespaces",
-        "secrets": "reads Secrets",
-        "tokens": "gets tokens of ServiceAccounts",
-        "webhooks": "reads and changes objects of others, Secrets too, by an admission webhook",
-        "writes-all-namespaces": "writes objects of any name in all namespaces",
-    }
-)
+MEANINGS: Mapping[str, str] = {
+    "admission": "changes or drops admission policies",
+    "apiservices": "serves an API group, and reads what is sent to it",
+    "binding": "gives these roles to anybody",
+    "certificates": "gets a client certificate of any name",
+    "cluster-admin": "is an administrator of the cluster",
+    "definitions": "changes a kind, and with a conversion webhook reads and changes all its objects",
+    "exec": "runs commands in every pod, with that pod's mounts and ServiceAccount",
+    "external-ips": "takes traffic of other IP addresses by a Service's externalIPs",
+    "host-paths": "mounts any folder of a node by a volume, and so is root on nodes",
+    "impersonation": "acts as another user",
+    "limits": "changes quotas and limits",
+    "namespace-admin": "gives itself every right in the namespace",
+    "namespace-deletion": "deletes a namespace with all objects in it, also of others",
+    "nodes": "changes nodes, or runs commands in every pod of a node",
+    "pod-identities": "runs pods as any ServiceAccount of the namespace, and mounts any of its Secrets",
+    "pod-security": "lowers the Pod Security level of a namespace",
+    "priorities": "preempts the pods of others",
+    "privileged-pods": "runs privileged pods, and so is root on nodes, unless the namespace enforces a level",
+    "reads-all-namespaces": "reads objects of all namespaces",
+    "secrets": "reads Secrets",
+    "tokens": "gets tokens of ServiceAccounts",
+    "webhooks": "reads and changes objects of others, Secrets too, by an admission webhook",
+    "writes-all-namespaces": "writes objects of any name in all namespaces",
+}
 """Meanings by id."""
 
 
@@ -81,19 +78,19 @@ class _Way:
     """Grants that amount to an escalation."""
 
     id: str
-    verbs: frozenset[str]
-    kinds: frozenset[tuple[str, str]]
+    verbs: Collection[str]
+    kinds: Collection[tuple[str, str]]
 
     def is_met(self, grant: Grant) -> bool:
         verb = grant.verb in self.verbs or grant.verb == "*"
         return verb and any(grant.group in (group, "*") and grant.resource in (kind, "*") for group, kind in self.kinds)
 
 
-def _way(name: str, verbs: Iterable[str], *kinds: tuple[str, str]) -> _Way:
-    return _Way(name, frozenset(verbs), frozenset(kinds))
+def _way(name: str, verbs: Collection[str], *kinds: tuple[str, str]) -> _Way:
+    return _Way(name, verbs, kinds)
 
 
-_CORE = (
+_WAYS = (
     _way("exec", {"create", "get", "update", "patch"}, *(("", f"pods/{name}") for name in ("attach", "exec", "proxy"))),
     _way("exec", _SETS | {"get"}, ("", "pods/ephemeralcontainers"), ("", "pods/portforward")),
     _way("external-ips", _SETS, ("", "services")),
@@ -107,26 +104,15 @@ _CORE = (
     _way("secrets", _READS, ("", "secrets")),
     _way("tokens", {"create"}, ("", "serviceaccounts/token")),
     _way("impersonation", {"impersonate"}, *(("", kind) for kind in ("users", "groups", "serviceaccounts"))),
-)
-_OTHERS = (
-    _way(
-        "admission",
-        _WRITES,
-        *(
-            (_ADMISSION, f"{kind}admissionpolic{end}")
-            for kind in ("mutating", "validating")
-            for end in ("ies", "ybindings")
-        ),
-    ),
+    _way("admission", _WRITES, *((_ADMISSION, f"{kind}admissionpolicies") for kind in _PHASES)),
+    _way("admission", _WRITES, *((_ADMISSION, f"{kind}admissionpolicybindings") for kind in _PHASES)),
     _way("apiservices", _SETS, ("apiregistration.k8s.io", "apiservices")),
     _way(
-        "certificates",
-        _SETS | {"approve", "sign"},
-        *(("certificates.k8s.io", kind) for kind in ("certificatesigningrequests/approval", "signers")),
+        "certificates", _SIGNS, *((_CERTIFICATES, kind) for kind in ("certificatesigningrequests/approval", "signers"))
     ),
     _way("definitions", _WRITES, ("apiextensions.k8s.io", "customresourcedefinitions")),
     _way("priorities", _SETS, ("scheduling.k8s.io", "priorityclasses")),
-    _way("webhooks", _SETS, *((_ADMISSION, f"{kind}webhookconfigurations") for kind in ("mutating", "validating"))),
+    _way("webhooks", _SETS, *((_ADMISSION, f"{kind}webhookconfigurations") for kind in _PHASES)),
 )
 
 
@@ -150,7 +136,7 @@ def escalations(
 
 def _found(grant: Grant, levels: Mapping[str, str], held: Collection[tuple[str, str, str]]) -> Iterator[str]:
     is_held = (grant.group, grant.resource, grant.name) in held
-    for way in (*_CORE, *_OTHERS):
+    for way in _WAYS:
         if way.is_met(grant) and not (is_held and grant.verb in _SETS):
             yield way.id
             if way.id == "pod-identities" and levels.get(grant.namespace, "") not in _SAFE_LEVELS:

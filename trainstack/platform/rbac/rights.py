@@ -16,8 +16,7 @@ RUNTIMES = ("trainer.kubeflow.org", "trainingruntimes")
 NOT_AWAITED = (LAUNCHES["Job"], LAUNCHES["Pod"])
 """Kinds of launches with `pulumi.com/skipAwait`, which the provider also applies to their deletion."""
 DECLARE = ("get", "create", "patch")
-"""A server-side apply of a new object needs `create` and `patch`, also as a dry run in a preview. A refresh needs
-`get`."""
+"""A server-side apply of a new object, also as a dry run, needs `create` and `patch`; a refresh needs `get`."""
 WATCH = ("list", "watch")
 """The provider waits by listing and watching a kind in a namespace, which RBAC cannot restrict by name."""
 _VERBS = ("get", *WATCH, "create", "update", "patch", "delete", "bind", "escalate")
@@ -98,8 +97,7 @@ def training(namespace: str, kinds: Collection[str], claims: Mapping[str, bool])
 def day_two(namespace: str, kinds: Collection[str]) -> set[Grant]:
     """The rights of `status`, `wait`, `logs`, `events`, `upload`, `ls`, `fetch` and `check --cluster` in a namespace.
 
-    A temporary Job transfers files. `check --cluster` sends the runs as a dry run, which requires the right to create
-    them.
+    A temporary Job transfers files. `check --cluster` sends the runs as a dry run, which requires `create`.
     """
     runtimes = [RUNTIMES] if "TrainJob" in kinds else []
     return {
@@ -139,6 +137,7 @@ def rules(granted: Iterable[Grant]) -> list[Manifest]:
     resources: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for (group, resource, held_verbs), of in sorted(names.items()):
         resources.setdefault((group, held_verbs, tuple(sorted(of - {""}))), []).append(resource)
+    ordered = sorted(resources.items(), key=lambda item: (item[0][0], item[1], item[0]))
     return [
         {
             "apiGroups": [group],
@@ -146,9 +145,7 @@ def rules(granted: Iterable[Grant]) -> list[Manifest]:
             **({"resourceNames": list(of)} if of else {}),
             "verbs": list(held_verbs),
         }
-        for (group, held_verbs, of), listed in sorted(
-            resources.items(), key=lambda item: (item[0][0], item[1], item[0])
-        )
+        for (group, held_verbs, of), listed in ordered
     ]
 
 

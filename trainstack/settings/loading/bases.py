@@ -5,6 +5,7 @@ A sweep's `run` has the sweep's name.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from trainstack.settings.errors import Finding, nearest
@@ -16,31 +17,10 @@ Steps = tuple[str | int, ...]
 
 
 def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, Mapping[Steps, Finding]]:
-    """Merge every run into its base.
-
-    Also return, for each run without a base by its steps, the finding to report if a value is missing.
-    """
+    """Merge runs into their bases. Also return, by steps, what to report if runs without a base lack a value."""
     bases = _Bases(root, findings)
-
-    def of_run(run: Node, path: str, steps: Steps) -> Node:
-        return bases.below(run, run.name, path, steps)
-
-    def of_sweep(sweep: Node, path: str, steps: Steps) -> Node:
-        if not sweep.entries:
-            return sweep
-        run = sweep.entries.get("run", Node({}, sweep.where))
-        if "name" in run.entries:
-            where = run.entries["name"].where
-            findings.append(
-                Finding(where, f"{path}.run", "unknown key name", "leave it out: the run has the sweep's name")
-            )
-        merged = bases.below(run, sweep.name, f"{path}.run", (*steps, "run"))
-        if isinstance(merged.data, Mapping) and "name" in sweep.entries:
-            merged = replace(merged, data={**merged.entries, "name": sweep.entries["name"]})
-        return replace(sweep, data={**sweep.entries, "run": merged})
-
-    tree = _map_elements(_map_elements(tree, ("workloads", "runs"), of_run), ("sweeps", "sweeps"), of_sweep)
-    return tree, bases.without
+    tree = _map_elements(tree, ("workloads", "runs"), lambda run, *place: bases.below(run, run.name, *place))
+    return _map_elements(tree, ("sweeps", "sweeps"), bases.below_sweep), bases.without
 
 
 class _Bases:
@@ -48,10 +28,10 @@ class _Bases:
 
     def __init__(self, root: Path, findings: list[Finding]) -> None:
         self.without: dict[Steps, Finding] = {}
-        self._root, self._findings = root, findings
+        self._findings = findings
         folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
         self._files = {name: f"workloads/{name}/workload.yaml" for name in folders}
-        self._read: dict[str, Node] = {}
+        self._base = cache(lambda name: read(root, self._files[name], findings))
 
     def below(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:
         """Merge the run, without its `from`, into its base, if it has one."""
@@ -74,10 +54,17 @@ class _Bases:
             self.without[steps] = Finding(run.where, path, message, remedy)
         return bare
 
-    def _base(self, name: str) -> Node:
-        if name not in self._read:
-            self._read[name] = read(self._root, self._files[name], self._findings)
-        return self._read[name]
+    def below_sweep(self, sweep: Node, path: str, steps: Steps) -> Node:
+        if not sweep.entries:
+            return sweep
+        run = sweep.entries.get("run", Node({}, sweep.where))
+        if "name" in run.entries:
+            remedy = "leave it out: the run has the sweep's name"
+            self._findings.append(Finding(run.entries["name"].where, f"{path}.run", "unknown key name", remedy))
+        merged = self.below(run, sweep.name, f"{path}.run", (*steps, "run"))
+        if isinstance(merged.data, Mapping) and "name" in sweep.entries:
+            merged = replace(merged, data={**merged.entries, "name": sweep.entries["name"]})
+        return replace(sweep, data={**sweep.entries, "run": merged})
 
 
 def _map_elements(tree: Node, steps: tuple[str, str], change: Callable[[Node, str, Steps], Node]) -> Node:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from trainstack.settings.errors import Finding, Place
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.code import Code, Commit
+from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import nearest_place
 
@@ -23,23 +23,16 @@ def named_code(settings: Settings) -> Iterator[tuple[str, str, Code]]:
 
 def with_commits(settings: Settings, places: Mapping[str, Place], file: str, findings: list[Finding]) -> Settings:
     """Replace each branch and tag by its pinned commit. One without a pin in `file` is added to `findings`."""
-    named = list(named_code(settings))
-    for path, key, code in named:
+    for path, key, code in named_code(settings):
         if key not in settings.code_pins:
             message = f'is a branch or tag without a commit in {file} (value "{code.revision}")'
             remedy = f"run `trainstack pin -s {settings.stack} --code`, and commit the file"
             findings.append(Finding(nearest_place(places, path) or Place(file), path, message, remedy))
-    if not named:
-        return settings
-    runs = tuple(_at_commit(run, settings.code_pins) for run in settings.workloads.runs)
-    sweeps = (
-        sweep.model_copy(update={"run": _at_commit(sweep.run, settings.code_pins)}) for sweep in settings.sweeps.sweeps
-    )
-    return settings.with_trained(runs, tuple(sweeps))
 
+    def at_commit(run: Workload) -> Workload:
+        commit = settings.code_pins.get(run.code.pin or "") if run.code is not None else None
+        if run.code is None or commit is None:
+            return run
+        return run.model_copy(update={"code": run.code.model_copy(update={"revision": commit})})
 
-def _at_commit(run: Workload, pins: Mapping[str, Commit]) -> Workload:
-    commit = pins.get(run.code.pin) if run.code is not None and run.code.pin is not None else None
-    if run.code is None or commit is None:
-        return run
-    return run.model_copy(update={"code": run.code.model_copy(update={"revision": commit})})
+    return settings.with_each_run(at_commit)

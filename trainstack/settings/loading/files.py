@@ -25,10 +25,7 @@ class FileError(OSError):
 
 
 def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
-    """Read a regular file of at most `limit` bytes.
-
-    Raises FileError for any other file, and OSError if it cannot be opened.
-    """
+    """Read a regular file of at most `limit` bytes. Raises FileError for others, OSError if it cannot be opened."""
     _must_be_regular(file, file.stat().st_mode)
     # The file may have been replaced since: without O_NONBLOCK, opening a FIFO waits for a writer.
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb") as opened:

@@ -108,11 +108,8 @@ def _tree(
 ) -> tuple[Node, Mapping[Steps, Finding]]:
     """Return the merged sections, and by run without a base the finding to report if a value is missing."""
     own = _environment(root, stack, engine, findings)
-    shared = _defaults(root, own, findings)
-    merged = merge(shared, own)
-    tree, bases = with_bases(root, merged, findings)
-    pins = _pins(root, stack, findings)
-    return prune(Node({**tree.entries, **pins}, tree.where)), bases
+    tree, bases = with_bases(root, merge(_defaults(root, own, findings), own), findings)
+    return prune(Node({**tree.entries, **_pins(root, stack, findings)}, tree.where)), bases
 
 
 def _pins(root: Path, stack: str, findings: list[Finding]) -> dict[str, Node]:
@@ -132,11 +129,10 @@ def _environment(root: Path, stack: str, engine: Mapping[str, str] | None, findi
     except FileNotFoundError:
         existing = ", ".join(stacks(root)) or "none"
         remedy = f"create {file}, or use one of this project's environments: {existing}"
-        raise SettingsError(
-            stack, [Finding(Place(file), "", "the environment's file does not exist", remedy)]
-        ) from None
+        missing = Finding(Place(file), "", "the environment's file does not exist", remedy)
+        raise SettingsError(stack, [missing]) from None
     for key in top.entries.keys() - set(STACK_FILE_KEYS):
-        found = _unknown(top.entries[key], "", key, STACK_FILE_KEYS)
+        found = _unknown(top.entries[key], key, STACK_FILE_KEYS)
         findings.append(replace(found, remedy="put it under `config:`") if key.startswith(PROJECT) else found)
     config = top.entries.get("config", Node({}, top.where))
     sections = dict(_sections(config.entries, findings))
@@ -159,7 +155,7 @@ def _sections(config: Mapping[str, Node], findings: list[Finding]) -> Iterator[t
             remedy = f"write {PROJECT}{key}" if key in SECTIONS else nearest(key, known)
             findings.append(Finding(node.where, key, "the key has no project prefix", remedy))
         elif key.startswith(PROJECT) and key not in known:
-            findings.append(_unknown(node, "", key, known))
+            findings.append(_unknown(node, key, known))
         elif key.startswith(PROJECT):
             yield key.removeprefix(PROJECT), node
 
@@ -186,7 +182,7 @@ def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
     except FileNotFoundError:
         return Node({}, own.where)
     entries = dict(top.entries)
-    findings += (_unknown(entries.pop(key), "", key, SECTIONS) for key in entries.keys() - set(SECTIONS))
+    findings += (_unknown(entries.pop(key), key, SECTIONS) for key in entries.keys() - set(SECTIONS))
     if SECRETS in entries:
         remedy = "put them into each environment's file, where the engine decrypts them"
         findings.append(Finding(entries.pop(SECRETS).where, SECRETS, "environments cannot share secrets", remedy))
@@ -198,5 +194,5 @@ def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
     return Node(entries, own.where)
 
 
-def _unknown(node: Node, path: str, key: str, known: tuple[str, ...] | list[str]) -> Finding:
-    return Finding(node.where, path, f"unknown key {key}", nearest(key, known))
+def _unknown(node: Node, key: str, known: Sequence[str]) -> Finding:
+    return Finding(node.where, "", f"unknown key {key}", nearest(key, known))

@@ -1,7 +1,6 @@
 """JSON Schemas of the settings' files for editors; `trainstack dev schema` writes them to docs/schema/.
 
-Files are merged, and `null` deletes: so the schemas require only the `name` of named elements, and accept null for
-every other value.
+Files are merged, and `null` deletes: so the schemas require only the names of elements, and accept null elsewhere.
 """
 
 import ast
@@ -57,11 +56,14 @@ def schemas() -> dict[str, Schema]:
     }
     shared = {name: section for name, section in sections.items() if name != SECRETS}
     defaults = {"type": "object", "properties": shared, "additionalProperties": False}
+    # A space is not merged with another file, so its keys are required.
+    space = Space.model_json_schema(by_alias=True)
+    space = {**_relaxed(space, Space), "required": space["required"]}
     return {
         "environment.schema.json": _document("Pulumi.<environment>.yaml", environment, definitions),
         "defaults.schema.json": _document("defaults.yaml", defaults, definitions),
         "workload.schema.json": _document("workloads/<name>/workload.yaml", base, definitions),
-        "space.schema.json": _document("sweeps/<name>/space.yaml", _space(), definitions),
+        "space.schema.json": _document("sweeps/<name>/space.yaml", space, definitions),
     }
 
 
@@ -72,12 +74,6 @@ def _sweep(sweep: Schema, run: Schema) -> Schema:
     described = {key: kept["run"][key] for key in ("description",) if key in kept["run"]}
     kept["run"] = {**described, "type": "object", "additionalProperties": False, "properties": unnamed}
     return {**sweep, "properties": kept}
-
-
-def _space() -> Schema:
-    """Return the schema of a space, with the model's required keys: it is not merged with another file."""
-    whole = Space.model_json_schema(by_alias=True)
-    return {**_relaxed(whole, Space), "required": whole["required"]}
 
 
 def texts() -> dict[str, str]:

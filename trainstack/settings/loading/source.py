@@ -102,10 +102,7 @@ class Node:
 
 
 def read(root: Path, file: str, findings: list[Finding]) -> Node:
-    """Read a file that is a map. Add faults to `findings`, and leave out the values that they concern.
-
-    An empty file is an empty map. Raises FileNotFoundError.
-    """
+    """Read a map, or an empty file; leave out values with faults, which `findings` get. Raises FileNotFoundError."""
     top = _read(root, file, findings)
     if top.data is None:
         return Node({}, top.where)
@@ -211,11 +208,8 @@ class _Reader:
         if node.tag != _UNTAGGED:
             implied = _RESOLVER.resolve(yaml.ScalarNode, text, (plain, not plain))  # type: ignore[no-untyped-call]
             if node.tag != implied:
-                self._fault(
-                    node,
-                    f"the tag before {text} is not supported",
-                    "write the plain value, in quotes if it is a string",
-                )
+                remedy = "write the plain value, in quotes if it is a string"
+                self._fault(node, f"the tag before {text} is not supported", remedy)
         return self._plain(node, text) if plain else text
 
     def _plain(self, node: yaml.ScalarNode, text: str) -> Scalar:

@@ -9,7 +9,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from trainstack.errors import TrainstackError
@@ -60,10 +60,7 @@ def names(text: str) -> frozenset[str]:
 
 
 def holds(text: str, parameters: Mapping[str, Value]) -> bool:
-    """Whether a set meets the constraint; a set that lacks one of the constraint's parameters does.
-
-    Raises ConstraintError if it cannot be evaluated, such as a division by zero.
-    """
+    """Whether a set meets the constraint, or lacks one of its parameters. Raises ConstraintError, such as for 1 / 0."""
     compiled, named = _compile(text)
     if not named <= parameters.keys():
         return True
@@ -88,65 +85,59 @@ def _compile(text: str) -> tuple[_Compiled, frozenset[str]]:
         body = None
     if not isinstance(body, ast.Compare | ast.BoolOp | ast.UnaryOp):
         raise ConstraintError(f"{text!r} is not a comparison")
-    compiled = _Compiler(text).of(body)
-    return compiled, frozenset(node.id for node in ast.walk(body) if isinstance(node, ast.Name))
+    return _function(text, body), frozenset(node.id for node in ast.walk(body) if isinstance(node, ast.Name))
 
 
-class _Compiler:
-    """Compiles an expression to a function of a set's values."""
+def _function(text: str, node: ast.expr, level: int = 0) -> _Compiled:
+    """Compile an expression of the constraint `text` to a function of a set's values."""
+    if level > _MAX_LEVELS:
+        raise ConstraintError(f"{text!r} nests more than {_MAX_LEVELS} operations")
+    of = partial(_function, text, level=level + 1)
+    match node:
+        case ast.Name(id=name):
+            return operator.itemgetter(name)
+        case ast.Constant(value=bool() | int() | float() | str() as value):
+            return lambda _: value
+        case ast.BoolOp(op=op, values=values):
+            return _junction(list(map(of, values)), every=isinstance(op, ast.And))
+        case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=operand):
+            inner = of(operand)
+            negated = isinstance(op, ast.USub)
+            return lambda given: -_number(inner(given)) if negated else not inner(given)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return _computed(_ARITHMETIC[type(op)], of(left), of(right))
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
+            list_of = partial(_list, text, level=level + 1)
+            pairs = zip(ops, others, strict=True)
+            rest = [list_of(value) if isinstance(op, ast.In | ast.NotIn) else of(value) for op, value in pairs]
+            return _compared(of(left), [_COMPARISONS[type(op)] for op in ops], rest)
+    raise _unsupported(text, node)
 
-    def __init__(self, text: str) -> None:
-        self.text = text
 
-    def of(self, node: ast.expr, level: int = 0) -> _Compiled:
-        if level > _MAX_LEVELS:
-            raise ConstraintError(f"{self.text!r} nests more than {_MAX_LEVELS} operations")
-        below = level + 1
-        match node:
-            case ast.Name(id=name):
-                return lambda given: given[name]
-            case ast.Constant(value=bool() | int() | float() | str() as value):
-                return lambda _: value
-            case ast.BoolOp(op=ast.And() | ast.Or() as op, values=values):
-                return _junction([self.of(value, below) for value in values], every=isinstance(op, ast.And))
-            case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=operand):
-                inner = self.of(operand, below)
-                negated = isinstance(op, ast.USub)
-                return lambda given: -_number(inner(given)) if negated else not inner(given)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return _computed(_ARITHMETIC[type(op)], self.of(left, below), self.of(right, below))
-            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
-                return self._compared([left, *others], ops, below)
-        raise self._unsupported(node)
+def _list(text: str, node: ast.expr, level: int) -> _Compiled:
+    if not isinstance(node, ast.List | ast.Tuple):
+        raise _unsupported(text, node)
+    elements = [_function(text, element, level + 1) for element in node.elts]
+    return lambda given: [element(given) for element in elements]
 
-    def _compared(self, values: list[ast.expr], ops: list[ast.cmpop], level: int) -> _Compiled:
-        parts = [self.of(values[0], level)]
-        for value, op in zip(values[1:], ops, strict=True):
-            listed = isinstance(op, ast.In | ast.NotIn)
-            parts.append(self._listed(value, level) if listed else self.of(value, level))
-        steps = [_COMPARISONS[type(op)] for op in ops]
 
-        def compared(given: _Given) -> bool:
-            # As in Python: `1 < a < 3` ends at the first pair that does not hold.
-            left = parts[0](given)
-            for step, part in zip(steps, parts[1:], strict=True):
-                right = part(given)
-                if not step(left, right):
-                    return False
-                left = right
-            return True
+def _unsupported(text: str, node: ast.expr) -> ConstraintError:
+    part = ast.get_source_segment(text.strip(), node) or type(node).__name__
+    return ConstraintError(f"{text!r} contains {part!r}, which is not supported")
 
-        return compared
 
-    def _listed(self, node: ast.expr, level: int) -> _Compiled:
-        if not isinstance(node, ast.List | ast.Tuple):
-            raise self._unsupported(node)
-        elements = [self.of(element, level + 1) for element in node.elts]
-        return lambda given: [element(given) for element in elements]
+def _compared(first: _Compiled, steps: list[_Operator], rest: list[_Compiled]) -> _Compiled:
+    def compared(given: _Given) -> bool:
+        # As in Python: `1 < a < 3` ends at the first pair that does not hold.
+        left = first(given)
+        for step, part in zip(steps, rest, strict=True):
+            right = part(given)
+            if not step(left, right):
+                return False
+            left = right
+        return True
 
-    def _unsupported(self, node: ast.expr) -> ConstraintError:
-        part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
-        return ConstraintError(f"{self.text!r} contains {part!r}, which is not supported")
+    return compared
 
 
 def _junction(parts: list[_Compiled], *, every: bool) -> _Compiled:

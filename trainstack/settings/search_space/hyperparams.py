@@ -1,7 +1,6 @@
 """`sweeps/<name>/hyperparams.yml`: the committed sets of a sweep, which programs may read.
 
-The file is a YAML list. The trial with JOB_ID n, counted from 1, uses `list[n - 1]["hyperparam_set"]`; programs ignore
-the other keys.
+The file is a YAML list. The trial with JOB_ID n, counted from 1, uses only `list[n - 1]["hyperparam_set"]`.
 """
 
 import hashlib
@@ -60,10 +59,10 @@ def space_digest(space: Space) -> str:
 
 def text_of(sweep: str, space: Space, sets: Sequence[ParameterSet]) -> str:
     """Return the file's text, which is reproducible byte for byte."""
-    entries = [
-        {"number": chosen.number, "id": _Quoted(chosen.id), "hyperparam_set": _quote(chosen.parameters)}
-        for chosen in sets
-    ]
+    entries = []
+    for chosen in sets:
+        quoted = {key: _Quoted(value) if isinstance(value, str) else value for key, value in chosen.parameters.items()}
+        entries.append({"number": chosen.number, "id": _Quoted(chosen.id), "hyperparam_set": quoted})
     head = (
         f"# Made from {SPACE_FILE} by `trainstack sweep expand {sweep}`: edit that file, not this one.\n"
         f"# space: sha256:{space_digest(space)}\n"
@@ -86,13 +85,6 @@ class _Quoted(str):
     __slots__ = ()
 
 
-def _represent_quoted(dumper: Any, text: str) -> yaml.ScalarNode:
-    node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
-    return node
-
-
-_DUMPER.add_representer(_Quoted, _represent_quoted)
-
-
-def _quote(parameters: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: _Quoted(value) if isinstance(value, str) else value for name, value in parameters.items()}
+_DUMPER.add_representer(
+    _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+)

@@ -35,7 +35,6 @@ def _epoch(value: object) -> object:
 
 Single = Annotated[Value, BeforeValidator(_single)]
 """A scalar with the type that it has in the file: `1` stays an int, `1.0` a float."""
-_LOG_AND_STEP = "log and step exclude each other: leave one out"
 _MAX_LOGARITHM = 700.0
 """Near the natural logarithm of the greatest float, and near the negative one of the least."""
 _MAX_NUMBER = 1e308
@@ -56,10 +55,7 @@ class IntRange(Section):
 
     @model_validator(mode="after")
     def _in_order(self) -> "IntRange":
-        faults = _order_faults(self.low, self.high, log=self.log)
-        if self.log and self.step != 1:
-            faults.append(_LOG_AND_STEP)
-        refuse(faults)
+        _check_range(self.low, self.high, log=self.log, has_step=self.step != 1)
         return self
 
 
@@ -75,10 +71,7 @@ class FloatRange(Section):
 
     @model_validator(mode="after")
     def _in_order(self) -> "FloatRange":
-        faults = [*_order_faults(self.low, self.high, log=self.log), *_width_faults(self.low, self.high)]
-        if self.log and self.step is not None:
-            faults.append(_LOG_AND_STEP)
-        refuse(faults)
+        _check_range(self.low, self.high, log=self.log, has_step=self.step is not None)
         return self
 
 
@@ -90,7 +83,7 @@ class Uniform(Section):
 
     @model_validator(mode="after")
     def _in_order(self) -> "Uniform":
-        refuse([*_order_faults(self.low, self.high, log=False), *_width_faults(self.low, self.high)])
+        _check_range(self.low, self.high)
         return self
 
 
@@ -106,7 +99,7 @@ class Normal(Section):
     @model_validator(mode="after")
     def _in_order(self) -> "Normal":
         if self.low is not None and self.high is not None:
-            refuse(_order_faults(self.low, self.high, log=False))
+            refuse(_order_faults(self.low, self.high))
         return self
 
 
@@ -159,16 +152,7 @@ class Parameter(Section):
         return frozenset((type(value), value) for value in self.choices)
 
 
-WAYS = {
-    "values": "values",
-    "categorical": "categorical",
-    "int": "int_range",
-    "float": "float_range",
-    "uniform": "uniform",
-    "logUniform": "log_uniform",
-    "normal": "normal",
-    "logNormal": "log_normal",
-}
+WAYS = {field.alias or name: name for name, field in Parameter.model_fields.items() if name != "when"}
 """The fields with a parameter's values, by key in the file."""
 
 
@@ -213,8 +197,7 @@ class Space(Section):
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables that override the workload's, with the same references as in `args`."""
     file: str | None = Field(None, pattern="^/")
-    """The path of hyperparams.yml for the program; a trial's set is the element JOB_ID, counted from 1. None: the file
-    is not mounted."""
+    """The program's path of hyperparams.yml; a trial's set is element JOB_ID, from 1. None: it is not mounted."""
 
 
 class ParameterSet(Section):
@@ -232,14 +215,16 @@ def _reach(normal: Normal) -> float:
     return abs(normal.mean) + 6 * normal.std
 
 
-def _order_faults(low: float, high: float, *, log: bool) -> list[str]:
-    faults = []
-    if high < low:
-        faults.append(f"high is {high}, below low {low}: raise high")
+def _order_faults(low: float, high: float) -> list[str]:
+    return [f"high is {high}, below low {low}: raise high"] if high < low else []
+
+
+def _check_range(low: float, high: float, *, log: bool = False, has_step: bool = False) -> None:
+    faults = _order_faults(low, high)
     if log and low <= 0:
         faults.append(_NO_LOGARITHM)
-    return faults
-
-
-def _width_faults(low: float, high: float) -> list[str]:
-    return [] if isfinite(high - low) else [f"high minus low {_OVERFLOW}: raise low or lower high"]
+    if not isfinite(high - low):
+        faults.append(f"high minus low {_OVERFLOW}: raise low or lower high")
+    if log and has_step:
+        faults.append("log and step exclude each other: leave one out")
+    refuse(faults)

@@ -119,8 +119,7 @@ class Environment(Section):
     existing: Existing = Existing()
     """Namespaces and StorageClasses that exist already."""
     pinned: bool = False
-    """Refuse images without a digest, either in the reference or in `pins/<environment>.yaml`, which `trainstack pin`
-    writes."""
+    """Refuse images without a digest in the reference or, by `trainstack pin`, in `pins/<environment>.yaml`."""
 
     @model_validator(mode="before")
     @classmethod

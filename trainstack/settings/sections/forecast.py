@@ -13,8 +13,7 @@ class Prices(Section):
     name: DnsName
     """The flavor, which another stack may declare."""
     per_hour: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
-    """By resource, for one unit: a GPU or MIG slice, a core, a GiB of `memory` or `ephemeral-storage`. Other resources
-    are free."""
+    """By resource, for a GPU or MIG slice, a core, a GiB of `memory` or `ephemeral-storage`. Others are free."""
 
 
 class Plan(Section):

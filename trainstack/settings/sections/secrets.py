@@ -51,8 +51,7 @@ class Secret(Section):
     type: Literal["Opaque", "kubernetes.io/basic-auth", "kubernetes.io/dockerconfigjson", "kubernetes.io/ssh-auth"] = (
         "Opaque"
     )
-    """`dockerconfigjson` is for `imagePullSecrets`, `basic-auth` and `ssh-auth` for a run's `code`, `Opaque` for the
-    rest."""
+    """`dockerconfigjson` for `imagePullSecrets`, `basic-auth` and `ssh-auth` for a run's `code`, else `Opaque`."""
     values: dict[SecretKey, Annotated[Encrypted, BeforeValidator(_encrypted)]] = Field(default_factory=dict)
     """By key. Set them with `pulumi config set --secret --path`: values in plain text are refused."""
 

@@ -263,14 +263,14 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
             "restartPolicy Always restarts a program that has succeeded, so only an unmanaged Pod may have it: "
             "set Never or OnFailure"
         )
-    if kind == "Job":
-        yield from _faults_of_job(workload)
-    if kind == "JobSet":
-        yield from _faults_of_jobset(workload)
-    if kind == "TrainJob":
-        yield from _faults_of_trainjob(workload)
-    if kind == "PyTorchJob":
-        yield from _faults_of_pytorchjob(workload)
+    rules = {
+        "Job": _faults_of_job,
+        "JobSet": _faults_of_jobset,
+        "TrainJob": _faults_of_trainjob,
+        "PyTorchJob": _faults_of_pytorchjob,
+    }
+    if kind in rules:
+        yield from rules[kind](workload)
 
 
 def _faults_of_jobset(workload: Workload) -> Iterator[str]:
@@ -353,8 +353,7 @@ class Workloads(Section):
 
     runs: tuple[Workload, ...] = ()
     exclude: UniqueNames = ()
-    """Names of `runs` to ignore, also as dependencies of other runs, such as a variant for GPUs on a cluster without
-    GPUs."""
+    """Names of `runs` to ignore, also as dependencies, such as a variant for GPUs on a cluster without GPUs."""
     stop: tuple[str, ...] = ()
     """Ids of queued or running runs that this change may stop."""
 

@@ -1,7 +1,6 @@
 """Types that accept only what the API server accepts.
 
-Each type names the function in k8s.io/apimachinery/pkg/util/validation, or in k8s.io/kubernetes/pkg/apis, that it
-follows.
+Each type names its function in k8s.io/apimachinery/pkg/util/validation or in k8s.io/kubernetes/pkg/apis.
 """
 
 import re

@@ -22,7 +22,9 @@ def fault(expression: str) -> str:
     try:
         groups: Mapping[str, int] = _compiled(expression).groupindex
     except re2.error as error:
-        return f"is not a regular expression of RE2: {_message(error)}"
+        text = error.args[0] if error.args else ""
+        reason = text.decode(errors="replace") if isinstance(text, bytes) else text
+        return f"is not a regular expression of RE2: {reason}"
     except UnicodeEncodeError:
         return "is not valid UTF-8"
     if _VALUE not in groups:
@@ -51,8 +53,3 @@ def _compiled(expression: str) -> Any:
     options.max_mem = _MEMORY_BYTES
     options.log_errors = False
     return re2.compile(expression, options)
-
-
-def _message(error: Exception) -> str:
-    text = error.args[0] if error.args else ""
-    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)

@@ -11,6 +11,9 @@ from pydantic import BeforeValidator
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_FACTORS = {suffix: Fraction(1000) ** power for power, suffix in enumerate(_DECIMAL, -3)} | {
+    suffix: Fraction(1024) ** power for power, suffix in enumerate(_BINARY)
+}
 _FORM = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?")
 _MAX = 2**63 - 1
 """The API server silently caps larger quantities."""
@@ -25,7 +28,9 @@ def amount(text: str) -> Fraction:
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity; {_HINT}")
-    exact = _exact(Fraction(match["number"]), match["suffix"] or "")
+    suffix = match["suffix"] or ""
+    factor = _FACTORS[suffix] if suffix in _FACTORS else Fraction(10) ** int(suffix[1:])
+    exact = Fraction(match["number"]) * factor
     if exact > _MAX:
         raise ValueError(f"{text!r} exceeds the limit of Kubernetes; write at most {_MAX}")
     return exact
@@ -55,14 +60,6 @@ def readable(value: Fraction) -> str:
         if value and value % 2**power == 0:
             return f"{value // 2**power}{unit}"
     return f"{float(value):g}"
-
-
-def _exact(number: Fraction, suffix: str) -> Fraction:
-    if suffix in _BINARY:
-        return number * Fraction(1024) ** _BINARY.index(suffix)
-    if suffix in _DECIMAL:
-        return number * Fraction(1000) ** (_DECIMAL.index(suffix) - 3)
-    return number * Fraction(10) ** int(suffix[1:])
 
 
 def _spell(whole: Fraction, suffixes: tuple[str, ...], step: int) -> str:

@@ -1,0 +1,56 @@
+"""Build the components of operators from their releases. Pure."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from trainstack.declared.component import Component, DeclaredObject, staged
+from trainstack.objects.labels import Manifest
+from trainstack.platform.operators import install
+from trainstack.platform.operators.install import OperatorManifests
+from trainstack.platform.operators.kueue import kueue
+from trainstack.platform.operators.trainer import jobset, trainer
+from trainstack.platform.operators.training_operator import training_operator
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import TrainingOperator
+
+_ADAPTED: Mapping[str, Callable[[Sequence[Manifest], Any], list[Manifest]]] = {
+    "kueue": kueue,
+    "training-operator": training_operator,
+    "jobset": jobset,
+    "trainer": trainer,
+}
+
+
+def operators(settings: Settings, releases: Mapping[str, Sequence[Manifest]]) -> dict[str, OperatorManifests]:
+    """The operators by name, in the order of their installation, with the images of the settings.
+
+    Kueue is first, since its webhooks act on objects of the other operators. Raises OperatorError if a release lacks an
+    object that the install needs.
+    """
+    namespaces = [namespace.name for namespace in settings.environment.namespaces]
+    result = {}
+    for name, declared in settings.operators.installs.items():
+        pinned = declared
+        if isinstance(declared, TrainingOperator):
+            # The image of init containers is an argument of the operator.
+            image = settings.pinned(declared.init_container_image)
+            pinned = declared.model_copy(update={"init_container_image": image})
+        objects = _ADAPTED[name](releases[name], pinned)
+        result[name] = install.staged(objects, settings.stack, declared.manifest.version, namespaces)
+    return result
+
+
+def definitions(operators: Mapping[str, OperatorManifests]) -> Component:
+    """The CRDs of all operators: Kueue looks for the kinds that it manages when it starts."""
+    crds = (definition for operator in operators.values() for definition in operator.crds)
+    return staged(crds, retained=("CustomResourceDefinition",))
+
+
+def operator(manifests: OperatorManifests, retained: Collection[str] = ()) -> Component:
+    """The objects of an operator except its CRDs. `retained`: the names of namespaces that remain in the cluster."""
+    created = [manifest for manifest in manifests.setup if manifest["kind"] == "Namespace"]
+    rest = [manifest for manifest in manifests.setup if manifest["kind"] != "Namespace"]
+    first = (DeclaredObject(namespace, retain=namespace["metadata"]["name"] in retained) for namespace in created)
+    return Component(
+        (*first, *staged(created, rest, manifests.deployments, manifests.extensions).objects[len(created) :])
+    )
