@@ -12,8 +12,9 @@ from trainstack.components.objects import declare_component
 from trainstack.components.sections import label, validated
 from trainstack.declared import platform
 from trainstack.declared.component import Component
-from trainstack.declared.inputs import release_path
+from trainstack.declared.inputs import ReleasesError, release_path
 from trainstack.live.client import ClusterError
+from trainstack.live.releases import fetch
 from trainstack.live.webhooks import wait_until_accepted
 from trainstack.platform import probes
 from trainstack.platform.operators.release import read_release
@@ -93,14 +94,18 @@ class Operators(pulumi.ComponentResource):
             stack: the label of the objects; by default the Pulumi stack.
             context: the kubeconfig's context that `opts.provider` uses; None: the current one.
 
-        Raises ReleaseError if a release manifest is missing or has another sha256.
+        A release that is named by its URL is downloaded into the user's cache. Raises ReleaseError if a release
+        manifest is missing, cannot be downloaded, or has another sha256.
 
         """
         super().__init__("trainstack:platform:Operators", name, {}, opts)
         installs, folder, stack = validated(OperatorsSettings, args), root or Path.cwd(), label(stack)
+        local, errors = fetch(installs, pulumi.log.info)
+        if errors:
+            raise ReleasesError(errors)
         releases = {
             operator: read_release(release_path(install.manifest, folder), install.manifest.sha256)
-            for operator, install in installs.installs.items()
+            for operator, install in local.installs.items()
         }
         operators = platform.operators(installs, releases, stack)
         after: list[pulumi.Resource] = [

@@ -21,6 +21,18 @@ class ReleaseError(TrainstackError):
     """A release manifest that is missing, has another sha256, or contains no objects."""
 
 
+class DownloadError(ReleaseError):
+    """A release manifest could not be downloaded; the same download may succeed later, or on another network."""
+
+
+class RefusedDownloadError(DownloadError):
+    """The settings, or the file at their URL, have to change."""
+
+
+class WrongBytesError(RefusedDownloadError):
+    """The file at the URL does not have the pinned sha256."""
+
+
 def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Manifest]:
     """Read the objects of a release.
 
@@ -36,8 +48,9 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         content = path.read_bytes()
     except FileNotFoundError:
         raise ReleaseError(
-            f"{path}: the release manifest does not exist; run `make tools` for the releases that this repository "
-            "pins, and add others yourself (section trainstack:operators, manifest)"
+            f"{path}: the release manifest does not exist; `make tools` builds those in .trainstack/manifests (about 3 "
+            "minutes the first time), others are yours to add. Or name its address, which is downloaded (section "
+            "trainstack:operators, manifest: `url` and `path: null`)"
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
