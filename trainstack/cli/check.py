@@ -4,13 +4,12 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.console import err, out, show_json
-from trainstack.cli.releases import downloads
+from trainstack.cli.releases import as_finding, downloads
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
 from trainstack.declared.declared import Declared
 from trainstack.kueue.format import as_data, lines
-from trainstack.preflight.finding import Checked, Finding
+from trainstack.preflight.finding import Checked
 from trainstack.preflight.preflight import examine, unloaded
-from trainstack.preflight.rules import operators
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 
@@ -67,9 +66,8 @@ def _check(stack: str, *, cluster: bool) -> Checked:
     settings, errors = downloads(loaded.settings)
     loaded = replace(loaded, settings=settings)
     found = examine(Declared(settings), root, loaded.places)
-    violations = [operators.undownloaded(error) for error in errors.values()]
-    placed = [Finding.of(rule, violation, loaded.where(violation.path)) for rule, violation in violations]
-    found = Checked(sorted([*found.findings, *placed], key=lambda finding: finding.order), found.verdicts)
+    undownloaded = [as_finding(error, loaded) for error in errors.values()]
+    found = Checked(sorted([*found.findings, *undownloaded], key=lambda finding: finding.order), found.verdicts)
     if not cluster:
         return found
     from trainstack.cli.check_cluster import with_cluster  # noqa: PLC0415 (the cluster client is slow to load)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from trainstack.cli.console import step
-from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import Session
 from trainstack.cli.unserved_images import unserved_images
 from trainstack.declared.declared import Declared
@@ -86,7 +85,7 @@ def _dry_runs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
 
 def declared_manifests(root: Path, settings: Settings) -> list[Manifest]:
     """Return the objects that an environment declares. Raises one of `FAULTS` if the files do not suffice."""
-    return Declared.from_files(with_downloads(settings), root).manifests()
+    return Declared.from_files(settings, root).manifests()
 
 
 def _built(root: Path, settings: Settings) -> tuple[list[Manifest], list[Finding]]:

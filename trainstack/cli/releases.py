@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 
 from trainstack.cli.console import report
-from trainstack.platform.operators.release import ReleaseError
+from trainstack.platform.operators.release import RefusedDownloadError, ReleaseError, WrongBytesError
+from trainstack.preflight.finding import Finding
+from trainstack.preflight.rule import Severity, Violation
+from trainstack.preflight.rules.operators import manifest_mismatch, manifest_missing
+from trainstack.settings.loading.load import Loaded
 from trainstack.settings.model import Settings
 
 
@@ -23,3 +27,11 @@ def downloads(settings: Settings) -> tuple[Settings, Mapping[str, ReleaseError]]
 
     operators, errors = fetch(settings.operators, report)
     return settings.model_copy(update={"operators": operators}), errors
+
+
+def as_finding(error: ReleaseError, loaded: Loaded) -> Finding:
+    """Return the finding for a release that could not be downloaded: unknown if the network may be the cause."""
+    rule = manifest_mismatch.rule if isinstance(error, WrongBytesError) else manifest_missing.rule
+    severity: Severity = "error" if isinstance(error, RefusedDownloadError) else "unknown"
+    violation = Violation(error.path, error.message, error.remedy, severity)
+    return Finding.of(rule, violation, loaded.where(error.path))

@@ -53,11 +53,11 @@ def render(
     else:
         sys.stdout.write(as_yaml(objects))
     if lacking:
-        fail(f"the objects of these releases are missing above; --without-releases leaves out all releases:\n{lacking}")
+        fail(f"the output lacks objects of the following releases (to leave out all: --without-releases):\n{lacking}")
 
 
 def _objects(settings: Settings, folder: Path, *, cached: bool) -> tuple[list[Manifest], str]:
-    """Return the declared objects without those of unreadable releases, and the errors of these."""
+    """Return the declared objects without the releases that cannot be read, and the errors."""
     settings, errors = downloads(settings)
     lacking = [str(error) for error in errors.values()]
     settings = settings.model_copy(update={"operators": settings.operators.without(errors)})

@@ -100,7 +100,7 @@ def is_built(install: Install) -> bool:
 def release_path(release: ReleaseManifest, root: Path) -> Path:
     """Return the file of a release. Raises ReleaseError for a URL, in whose place its reader puts a path."""
     if release.path is None:
-        raise ReleaseError(f"{release.url}: the release manifest was not downloaded")
+        raise ReleaseError(f"{release.url}: the release manifest was not downloaded", "run `trainstack check`")
     return root / release.path
 
 

@@ -27,7 +27,7 @@ _REDIRECTS = 5
 _REPORT_AFTER_SECONDS = 2.0
 _REPORT_EVERY_SECONDS = 5.0
 _MEGABYTE = 1_000_000
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK = ("127.0.0.1", "localhost")
 _ELSEWHERE = (
     "or download the file elsewhere and name it with `path` instead of `url`, or remove `manifest` to use the release "
     "that `trainstack up` builds"
@@ -154,7 +154,7 @@ def _receive(client: httpx.Client, url: str, part: Path, progress: "_Progress") 
 
 @contextmanager
 def _response(client: httpx.Client, url: httpx.URL, offset: int) -> Iterator[httpx.Response]:
-    """Follow redirects to TLS, or between loopback addresses."""
+    """Request the file from an offset on; follow redirects to https, or between loopback addresses without it."""
     # A compressed response could not be resumed.
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={offset}-"} if offset else {})}
     for _ in range(_REDIRECTS + 1):
@@ -163,7 +163,7 @@ def _response(client: httpx.Client, url: httpx.URL, offset: int) -> Iterator[htt
                 yield response
                 return
             target = url.join(response.headers["Location"])
-        if target.scheme != "https" and not (target.scheme == "http" and _is_loopback(target) and _is_loopback(url)):
+        if target.scheme != "https" and not (_is_plain_loopback(target) and _is_plain_loopback(url)):
             raise RefusedDownloadError(
                 f"{url} redirects to {target}, which is not https, so it was not followed",
                 f"name the file's final https address, {_ELSEWHERE}",
@@ -174,8 +174,8 @@ def _response(client: httpx.Client, url: httpx.URL, offset: int) -> Iterator[htt
     )
 
 
-def _is_loopback(url: httpx.URL) -> bool:
-    return url.host in _LOOPBACK
+def _is_plain_loopback(url: httpx.URL) -> bool:
+    return url.scheme == "http" and url.host in _LOOPBACK
 
 
 def _ensure_file(response: httpx.Response) -> None:

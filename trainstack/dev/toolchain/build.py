@@ -41,7 +41,7 @@ _REMEDIES = {
 
 
 def find(group: Group) -> Path | None:
-    """Return the folder of a finished build of a group, with any sufficient version of Go; None if there is none.
+    """Return the folder of a finished build of a group, with any sufficient version of Go, or None.
 
     Runs nothing, except a `go` whose folder has no VERSION file if the cache has only builds of unknown versions.
     """

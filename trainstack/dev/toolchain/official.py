@@ -33,7 +33,7 @@ version 3 cannot read."""
 KUBECTL = Range(oldest=(1, 29), below_major=2)
 """kubectl supports servers of its own minor release, one older and one newer, and clusters need Kubernetes 1.30
 (docs/decisions/0013-least-privilege.md). What is used of it (`create`, `delete`, server-side `apply`, and `exec` with
-the text of an exit code) is the same in all of these releases. A cluster may be newer than the pinned release, so no
+the text of an exit code) is the same in all supported releases. A cluster may be newer than the pinned release, so no
 minor release is too new."""
 
 _VERSION = re.compile(r"v?(?P<major>\d+)\.(?P<minor>\d+)\.\d+")
@@ -42,7 +42,7 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True)
 class Program:
-    """A program on PATH that is not ours."""
+    """A program on PATH that the toolchain did not put there."""
 
     path: Path
     version: str

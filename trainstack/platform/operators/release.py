@@ -48,9 +48,9 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         content = path.read_bytes()
     except FileNotFoundError:
         raise ReleaseError(
-            f"{path}: the release manifest does not exist; `make tools` builds those in .trainstack/manifests (about 3 "
-            "minutes the first time), others are yours to add. Or name its address, which is downloaded (section "
-            "trainstack:operators, manifest: `url` and `path: null`)"
+            f"{path}: the release manifest does not exist",
+            "`trainstack dev tools manifests` builds those of defaults.yaml (about 3 minutes); add others yourself, or "
+            "set `path: null` and a `url` to download one (section trainstack:operators, manifest)",
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:

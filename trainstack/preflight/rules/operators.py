@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from trainstack.declared.inputs import is_built
-from trainstack.platform.operators.release import RefusedDownloadError, ReleaseError, WrongBytesError
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
 from trainstack.preflight.rule import Rule, Violation
@@ -170,19 +169,12 @@ def manifest_missing(context: RuleContext) -> Iterator[Violation]:
         if is_built(install):
             message = f"file {file} has not been built on this machine, so the release's objects were not checked"
             remedy = (
-                "`trainstack up` builds it when it is needed; to build it now, run `make tools`; to download it "
-                "instead, set manifest: {path: null, url: …, sha256: …}"
+                "`trainstack up` builds it; to build it now, run `trainstack dev tools manifests` (about 3 minutes); "
+                "to download another file, set manifest: {path: null, url: …, sha256: …}"
             )
             yield Violation(f"{path}.manifest.path", message, remedy, "unknown")
         else:
             yield Violation(f"{path}.manifest.path", f"file {file} does not exist")
-
-
-def undownloaded(error: ReleaseError) -> tuple[Rule, Violation]:
-    """Return the rule and the violation for a release that could not be downloaded."""
-    rule = manifest_mismatch.rule if isinstance(error, WrongBytesError) else manifest_missing.rule
-    certain = isinstance(error, RefusedDownloadError)
-    return rule, Violation(error.path, error.message, error.remedy, "error" if certain else "unknown")
 
 
 @Rule(
