@@ -150,10 +150,12 @@ def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.Mo
     assert {"kubectl", "cluster", "manifests"} <= {*tools.needed_groups()}
     assert tools.replacements() == [f"pulumi v3.260.0 ({pulumi})", f"kubectl v1.33.1 ({kubectl})"]
     assert tools.kubectl() == kubectl
-    checkout = tmp_path / "checkout"
-    prepared = tools.engine(checkout)
+    linked = state_root(tmp_path) / "bin" / "kubectl"
+    linked.parent.mkdir(parents=True)
+    linked.symlink_to("/built/before")
+    prepared = tools.engine(tmp_path)
     assert (prepared.pulumi, prepared.own) == (pulumi, False)
-    assert (state_root(checkout) / "bin" / "kubectl").readlink() == kubectl
+    assert not linked.is_symlink()
 
 
 def test_without_official_programs_a_deployment_needs_what_it_uses(cache: Path) -> None:
@@ -246,3 +248,11 @@ def test_a_build_outlives_an_upgrade_of_go(cache: Path, tmp_path: Path) -> None:
     gotool.remember("go1.98.0")
     assert build.find(BY_NAME["dns"]) is not None
     assert (cache / "tools" / "go-versions").read_text() == "go1.98.0\n"
+
+
+def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`trainstack env` has the folder on PATH."""
+    make_builds(gotool._pinned().version)
+    monkeypatch.setenv("PATH", path_of(make_pulumi(tmp_path / "a", "v3.260.0")))
+    tools.engine(tmp_path / "checkout")
+    assert (state_root(tmp_path / "checkout") / "bin" / "kubectl").readlink() == tools.program("kubectl")

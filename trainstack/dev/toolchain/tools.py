@@ -140,13 +140,10 @@ def kubectl() -> Path:
 def engine(checkout: Path = CHECKOUT) -> Engine:
     """Return a checkout's Pulumi engine; raise MissingTool if none is on PATH and it has not been built.
 
-    The kubectl for clusters is linked into the checkout's state folder, for the shells of `trainstack env`.
+    A built kubectl is linked into the checkout's state folder, for the shells of `trainstack env`, unless a supported
+    one is on PATH.
     """
-    place = state_root(checkout) / "bin" / "kubectl"
-    try:
-        link(place, kubectl())
-    except MissingTool:
-        place.unlink(missing_ok=True)
+    _link_kubectl(state_root(checkout) / "bin" / "kubectl")
     found = official.pulumi().program
     if found is not None:
         return prepare(checkout, found.path, own=False)
@@ -155,6 +152,14 @@ def engine(checkout: Path = CHECKOUT) -> Engine:
     except MissingTool:
         raise _missing("pulumi", official.pulumi(), official.PULUMI, ENGINE) from None
     return prepare(checkout, built, own=True, provider=provider)
+
+
+def _link_kubectl(place: Path) -> None:
+    folder = None if official.kubectl().program else build.find(GROUP_OF["kubectl"])
+    if folder is None:
+        place.unlink(missing_ok=True)
+    else:
+        link(place, folder / "bin" / "kubectl")
 
 
 def _missing(name: str, search: official.Search, needed: official.Range, groups: Sequence[str]) -> MissingTool:
