@@ -1,7 +1,6 @@
 """Programs of the user on PATH, in the place of built ones; and `go`, which runs only to build."""
 
 import io
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +26,17 @@ GKE = """\
 }
 """
 """What the kubectl of Google's SDK prints."""
+UPSTREAM = """\
+{
+  "clientVersion": {
+    "major": "1", "minor": "28", "gitVersion": "v1.28.15",
+    "gitCommit": "841856557ef0f6a399096c42635d114d6f2cf7f4", "gitTreeState": "clean",
+    "buildDate": "2024-10-22T20:34:56Z", "goVersion": "go1.22.8", "compiler": "gc", "platform": "linux/amd64"
+  },
+  "kustomizeVersion": "v5.0.4-0.20230601165947-6ce0bf390ce3"
+}
+"""
+"""What upstream's kubectl prints; later ones differ in the values alone."""
 
 
 def make_script(file: Path, text: str) -> Path:
@@ -43,8 +53,7 @@ def make_kubectl(folder: Path, printed: str) -> Path:
 
 
 def version(git_version: str) -> str:
-    major, minor = git_version.removeprefix("v").split(".")[:2]
-    return json.dumps({"clientVersion": {"major": major, "minor": minor, "gitVersion": git_version}})
+    return UPSTREAM.replace("v1.28.15", git_version)
 
 
 def path_of(*programs: Path) -> str:
@@ -92,7 +101,8 @@ def ensure(groups: tuple[str, ...], checkout: Path) -> str:
     [
         ("v1.20.5", False),
         ("v1.28.15", False),
-        ("v1.29.0", True),
+        ("v1.29.14", True),
+        ("v1.33.1", True),
         ("v1.31.4+k3s1", True),
         ("v1.34.4", True),
         ("v1.99.0-alpha.1", True),
