@@ -12,7 +12,7 @@ from trainstack.settings.model import Settings
 
 
 def with_downloads(settings: Settings) -> Settings:
-    """Download missing releases, and return the settings with their paths. Raises DownloadError with every error."""
+    """Download missing releases, and return the settings with their paths. Raises ReleaseError with every error."""
     downloaded, errors = downloads(settings)
     if errors:
         raise ReleaseError("\n".join(map(str, errors.values())))
