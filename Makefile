@@ -8,7 +8,8 @@ STACK := dev
 # `make up KUBECONFIG=<file>` uses that cluster. Only make's command line counts: a KUBECONFIG that happens to be exported
 # is no request to train on that cluster.
 ifeq ($(origin KUBECONFIG),command line)
-UP_NEEDS := client-tools
+# `trainstack up` builds what it needs once the cluster has answered.
+UP_NEEDS :=
 override KUBECONFIG := $(abspath $(KUBECONFIG))
 export KUBECONFIG
 else

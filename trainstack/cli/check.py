@@ -1,8 +1,10 @@
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from trainstack.cli.console import err, out, show_json
+from trainstack.cli.releases import as_finding, downloads
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
 from trainstack.declared.declared import Declared
 from trainstack.kueue.format import as_data, lines
@@ -22,8 +24,8 @@ def check(
 ) -> None:
     """Check an environment, and whether each of its runs can be admitted; exit with 1 if there is an error.
 
-    Reads the files only. With --cluster, also reads the cluster: kinds, operators, classes, queues, nodes and the
-    current use of quota.
+    Reads the files, and downloads the operators' releases that they name by address. With --cluster, also reads the
+    cluster: kinds, operators, classes, queues, nodes and the current use of quota.
 
     Examples:
       trainstack check -s dev
@@ -61,7 +63,11 @@ def _check(stack: str, *, cluster: bool) -> Checked:
         loaded = load_with_places(root, stack)
     except SettingsError as error:
         return unloaded(error)
-    found = examine(Declared(loaded.settings), root, loaded.places)
+    settings, errors = downloads(loaded.settings)
+    loaded = replace(loaded, settings=settings)
+    found = examine(Declared(settings), root, loaded.places)
+    undownloaded = [as_finding(error, loaded) for error in errors.values()]
+    found = Checked(sorted([*found.findings, *undownloaded], key=lambda finding: finding.order), found.verdicts)
     if not cluster:
         return found
     from trainstack.cli.check_cluster import with_cluster  # noqa: PLC0415 (the cluster client is slow to load)

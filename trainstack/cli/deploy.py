@@ -8,6 +8,7 @@ import typer
 from trainstack.cli.console import fail, out, report, step
 from trainstack.cli.engine import ensure_stack, outputs, pulumi
 from trainstack.cli.files import fetch_run
+from trainstack.cli.releases import with_downloads
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import Session, StackOption, YesOption
@@ -15,6 +16,7 @@ from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_slots import await_slot
 from trainstack.cli.transfers import data_loader
 from trainstack.cli.unserved_images import ensure_pushed
+from trainstack.declared.inputs import is_built
 from trainstack.dev.cluster import cluster
 from trainstack.dev.cluster.images import ensure_images, git, helpers, operators, workload
 from trainstack.dev.toolchain import tools
@@ -52,14 +54,17 @@ def up(
     """
     session = Session.open(stack)
     settings = session.settings
-    tools.ensure(tools.needed_groups(local_cluster=session.local))
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
         fail("\n".join(faults))
+    if not session.local:
+        # Before anything is built, which takes minutes.
+        reach(settings.cluster.context)
+    _ensure_tools(session, kubectl=wait)
     if session.local:
         _local_cluster(session)
-    # The engine refreshes first: without a cluster it would report an error for every object.
-    reach(settings.cluster.context)
+        # The engine refreshes first: without a cluster it would report an error for every object.
+        reach(settings.cluster.context)
     ensure_stack(session)
     ensure_same_cluster(session)
     ensure_pushed(session)
@@ -103,6 +108,21 @@ def destroy(
         pulumi(session, "destroy", "--yes", "--skip-preview", "--run-program", variables=variables)
     for resource in state.get("retained", []):
         out.print(f"retained: {resource}")
+
+
+def _ensure_tools(session: Session, *, kubectl: bool) -> None:
+    """Find or build what a deployment needs: tools, and the release manifests that its settings name.
+
+    `kubectl`: whether files are exchanged with pods.
+    """
+    operators = session.settings.operators
+    groups = tools.needed_groups(
+        local_cluster=session.local, kubectl=kubectl, releases=any(map(is_built, operators.installs.values()))
+    )
+    tools.ensure(groups, checkout=session.root)
+    for program in tools.replacements():
+        report(f"from PATH: {program}")
+    with_downloads(session.settings)
 
 
 def _local_cluster(session: Session) -> None:

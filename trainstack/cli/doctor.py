@@ -7,6 +7,7 @@ import typer
 from trainstack.cli.check_cluster import declared_manifests
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.engine import environment, export
+from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
@@ -94,7 +95,7 @@ def _declared(session: Session, seen: Seen | None, unchecked: list[str]) -> Coll
     """
     names = {run.name for _, run in session.settings.trained()}
     try:
-        manifests = declared_manifests(session.root, session.settings)
+        manifests = declared_manifests(session.root, with_downloads(session.settings))
     except FAULTS as error:
         unchecked.append(f"objects that are not in the state, since the declared objects are unknown: {error}")
         return None

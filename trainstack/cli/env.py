@@ -3,7 +3,6 @@ import sys
 
 from trainstack.cli.engine import ensure_stack, environment
 from trainstack.cli.session import Session, StackOption
-from trainstack.dev.toolchain import tools
 
 
 def env(stack: StackOption = "dev") -> None:
@@ -14,8 +13,6 @@ def env(stack: StackOption = "dev") -> None:
     """
     session = Session.open(stack)
     variables = environment(session)
-    if session.local:
-        variables["PATH"] = f"{tools.program('kubectl').parent}:{variables['PATH']}"
     ensure_stack(session)
     # Includes `trainstack`, which the stack's outputs recommend.
     variables["PATH"] = f"{session.root / '.venv' / 'bin'}:{variables['PATH']}"

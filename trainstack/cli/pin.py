@@ -9,6 +9,7 @@ import yaml
 
 from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.local_registry import asking, local_registry
+from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
 from trainstack.live.code_commits import GitError, resolve, revisions
@@ -141,7 +142,7 @@ def _images(session: Session, loaded: Loaded) -> dict[str, UsedImage]:
     findings = preflight(settings, session.root, loaded.places)
     if faults := [str(one) for one in findings if one.stops and one.rule != image_unpinned.rule]:
         fail("\n".join(faults))
-    images = used_images(Declared.from_files(settings, session.root))
+    images = used_images(Declared.from_files(with_downloads(settings), session.root))
     return {image.reference: image for image in images if not image.by_digest}
 
 

@@ -5,10 +5,16 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.console import fail, out, show_json
+from trainstack.cli.releases import downloads
 from trainstack.cli.session import JsonOption, StackOption, checkout
-from trainstack.platform.operators.release import ReleaseError
-from trainstack.review.declared import as_yaml, declared
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import ReleasesError
+from trainstack.objects.labels import Manifest
+from trainstack.review.declared import as_yaml
 from trainstack.settings.loading.load import explain as explain_settings
+from trainstack.settings.loading.load import load
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators
 from trainstack.stacks.plan_change import commit
 
 
@@ -27,7 +33,7 @@ def render(
 ) -> None:
     """Print the objects that an environment declares, in the order of their creation.
 
-    Needs neither the engine nor a cluster.
+    Needs neither the engine nor a cluster. If a release manifest is missing, prints the other objects and exits with 1.
 
     Examples:
       trainstack render -s dev
@@ -35,17 +41,33 @@ def render(
       trainstack render -s dev --root ../other-checkout --without-releases
     """
     folder = root if root is not None else checkout()
-    try:
-        if explain:
-            _explain(folder, stack, as_json=as_json)
-            return
-        objects = declared(folder, stack, commit=commit(folder), releases=not without_releases, cached=root is None)
-    except ReleaseError as error:
-        fail(f"{error}. Or leave the releases out: --without-releases")
+    if explain:
+        _explain(folder, stack, as_json=as_json)
+        return
+    settings = load(folder, stack)
+    if without_releases:
+        settings = settings.model_copy(update={"operators": Operators()})
+    objects, lacking = _objects(settings, folder, cached=root is None)
     if as_json:
         show_json(objects)
     else:
         sys.stdout.write(as_yaml(objects))
+    if lacking:
+        fail(f"the output lacks objects of the following releases (to leave out all: --without-releases):\n{lacking}")
+
+
+def _objects(settings: Settings, folder: Path, *, cached: bool) -> tuple[list[Manifest], str]:
+    """Return the declared objects without the releases that cannot be read, and the errors."""
+    settings, errors = downloads(settings)
+    lacking = [str(error) for error in errors.values()]
+    settings = settings.model_copy(update={"operators": settings.operators.without(errors)})
+    head = commit(folder)
+    try:
+        return Declared.from_files(settings, folder, commit=head, cached=cached).manifests(), "\n".join(lacking)
+    except ReleasesError as error:
+        readable = settings.model_copy(update={"operators": settings.operators.without(error.operators)})
+        lacking.append(str(error))
+    return Declared.from_files(readable, folder, commit=head, cached=cached).manifests(), "\n".join(lacking)
 
 
 def _explain(folder: Path, stack: str, *, as_json: bool) -> None:

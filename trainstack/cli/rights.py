@@ -4,6 +4,7 @@ from pathlib import Path
 import yaml
 
 from trainstack.cli.console import out, show_json
+from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
 from trainstack.stacks.rights import Rights, rights_of
@@ -20,7 +21,7 @@ def rights_in(session: Session) -> Rights:
 
     Raises ReleaseError for a missing release manifest, WorkloadError or OperatorError for an invalid file.
     """
-    return rights_of(Declared.from_files(session.settings, session.root))
+    return rights_of(Declared.from_files(with_downloads(session.settings), session.root))
 
 
 def text(session: Session) -> str:

@@ -22,6 +22,7 @@ from trainstack.preflight.live_rules.registry import image_missing, image_violat
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators
 
 _WORKERS = 8
 _TIMEOUT_SECONDS = 5.0
@@ -89,7 +90,8 @@ def _launching(session: Session) -> Iterator[str]:
     settings = session.settings
     ledgers = read_runs(settings).ledgers
     launched = {run_id for ledger in ledgers for run_id in (ledger.run_id, *ledger.trials)}
-    declared = Declared.from_files(settings, session.root)
+    # Launches do not depend on operators.
+    declared = Declared.from_files(settings.model_copy(update={"operators": Operators()}), session.root)
     for run in declared.runs:
         if run.launch.run_id not in launched:
             yield run.workload.name

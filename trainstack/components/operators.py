@@ -12,8 +12,9 @@ from trainstack.components.objects import declare_component, names
 from trainstack.components.sections import declared, validated
 from trainstack.declared.component import Component
 from trainstack.declared.declared import Declared
-from trainstack.declared.inputs import Inputs, release_path
+from trainstack.declared.inputs import Inputs, ReleasesError, release_path
 from trainstack.live.client import ClusterError
+from trainstack.live.releases import fetch
 from trainstack.live.webhooks import wait_until_accepted
 from trainstack.platform import probes
 from trainstack.platform.operators.release import read_release
@@ -103,13 +104,17 @@ class Operators(pulumi.ComponentResource):
         `stack` labels the objects; by default, the Pulumi stack. `context` is the kubeconfig's context that
         `opts.provider` uses, by default the current one.
 
-        Raises ReleaseError if a release manifest is missing or has another sha256.
+        A release that is named by its URL is downloaded into the user's cache. Raises ReleaseError if a release
+        manifest is missing, cannot be downloaded, or has another sha256.
         """
         super().__init__("trainstack:platform:Operators", name, {}, opts)
         installs, folder = validated(OperatorsSettings, args), root or Path.cwd()
+        local, errors = fetch(installs, pulumi.log.info)
+        if errors:
+            raise ReleasesError(errors)
         releases = {
             operator: tuple(read_release(release_path(install.manifest, folder), install.manifest.sha256))
-            for operator, install in installs.installs.items()
+            for operator, install in local.installs.items()
         }
         environment = declared(stack, Inputs(releases=releases), operators=installs, cluster=Cluster(context=context))
         own = pulumi.ResourceOptions(parent=self)

@@ -65,7 +65,8 @@ class Declared:
     def from_files(cls, settings: Settings, root: Path, *, commit: str = "", cached: bool = True) -> Self:
         """Read the inputs of an environment of the project at `root`.
 
-        `commit` is recorded with runs; `cached` keeps parsed releases below `root`. Raises InputsError or ReleaseError.
+        `commit` is recorded with runs; `cached` keeps parsed releases below `root`. Raises InputsError and
+        ReleasesError.
         """
         return cls(settings, read_inputs(settings, root, commit=commit, cache=root / CACHE if cached else None))
 

@@ -12,18 +12,27 @@ from trainstack.platform.operators.release import ReleaseError, read_release
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.images import workload_reference
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Install, Operators
 from trainstack.settings.sections.operators import Manifest as ReleaseManifest
 
 WRAPPER = Path("trainstack/runs/wrapper/run.py")
 """The wrapper's source, relative to the project."""
+BUILT = Path(".trainstack/manifests")
+"""The releases that the toolchain builds, relative to the project."""
 CACHE = Path(".trainstack/cache")
 """Parsed releases, relative to the project."""
-DOWNLOADS = Path(".trainstack/manifests")
-"""Downloaded releases, named by their sha256, relative to the project."""
 
 
 class InputsError(TrainstackError):
     """All missing files that the environment refers to, sorted."""
+
+
+class ReleasesError(ReleaseError):
+    """All releases that cannot be read. The objects of the other operators can be built without them."""
+
+    def __init__(self, errors: Mapping[str, ReleaseError]) -> None:
+        super().__init__("\n".join(map(str, errors.values())))
+        self.operators = tuple(errors)
 
 
 FAULTS = (InputsError, ReleaseError, OperatorError, WorkloadError)
@@ -47,7 +56,7 @@ class Inputs:
 
 
 def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | None = None) -> Inputs:
-    """Read an environment's inputs; `cache` is as in `read_release`. Raises InputsError or ReleaseError."""
+    """Read an environment's inputs; `cache` is as in `read_release`. Raises InputsError or ReleasesError."""
     faults: list[str] = []
     workloads = [workload for _, workload in settings.trained()]
     builds = {workload.image.build for workload in workloads if workload.image.build is not None}
@@ -59,10 +68,7 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
     if faults:
         raise InputsError("\n".join(sorted(faults)))
     return Inputs(
-        releases={
-            name: tuple(read_release(release_path(install.manifest, root), install.manifest.sha256, cache))
-            for name, install in settings.operators.installs.items()
-        },
+        releases=_releases(settings.operators, root, cache),
         images=images,
         data_digests=data,
         wrapper=(root / WRAPPER).read_text(encoding="utf-8") if any(workload.managed for workload in workloads) else "",
@@ -70,8 +76,29 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
     )
 
 
+def _releases(operators: Operators, root: Path, cache: Path | None) -> dict[str, tuple[Manifest, ...]]:
+    found, errors = {}, {}
+    for name, install in operators.installs.items():
+        try:
+            found[name] = tuple(read_release(release_path(install.manifest, root), install.manifest.sha256, cache))
+        except ReleaseError as error:
+            errors[name] = error
+    if errors:
+        raise ReleasesError(errors)
+    return found
+
+
+def is_built(install: Install) -> bool:
+    """Whether the toolchain builds the release of an operator."""
+    path = install.manifest.path
+    return path is not None and Path(path).parent == BUILT
+
+
 def release_path(release: ReleaseManifest, root: Path) -> Path:
-    return root / (release.path if release.path is not None else DOWNLOADS / f"{release.sha256}.yaml")
+    """Return the file of a release. Raises ReleaseError for a URL, in whose place its reader puts a path."""
+    if release.path is None:
+        raise ReleaseError(f"{release.url}: the release manifest was not downloaded", "run `trainstack check`")
+    return root / release.path
 
 
 def _collect(names: Iterable[str], read: Callable[[str], str], setting: str, faults: list[str]) -> dict[str, str]:

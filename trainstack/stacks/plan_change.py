@@ -14,6 +14,7 @@ from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
 from trainstack.kueue.format import lines
 from trainstack.live.identity import read_cluster
+from trainstack.live.releases import with_downloads
 from trainstack.live.rights import lacking
 from trainstack.live.snapshot import read_metadata, read_runs
 from trainstack.objects import ownership
@@ -143,9 +144,15 @@ def _refuse(reasons: Iterable[str | None]) -> None:
 def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:
     # The rules report more than the first error of the inputs.
     try:
-        return Declared.from_files(settings, root, commit=commit(root)), None
+        return Declared.from_files(with_downloads(settings, _report), root, commit=commit(root)), None
     except (InputsError, ReleaseError) as error:
         return Declared(settings), error
+
+
+def _report(line: str) -> None:
+    import pulumi  # noqa: PLC0415 (slow to load, and commands use other parts of this module)
+
+    pulumi.log.info(line)
 
 
 def commit(root: Path) -> str:

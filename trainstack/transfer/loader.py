@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import quote
 
+from trainstack.dev.toolchain import tools
 from trainstack.lifecycle.recovery.loaders import QUEUE_SECONDS, START_SECONDS, waiting_loaders
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, ClusterError, reach, read
 from trainstack.live.loaders import read_loaders
@@ -32,7 +33,7 @@ from trainstack.runs.manifests.data_loader import CONTAINER, temporary_loader
 from trainstack.runs.status.waiting import conditions
 from trainstack.settings.model import Settings
 from trainstack.transfer.errors import TransferError
-from trainstack.transfer.kubectl import kubectl, kubectl_command, program
+from trainstack.transfer.kubectl import kubectl, kubectl_command
 from trainstack.transfer.loader_guard import Guard, dismiss, set_guard
 from trainstack.transfer.progress import Progress
 
@@ -128,7 +129,7 @@ def data_loader(settings: Settings, namespace: str, volume: str, progress: Progr
     def create() -> str:
         launch = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
         # Before the Job is created, since an interruption in between requires its deletion.
-        guards[launch] = set_guard([str(program()), *_deletion(namespace, [launch])], new_copy(context))
+        guards[launch] = set_guard([str(tools.kubectl()), *_deletion(namespace, [launch])], new_copy(context))
         job = loader_job(settings, namespace, volume, launch)
         created = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
         if created.returncode:

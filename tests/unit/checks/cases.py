@@ -261,7 +261,7 @@ CASES = {
         ),
         "operators.trainingOperator.manifest.path",
         "file x.yaml does not exist",
-        "run `make tools`",
+        "correct the path, or name an address: `manifest: {path: null, url: …, sha256: …}`",
     ),
     "manifest-mismatch": Case(
         make_settings(

@@ -104,7 +104,7 @@ def test_images_of_a_release_that_is_not_there_are_unknown() -> None:
         ("error", "workloads.runs[train].image.name"),
         ("unknown", "operators"),
     ]
-    assert "the release manifest does not exist" in found[1].message
+    assert "the release manifest was not downloaded" in found[1].message
 
 
 def test_images_of_files_that_are_not_there_are_unknown() -> None:

@@ -239,7 +239,7 @@ def test_a_state_elsewhere_has_its_locks_with_the_engine(folder: Path, monkeypat
 
 def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No command deletes an object that the environment may declare."""
-    release = {"version": "v0.15.2", "url": "https://example.org/kueue.yaml", "sha256": "0" * 64}
+    release = {"version": "v0.15.2", "path": "releases/kueue.yaml", "sha256": "0" * 64}
     config = {
         "trainstack:environment": {"namespaces": [{"name": "lab"}]},
         "trainstack:operators": {"kueue": {"manifest": release}},

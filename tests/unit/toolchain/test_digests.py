@@ -104,7 +104,7 @@ def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeyp
     before, after = flip(tools.program("pulumi-resource-kubernetes"))
     monkeypatch.setattr(subprocess.Popen, "__init__", None)
     monkeypatch.setenv("PATH", str(gotool.choose().executable.parent))
-    monkeypatch.setenv("KUBECONFIG", str(cache / "kubeconfig"))
+    monkeypatch.setenv("KUBECONFIG", str(CHECKOUT / ".trainstack" / "cluster" / "kubeconfig"))
     monkeypatch.chdir(CHECKOUT)
     done = CliRunner().invoke(app, ["up", "-s", "dev"])
     assert done.exit_code == 1

@@ -34,19 +34,23 @@ def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Pat
 )
 def test_supported_versions(version: str, supported: bool) -> None:
     """From the SDK's own release up to the next major one."""
-    assert official.supports(version) is supported
+    assert (version in official.PULUMI) is supported
 
 
 def test_official_pulumi_is_used_as_it_is(tmp_path: Path) -> None:
     """The first supported one on PATH, past one that is too old."""
     old = make_pulumi(tmp_path / "old", "v3.100.0")
     good = make_pulumi(tmp_path / "good", "v3.260.0")
-    assert official.find(os.pathsep.join(str(path.parent) for path in (old, good))) == good
+    found = official.pulumi(os.pathsep.join(str(path.parent) for path in (old, good)))
+    assert found.program == official.Program(good, "v3.260.0")
+    assert found.unsupported == official.Program(old, "v3.100.0")
 
 
 def test_pulumi_without_language_host_is_not_used(tmp_path: Path) -> None:
     """It could not run the program."""
-    assert official.find(str(make_pulumi(tmp_path / "bare", "v3.260.0", host=None).parent)) is None
+    found = official.pulumi(str(make_pulumi(tmp_path / "bare", "v3.260.0", host=None).parent))
+    assert found.program is None
+    assert found.reason == "its folder has no pulumi-language-python"
 
 
 def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path) -> None:
@@ -54,7 +58,7 @@ def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path
     own = make_pulumi(
         tmp_path / "own", "v3.250.0", host="#!/bin/sh\nexec python -m trainstack.dev.toolchain.language_host\n"
     )
-    assert official.find(str(own.parent)) is None
+    assert official.pulumi(str(own.parent)) == official.Search()
 
 
 def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -> None:
@@ -90,7 +94,7 @@ def test_environment_of_our_engine(tmp_path: Path) -> None:
     python.touch()
     state = tmp_path / ".trainstack"
     assert engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller={"PATH": "/usr/bin"}) == {
-        "PATH": f"/tools/bin:{state}/bin:/usr/bin",
+        "PATH": f"{state}/bin:/tools/bin:/usr/bin",
         "PULUMI_HOME": f"{state}/pulumi",
         "PULUMI_PYTHON_CMD": str(python),
         "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -12,6 +12,7 @@ from tests.unit.transfer.volume import LOADER, transfer_fails
 from trainstack.cli import progress
 from trainstack.cli.progress import bar
 from trainstack.cli.transfers import TerminalProgress
+from trainstack.dev.toolchain import tools
 from trainstack.live.client import Answer, ClusterError
 from trainstack.objects.labels import QUEUE
 from trainstack.settings.model import Cluster
@@ -133,7 +134,7 @@ def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
     monkeypatch.setattr(loader, "kubectl", kubectl)
     monkeypatch.setattr(loader, "kubectl_command", lambda *words, **_: [*words])
     monkeypatch.setattr(loader, "set_guard", lambda words, kubeconfig: verbs.append("guard"))
-    monkeypatch.setattr(loader, "program", lambda: "kubectl")
+    monkeypatch.setattr(tools, "kubectl", lambda: "kubectl")
     monkeypatch.setattr(loader, "new_copy", lambda context: "copy")
     monkeypatch.setattr(loader, "dismiss", lambda _: verbs.append("dismiss"))
     monkeypatch.setattr(loader, "read_loaders", lambda *_: [])

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.make import make_distributed, make_manifest, make_run, make_settings
+from tests.unit.make import make_distributed, make_manifest, make_run, make_settings, make_training_operator
 from trainstack.declared.declared import Declared
-from trainstack.declared.inputs import Inputs, InputsError, read_inputs, release_path
+from trainstack.declared.inputs import Inputs, InputsError, ReleasesError, read_inputs, release_path
+from trainstack.platform.operators.release import ReleaseError
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Kueue, Operators
@@ -105,7 +106,21 @@ def test_inputs_are_read_from_the_project(tmp_path: Path) -> None:
     assert (inputs.wrapper, inputs.commit) == ("print()", "abc")
 
 
-def test_a_release_that_is_downloaded_is_kept_by_its_digest() -> None:
-    """So that another release never stands under its name."""
-    release = make_manifest(sha256="a" * 64)
-    assert release_path(release, Path("/p")) == Path("/p/.trainstack/manifests") / f"{'a' * 64}.yaml"
+def test_a_release_by_its_address_has_no_file() -> None:
+    """Whoever reads it puts the path of its download in the place of the address."""
+    with pytest.raises(ReleaseError, match=r"example\.org/release\.yaml: the release manifest was not downloaded; run"):
+        release_path(make_manifest(), Path("/p"))
+    assert release_path(make_manifest(url=None, path="/cache/release.yaml"), Path("/p")) == Path("/cache/release.yaml")
+
+
+def test_all_releases_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
+    """With the names of their operators, so that the others can be rendered."""
+    missing = make_manifest(url=None, path="none.yaml")
+    operators = Operators(kueue=Kueue(manifest=missing), training_operator=make_training_operator())
+    with pytest.raises(ReleasesError) as caught:
+        read_inputs(make_settings(operators=operators), tmp_path, commit="abc")
+    assert caught.value.operators == ("kueue", "training-operator")
+    first, second = str(caught.value).splitlines()
+    assert f"{tmp_path / 'none.yaml'}: the release manifest does not exist; " in first
+    assert "https://example.org/release.yaml" in second
+    assert operators.without(caught.value.operators) == Operators()

@@ -15,7 +15,7 @@ from typing import IO
 
 from rich.console import Console
 
-from trainstack.dev.toolchain import digests, gomod, groups, lock, progress, provider_sources
+from trainstack.dev.toolchain import digests, gomod, gotool, groups, lock, progress, provider_sources
 from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.dev.toolchain.gotool import Go
 from trainstack.dev.toolchain.groups import Group
@@ -38,6 +38,24 @@ _REMEDIES = {
     "resumes where it stopped",
 }
 """Fragments of Go's errors, separated by `|`, to the remedy."""
+
+
+def find(group: Group) -> Path | None:
+    """Return the folder of a finished build of a group, with any sufficient version of Go, or None.
+
+    Runs nothing, except a `go` whose folder has no VERSION file if the cache has only builds of unknown versions.
+    """
+    if next((cache_root() / "tools").glob(f"{group.name}-*"), None) is None:
+        return None
+    for version in gotool.known_versions():
+        folder = Builder(Go(Path("go"), version)).folder(group)
+        if folder.is_dir():
+            return folder
+    builder = Builder(gotool.choose())
+    if not builder.is_built(group):
+        return None
+    gotool.remember(builder.go.version)
+    return builder.folder(group)
 
 
 @dataclass(frozen=True)
@@ -71,6 +89,7 @@ class Builder:
                 digests.record(staging / "out")
                 (staging / "out").rename(target)
                 shutil.rmtree(staging)
+                gotool.remember(self.go.version)
                 say(console, f"{group.name}: built in {progress.duration(time.monotonic() - started)}")
         return target
 

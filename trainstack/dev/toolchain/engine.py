@@ -50,7 +50,8 @@ def environment(checkout: Path, pulumi: Path, *, own: bool, caller: Mapping[str,
     """
     state = state_root(checkout)
     python = checkout / ".venv" / "bin" / "python"
-    folders = [str(pulumi.parent), str(state / "bin")]
+    # The folder of an official Pulumi may have an unsupported kubectl.
+    folders = [str(state / "bin"), str(pulumi.parent)]
     inherited = [folder for folder in caller.get("PATH", os.defpath).split(os.pathsep) if folder not in folders]
     variables = {
         "PATH": os.pathsep.join(folders + inherited),

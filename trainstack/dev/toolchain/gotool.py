@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,34 @@ class Go:
 
 def choose() -> Go:
     """Return the toolchain that builds would use. Runs nothing, except a `go` whose folder has no VERSION file."""
-    return _on_path() or _pinned()
+    found = shutil.which("go")
+    version = (_version_file(found) or _ask(found)) if found else ""
+    return Go(Path(found).resolve(), version) if found and _suffices(version) else _pinned()
+
+
+def known_versions() -> Iterator[str]:
+    """Yield the versions of Go that builds in the cache may have been made with, the chosen one first. Runs nothing."""
+    found = shutil.which("go")
+    version = _version_file(found) if found else ""
+    known = (version, _pinned().version, *reversed(_recorded()))
+    yield from dict.fromkeys(filter(_suffices, known))
+
+
+def remember(version: str) -> None:
+    """Record a version of Go that a build in the cache was made with."""
+    recorded, file = _recorded(), _record()
+    if version not in recorded:
+        draft = file.with_name(f".{file.name}-{os.getpid()}")
+        draft.write_text("".join(f"{known}\n" for known in (*recorded, version)), encoding="utf-8")
+        draft.replace(file)
+
+
+def _recorded() -> list[str]:
+    return _record().read_text(encoding="utf-8").split() if _record().is_file() else []
+
+
+def _record() -> Path:
+    return cache_root() / "tools" / "go-versions"
 
 
 def ensure(console: Console) -> Go:
@@ -72,23 +100,24 @@ def _needed_text() -> str:
     return ".".join(str(part) for part in needed())
 
 
-def _on_path() -> Go | None:
-    found = shutil.which("go")
-    if found is None:
-        return None
-    executable = Path(found).resolve()
+def _version_file(found: str) -> str:
     try:
-        version = (executable.parents[1] / "VERSION").read_text().split()[0]
+        return (Path(found).resolve().parents[1] / "VERSION").read_text().split()[0]
     except (OSError, IndexError):
-        result = subprocess.run(
-            [found, "env", "GOVERSION"], env=os.environ | {"GOTOOLCHAIN": "local"}, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        version = result.stdout.strip()
+        return ""
+
+
+def _ask(found: str) -> str:
+    result = subprocess.run(
+        [found, "env", "GOVERSION"], env=os.environ | {"GOTOOLCHAIN": "local"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return result.stdout.strip()
+
+
+def _suffices(version: str) -> bool:
     release = _RELEASE.match(version)
-    if release is None or (int(release["major"]), int(release["minor"])) < needed():
-        return None
-    return Go(executable, version)
+    return release is not None and (int(release["major"]), int(release["minor"])) >= needed()
 
 
 def _pinned() -> Go:

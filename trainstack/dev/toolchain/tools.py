@@ -1,15 +1,16 @@
 """The toolchain's interface.
 
 `ensure()` builds or finds everything and does nothing on later calls; `program("kubelet")` returns a built program's
-path; `engine(checkout)` returns Pulumi's engine with the environment of its commands.
+path; `engine(checkout)` returns Pulumi's engine with the environment of its commands, and `kubectl()` the kubectl for
+clusters. A supported `pulumi` or `kubectl` on PATH takes precedence over a built one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from trainstack.dev.toolchain import digests, gotool, manifests, official, progress
+from trainstack.dev.toolchain import build, digests, gotool, manifests, official, progress
 from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.engine import Engine, link, prepare
 from trainstack.dev.toolchain.errors import MissingTool, ToolchainError
@@ -17,32 +18,46 @@ from trainstack.dev.toolchain.groups import BY_NAME, GROUP_OF, GROUPS
 from trainstack.dev.toolchain.places import CHECKOUT, cache_root, state_root
 from trainstack.dev.toolchain.progress import say
 
-__all__ = ["MANIFESTS", "Engine", "MissingTool", "ToolchainError", "cache_root", "engine", "ensure", "program"]
+__all__ = [
+    "MANIFESTS",
+    "Engine",
+    "MissingTool",
+    "ToolchainError",
+    "cache_root",
+    "engine",
+    "ensure",
+    "kubectl",
+    "needed_groups",
+    "program",
+    "replacements",
+]
 
 MANIFESTS = "manifests"
 """The group of the operators' release manifests, which kubectl renders from the cluster group's modules."""
 
-CLIENT = ("engine", "provider", "kubectl", MANIFESTS)
-"""The groups that a deployment to any cluster needs; the others are for the local cluster."""
-
-ENGINE_GROUPS = frozenset({"engine", "provider"})
+ENGINE = ("engine", "provider")
 """The groups that an official Pulumi replaces: it downloads the provider as a plugin."""
 
+KUBECTL = ("kubectl",)
+"""The group that an official kubectl replaces, except to render manifests, whose bytes depend on its version."""
 
-def ensure(groups: Sequence[str] | None = None, console: Console | None = None) -> None:
-    """Build missing tools and verify the digests of existing ones.
+
+def ensure(groups: Sequence[str] | None = None, console: Console | None = None, checkout: Path = CHECKOUT) -> None:
+    """Build missing tools and verify the digests of existing ones. Runs no `go` if nothing is missing.
 
     `groups`: names of groups, by default all that this machine needs. `console`: for progress, by default standard
-    error.
+    error. `checkout`: its settings refer to the release manifests.
     """
     console = console or Console(stderr=True, markup=False, emoji=False)
     names = needed_groups() if groups is None else tuple(groups)
     if unknown := sorted(set(names) - {*BY_NAME, MANIFESTS}):
         raise ToolchainError(f"unknown group {', '.join(unknown)}: the groups are {', '.join([*BY_NAME, MANIFESTS])}")
-    builder = Builder(gotool.choose())
-    selected = [BY_NAME[name] for name in names if name != MANIFESTS]
-    missing = [group for group in selected if not builder.is_built(group)]
-    if missing:
+    rendering = MANIFESTS in names and not all(map(_is_rendered, manifests.MANIFESTS))
+    selected = [group for name, group in BY_NAME.items() if name in names or (rendering and name == "kubectl")]
+    folders = {group.name: build.find(group) for group in selected}
+    missing = [group for group in selected if folders[group.name] is None]
+    _say_unsupported(names, {group.name for group in missing}, console)
+    if missing or rendering:
         builder = Builder(gotool.ensure(console))
         if len(missing) > 1:
             total = progress.duration(sum(group.seconds for group in missing))
@@ -53,19 +68,51 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None) 
             )
         for group in missing:
             builder.build(group, console)
-    for group in selected:
-        if group not in missing:
-            digests.verify(builder.folder(group))
-    if MANIFESTS in names:
+    for folder in filter(None, folders.values()):
+        digests.verify(folder)
+    if rendering:
         manifests.ensure(builder, console)
-        manifests.link(CHECKOUT)
+    if MANIFESTS in names:
+        for manifest in manifests.MANIFESTS:
+            digests.verify(manifests.path(manifest.name).parent)
+        manifests.link(checkout)
 
 
-def needed_groups(*, local_cluster: bool = True) -> tuple[str, ...]:
-    """Return the groups that this machine needs, without those that an official Pulumi on PATH replaces."""
-    replaced = ENGINE_GROUPS if official.find() else frozenset()
-    names = (*(group.name for group in GROUPS if not group.for_tests), MANIFESTS) if local_cluster else CLIENT
-    return tuple(name for name in names if name not in replaced)
+def _is_rendered(manifest: manifests.Manifest) -> bool:
+    try:
+        return manifests.path(manifest.name).exists()
+    except ToolchainError:
+        return False
+
+
+def _say_unsupported(names: Sequence[str], missing: Collection[str], console: Console) -> None:
+    """Name the programs on PATH that cannot be used, and what is used instead."""
+    for search, replaced in ((official.pulumi(), ENGINE), (official.kubectl(), KUBECTL)):
+        own = [name for name in replaced if name in names]
+        if own and search.program is None and search.unsupported is not None:
+            seconds = sum(BY_NAME[name].seconds for name in own if name in missing)
+            built = f"the pinned one is built instead (about {progress.duration(seconds)})"
+            instead = built if seconds else "the pinned one is used instead"
+            say(console, f"{search.unsupported} is not supported, {search.reason}; {instead}")
+
+
+def needed_groups(*, local_cluster: bool = True, kubectl: bool = True, releases: bool = True) -> tuple[str, ...]:
+    """Return the groups that a deployment needs on this machine, without those that official programs replace.
+
+    `kubectl`: whether the deployment exchanges files with pods. `releases`: whether its settings refer to the release
+    manifests that are built here. The local cluster needs both, and the pinned kubectl, which renders its manifests.
+    """
+    engine = () if official.pulumi().program else ENGINE
+    if local_cluster:
+        others = (group.name for group in GROUPS if group.name not in ENGINE and not group.for_tests)
+        return (*engine, *others, MANIFESTS)
+    own = KUBECTL if kubectl and not official.kubectl().program else ()
+    return (*engine, *own, *((MANIFESTS,) if releases else ()))
+
+
+def replacements() -> list[str]:
+    """Name the official programs on PATH that are used, with their versions."""
+    return [str(found) for found in (official.pulumi().program, official.kubectl().program) if found is not None]
 
 
 def program(name: str) -> Path:
@@ -73,16 +120,56 @@ def program(name: str) -> Path:
     if name not in GROUP_OF:
         raise ToolchainError(f"no group builds a program {name!r}: the programs are {', '.join(sorted(GROUP_OF))}")
     group = GROUP_OF[name]
-    path = Builder(gotool.choose()).folder(group) / "bin" / name
-    if not path.exists():
+    folder = build.find(group)
+    if folder is None or not (folder / "bin" / name).exists():
         raise MissingTool(name, group.name)
-    return path
+    return folder / "bin" / name
+
+
+def kubectl() -> Path:
+    """Return the kubectl for clusters: a supported one on PATH, else the built one. Raises MissingTool."""
+    found = official.kubectl().program
+    if found is not None:
+        return found.path
+    try:
+        return program("kubectl")
+    except MissingTool:
+        raise _missing("kubectl", official.kubectl(), official.KUBECTL, KUBECTL) from None
 
 
 def engine(checkout: Path = CHECKOUT) -> Engine:
-    """Return a checkout's Pulumi engine; raise MissingTool if kubectl or the engine has not been built."""
-    link(state_root(checkout) / "bin" / "kubectl", program("kubectl"))
-    found = official.find()
+    """Return a checkout's Pulumi engine; raise MissingTool if none is on PATH and it has not been built.
+
+    A built kubectl is linked into the checkout's state folder, for the shells of `trainstack env`, unless a supported
+    one is on PATH.
+    """
+    _link_kubectl(state_root(checkout) / "bin" / "kubectl")
+    found = official.pulumi().program
     if found is not None:
-        return prepare(checkout, found, own=False)
-    return prepare(checkout, program("pulumi"), own=True, provider=program("pulumi-resource-kubernetes"))
+        return prepare(checkout, found.path, own=False)
+    try:
+        built, provider = program("pulumi"), program("pulumi-resource-kubernetes")
+    except MissingTool:
+        raise _missing("pulumi", official.pulumi(), official.PULUMI, ENGINE) from None
+    return prepare(checkout, built, own=True, provider=provider)
+
+
+def _link_kubectl(place: Path) -> None:
+    folder = None if official.kubectl().program else build.find(GROUP_OF["kubectl"])
+    if folder is None:
+        place.unlink(missing_ok=True)
+    else:
+        link(place, folder / "bin" / "kubectl")
+
+
+def _missing(name: str, search: official.Search, needed: official.Range, groups: Sequence[str]) -> MissingTool:
+    problem = "is not on PATH, and the pinned one has not been built"
+    if search.unsupported is not None:
+        problem = f"is not supported, {search.reason}, and the pinned one has not been built"
+    seconds = progress.duration(sum(BY_NAME[group].seconds for group in groups))
+    return MissingTool(
+        name,
+        groups[0],
+        f"{search.unsupported or name} {problem}",
+        f"install {name} {needed}, or build it (about {seconds}): trainstack dev tools {' '.join(groups)}",
+    )

@@ -37,8 +37,9 @@ def _toolchains() -> Iterator[Version]:
     go = gotool.choose()
     yield Version("toolchain", "go", go.version.removeprefix("go"), "PATH" if go.executable.exists() else GO_LOCK.name)
     yield Version("toolchain", "python", ".".join(str(part) for part in sys.version_info[:3]), "PATH")
-    if pulumi := official.find():
-        yield Version("toolchain", f"official pulumi {pulumi}", f">={'.'.join(map(str, official.OLDEST))}", "PATH")
+    for search in (official.pulumi(), official.kubectl()):
+        if found := search.program:
+            yield Version("toolchain", f"official {found.path.name} {found.path}", found.version, "PATH")
 
 
 def _go() -> Iterator[Version]:

@@ -21,6 +21,18 @@ class ReleaseError(TrainstackError):
     """A release manifest that is missing, has another sha256, or contains no objects."""
 
 
+class DownloadError(ReleaseError):
+    """A release manifest could not be downloaded; the same download may succeed later, or on another network."""
+
+
+class RefusedDownloadError(DownloadError):
+    """The settings, or the file at their URL, have to change."""
+
+
+class WrongBytesError(RefusedDownloadError):
+    """The file at the URL does not have the pinned sha256."""
+
+
 def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Manifest]:
     """Read the objects of a release.
 
@@ -32,8 +44,9 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         content = path.read_bytes()
     except FileNotFoundError:
         raise ReleaseError(
-            f"{path}: the release manifest does not exist; run `make tools` for the releases that this repository "
-            "pins, and add others yourself (section trainstack:operators, manifest)"
+            f"{path}: the release manifest does not exist",
+            "`trainstack dev tools manifests` builds those of defaults.yaml (about 3 minutes); add others yourself, or "
+            "set `path: null` and a `url` to download one (section trainstack:operators, manifest)",
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from hashlib import sha256
 
+from trainstack.declared.inputs import is_built
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
 from trainstack.preflight.rule import Rule, Violation
@@ -150,21 +151,35 @@ def trainjob_misfit(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="manifest-missing",
-    summary="The file of a release manifest does not exist.",
-    change=yaml_at("operators", "kueue: {manifest: {path: .trainstack/manifests/kueue.yaml}}"),
-    remedy="Run `make tools`.",
+    may_be=("unknown",),
+    summary="The file of a release manifest does not exist, or cannot be downloaded.",
+    details=(
+        "`unknown` if it has not been built on this machine, or if the network may be the cause: the objects of the "
+        "release were not checked. `trainstack up` builds the manifests in `.trainstack/manifests`."
+    ),
+    change=yaml_at("operators", "kueue: {manifest: {path: releases/kueue.yaml}}"),
+    remedy="Correct the path, or name an address: `manifest: {path: null, url: …, sha256: …}`.",
     silenceable=False,
 )
 def manifest_missing(context: RuleContext) -> Iterator[Violation]:
     for path, install in installs(context.settings):
         file = install.manifest.path
-        if file is not None and not (context.root / file).is_file():
+        if file is None or (context.root / file).is_file():
+            continue
+        if is_built(install):
+            message = f"file {file} has not been built on this machine, so the release's objects were not checked"
+            remedy = (
+                "`trainstack up` builds it; to build it now, run `trainstack dev tools manifests` (about 3 minutes); "
+                "to download another file, set manifest: {path: null, url: …, sha256: …}"
+            )
+            yield Violation(f"{path}.manifest.path", message, remedy, "unknown")
+        else:
             yield Violation(f"{path}.manifest.path", f"file {file} does not exist")
 
 
 @Rule(
     id="manifest-mismatch",
-    summary="The file of a release manifest does not have the pinned `sha256`.",
+    summary="The file of a release manifest, or the one at its address, does not have the pinned `sha256`.",
     example="A new version with the old digest.",
     remedy="Run `make tools`, or pin the new digest if the change is intended.",
     silenceable=False,

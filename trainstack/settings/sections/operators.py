@@ -1,5 +1,6 @@
 """Section `trainstack:operators`: the operators to install, and their release manifests."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -15,13 +16,16 @@ class Manifest(Section):
     version: str = Field(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+$")
     path: FilePath | None = None
     """A file, relative to the project."""
-    url: str | None = Field(None, pattern="^https://")
+    url: str | None = Field(None, pattern=r"^(https://[^/]|http://(127\.0\.0\.1|localhost)[:/])")
+    """A file that is downloaded once into the user's cache; `http` is for loopback addresses only."""
     sha256: Sha256
 
     @model_validator(mode="after")
     def _one_source(self) -> "Manifest":
-        if (self.path is None) == (self.url is None):
-            raise ValueError("a manifest needs exactly one source: set either path or url")
+        if self.path is None and self.url is None:
+            raise ValueError("a manifest needs a source: set either path or url")
+        if self.path is not None and self.url is not None:
+            raise ValueError("a manifest has one source: keep url and set `path: null`, or remove url")
         return self
 
 
@@ -88,6 +92,10 @@ class Operators(Section):
     jobset: Install | None = None
     trainer: Install | None = None
     """Kubeflow Trainer (v2), whose TrainJobs are JobSets."""
+
+    def without(self, names: Iterable[str]) -> "Operators":
+        """Return the operators without some, by the names of their releases."""
+        return self.model_copy(update=dict.fromkeys((name.replace("-", "_") for name in names), None))
 
     @property
     def installs(self) -> dict[str, Install]:

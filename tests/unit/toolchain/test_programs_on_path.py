@@ -1,0 +1,268 @@
+"""Programs of the user on PATH, in the place of built ones; and `go`, which runs only to build."""
+
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.unit.toolchain.test_engine import make_pulumi
+from trainstack.dev.toolchain import build, digests, gotool, manifests, official, tools
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.gotool import Go
+from trainstack.dev.toolchain.groups import BY_NAME, GROUPS
+from trainstack.dev.toolchain.places import state_root
+
+GKE = """\
+{
+  "clientVersion": {
+    "major": "1", "minor": "32+", "gitVersion": "v1.32.4-dispatcher",
+    "gitCommit": "4cb5f0764b8d5f425645c6f433394fede34a8a26", "gitTreeState": "clean",
+    "buildDate": "2025-05-15T20:09:34Z", "goVersion": "go1.23.8", "compiler": "gc", "platform": "linux/amd64"
+  },
+  "kustomizeVersion": "v5.5.0"
+}
+"""
+"""What the kubectl of Google's SDK prints."""
+UPSTREAM = """\
+{
+  "clientVersion": {
+    "major": "1", "minor": "28", "gitVersion": "v1.28.15",
+    "gitCommit": "841856557ef0f6a399096c42635d114d6f2cf7f4", "gitTreeState": "clean",
+    "buildDate": "2024-10-22T20:34:56Z", "goVersion": "go1.22.8", "compiler": "gc", "platform": "linux/amd64"
+  },
+  "kustomizeVersion": "v5.0.4-0.20230601165947-6ce0bf390ce3"
+}
+"""
+"""What upstream's kubectl prints; later ones differ in the values alone."""
+
+
+def make_script(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
+
+
+def make_kubectl(folder: Path, printed: str) -> Path:
+    """A kubectl that prints a version, if it is asked for the client's as JSON."""
+    asked = '[ "$*" = "version --client --output=json" ]'
+    return make_script(folder / "kubectl", f"{asked} && printf '%s\\n' '{printed}'")
+
+
+def version(git_version: str) -> str:
+    return UPSTREAM.replace("v1.28.15", git_version)
+
+
+def path_of(*programs: Path) -> str:
+    return os.pathsep.join(str(program.parent) for program in programs)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and a PATH with a `go` that records its calls alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_script(tmp_path / "path" / "go", f'echo "$@" >> "{tmp_path}/calls"; echo go1.99.3')
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return tmp_path / "cache" / "trainstack"
+
+
+def calls_of_go(tmp_path: Path) -> list[str]:
+    file = tmp_path / "calls"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def make_builds(go_version: str) -> None:
+    """Every group and every manifest, as builds with a version of Go leave them."""
+    for group in GROUPS:
+        folder = Builder(Go(Path("go"), go_version)).folder(group) / "bin"
+        folder.mkdir(parents=True)
+        for program in group.programs:
+            make_script(folder / program.name, "exit 3")
+        digests.record(folder.parent)
+    for manifest in manifests.MANIFESTS:
+        file = manifests._cached(manifest)
+        file.parent.mkdir(parents=True)
+        file.write_text("kind: List")
+        digests.record(file.parent)
+
+
+def ensure(groups: tuple[str, ...], checkout: Path) -> str:
+    """What `ensure` prints."""
+    text = io.StringIO()
+    tools.ensure(groups, Console(file=text, width=400), checkout)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("git_version", "supported"),
+    [
+        ("v1.20.5", False),
+        ("v1.28.15", False),
+        ("v1.29.14", True),
+        ("v1.33.1", True),
+        ("v1.31.4+k3s1", True),
+        ("v1.34.4", True),
+        ("v1.99.0-alpha.1", True),
+        ("v2.0.0", False),
+        ("v0.0.0-master+$Format:%H$", False),
+    ],
+)
+def test_supported_versions_of_kubectl(tmp_path: Path, git_version: str, supported: bool) -> None:
+    """One minor release below the oldest supported cluster, and every later one."""
+    kubectl = make_kubectl(tmp_path / "bin", version(git_version))
+    found = official.kubectl(path_of(kubectl))
+    program = official.Program(kubectl, git_version)
+    assert (found.program, found.unsupported) == ((program, None) if supported else (None, program))
+
+
+def test_a_vendors_version_is_read_too(tmp_path: Path) -> None:
+    """Its minor release is no number."""
+    kubectl = make_kubectl(tmp_path / "bin", GKE)
+    assert str(official.kubectl(path_of(kubectl)).program) == f"kubectl v1.32.4-dispatcher ({kubectl})"
+
+
+@pytest.mark.parametrize("printed", ["", "Client Version: v1.34.4", "[]", '{"clientVersion": null}'])
+def test_a_kubectl_without_a_version_is_not_used(tmp_path: Path, printed: str) -> None:
+    """It is named all the same."""
+    kubectl = make_kubectl(tmp_path / "bin", printed)
+    found = official.kubectl(path_of(kubectl))
+    assert found.program is None
+    assert str(found.unsupported) == f"kubectl of an unknown version ({kubectl})"
+    assert found.reason == "needed is v1.29 or later, below v2"
+
+
+def test_the_first_supported_kubectl_is_used(tmp_path: Path) -> None:
+    """Past one that is too old, and past files that are no programs."""
+    old, good = make_kubectl(tmp_path / "old", version("v1.20.5")), make_kubectl(tmp_path / "new", version("v1.33.1"))
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "kubectl").write_text("notes")
+    found = official.kubectl(path_of(tmp_path / "none" / "kubectl", old, good))
+    assert found.program == official.Program(good, "v1.33.1")
+
+
+def test_our_own_links_do_not_pass_for_the_users(cache: Path, tmp_path: Path) -> None:
+    """Neither the link of a checkout nor the folder of a build, which `trainstack env` puts on PATH."""
+    linked = make_kubectl(tmp_path / "checkout" / ".trainstack" / "bin", version("v1.34.4"))
+    built = make_kubectl(cache / "tools" / "kubectl-0" / "bin", version("v1.34.4"))
+    assert official.kubectl(path_of(linked, built)) == official.Search()
+
+
+def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For another cluster nothing is left to build, unless manifests are needed; the local cluster is built."""
+    pulumi, kubectl = make_pulumi(tmp_path / "a", "v3.260.0"), make_kubectl(tmp_path / "b", version("v1.33.1"))
+    monkeypatch.setenv("PATH", path_of(pulumi, kubectl))
+    assert tools.needed_groups(local_cluster=False, releases=False) == ()
+    assert tools.needed_groups(local_cluster=False) == ("manifests",)
+    assert {"engine", "provider"} & {*tools.needed_groups()} == set()
+    assert {"kubectl", "cluster", "manifests"} <= {*tools.needed_groups()}
+    assert tools.replacements() == [f"pulumi v3.260.0 ({pulumi})", f"kubectl v1.33.1 ({kubectl})"]
+    assert tools.kubectl() == kubectl
+    linked = state_root(tmp_path) / "bin" / "kubectl"
+    linked.parent.mkdir(parents=True)
+    linked.symlink_to("/built/before")
+    prepared = tools.engine(tmp_path)
+    assert (prepared.pulumi, prepared.own) == (pulumi, False)
+    assert not linked.is_symlink()
+
+
+def test_without_official_programs_a_deployment_needs_what_it_uses(cache: Path) -> None:
+    """No kubectl without an exchange of files, no manifests without operators."""
+    assert tools.needed_groups(local_cluster=False) == ("engine", "provider", "kubectl", "manifests")
+    assert tools.needed_groups(local_cluster=False, kubectl=False, releases=False) == ("engine", "provider")
+
+
+@pytest.fixture
+def old_programs(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Path]:
+    """A pulumi and a kubectl on PATH that are too old, in addition to the `go` that records its calls."""
+    programs = {
+        "pulumi": make_pulumi(tmp_path / "a", "v3.100.0"),
+        "kubectl": make_kubectl(tmp_path / "b", version("v1.20.5")),
+    }
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:{path_of(*programs.values())}")
+    return programs
+
+
+def test_unsupported_programs_are_named_once_with_the_builds(
+    old_programs: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version that was found, the one that is needed, and the time that the build takes."""
+    built: list[str] = []
+    monkeypatch.setattr(Builder, "build", lambda _, group, __: built.append(group.name))
+    monkeypatch.setattr(gotool, "ensure", lambda _: Go(Path("go"), "go1.99.3"))
+    printed = ensure(("engine", "provider", "kubectl"), tmp_path).splitlines()
+    assert built == ["engine", "provider", "kubectl"]
+    ranges = ("v3.250 or later, below v4", "v1.29 or later, below v2")
+    found = (f"pulumi v3.100.0 ({old_programs['pulumi']})", f"kubectl v1.20.5 ({old_programs['kubectl']})")
+    assert printed[:2] == [
+        f"{program} is not supported, needed is {needed}; the pinned one is built instead (about {minutes} min)"
+        for program, needed, minutes in zip(found, ranges, (10, 2), strict=True)
+    ]
+
+
+def test_unsupported_programs_are_named_beside_built_ones(old_programs: Mapping[str, Path], tmp_path: Path) -> None:
+    """Nothing is built then, and `go` does not run."""
+    make_builds(gotool._pinned().version)
+    printed = ensure(("engine", "kubectl"), tmp_path).splitlines()
+    assert [line.rpartition("; ")[2] for line in printed] == ["the pinned one is used instead"] * 2
+    assert tools.kubectl() != old_programs["kubectl"]
+    assert calls_of_go(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["pulumi", "kubectl"])
+def test_a_command_without_the_tool_names_what_was_found(old_programs: Mapping[str, Path], name: str) -> None:
+    """It builds nothing by itself: the error has the command, with its duration."""
+    with pytest.raises(tools.MissingTool) as caught:
+        tools.engine() if name == "pulumi" else tools.kubectl()
+    wanted, groups = ("v3.250 or later, below v4", "engine provider")
+    if name == "kubectl":
+        wanted, groups = ("v1.29 or later, below v2", "kubectl")
+    assert str(caught.value).startswith(f"{name} v")
+    assert f"({old_programs[name]}) is not supported, needed is {wanted}, and the pinned one" in str(caught.value)
+    assert str(caught.value).endswith(f": trainstack dev tools {groups}")
+
+
+@pytest.mark.parametrize("version_of_go", ["go1.99.3", gotool._pinned().version])
+def test_nothing_to_build_runs_no_go(cache: Path, tmp_path: Path, version_of_go: str) -> None:
+    """Also if the `go` on PATH is a script without a VERSION file, which only a call of it could tell."""
+    make_builds(version_of_go)
+    gotool.remember(version_of_go)
+    ensure(tools.needed_groups(), tmp_path / "checkout")
+    assert (state_root(tmp_path / "checkout") / "manifests" / "kueue-v0.15.2.yaml").is_file()
+    assert tools.program("kubelet").is_file()
+    assert calls_of_go(tmp_path) == []
+
+
+def test_a_missing_tool_in_an_empty_cache_runs_no_go(cache: Path, tmp_path: Path) -> None:
+    """`ensure` of nothing, and the question for a program."""
+    ensure((), tmp_path)
+    with pytest.raises(tools.MissingTool):
+        tools.program("pulumi")
+    assert calls_of_go(tmp_path) == []
+
+
+def test_builds_from_before_versions_were_recorded_are_found(cache: Path, tmp_path: Path) -> None:
+    """`go` is asked for its version once."""
+    make_builds("go1.99.3")
+    assert build.find(BY_NAME["dns"]) is not None
+    assert build.find(BY_NAME["kwok"]) is not None
+    assert calls_of_go(tmp_path) == ["env GOVERSION"]
+
+
+def test_a_build_outlives_an_upgrade_of_go(cache: Path, tmp_path: Path) -> None:
+    """Sources and flags are the same, and an older sufficient compiler was good enough."""
+    make_builds("go1.98.0")
+    gotool.remember("go1.98.0")
+    gotool.remember("go1.98.0")
+    assert build.find(BY_NAME["dns"]) is not None
+    assert (cache / "tools" / "go-versions").read_text() == "go1.98.0\n"
+
+
+def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`trainstack env` has the folder on PATH."""
+    make_builds(gotool._pinned().version)
+    monkeypatch.setenv("PATH", path_of(make_pulumi(tmp_path / "a", "v3.260.0")))
+    tools.engine(tmp_path / "checkout")
+    assert (state_root(tmp_path / "checkout") / "bin" / "kubectl").readlink() == tools.program("kubectl")

@@ -1,0 +1,37 @@
+"""The operators' release manifests that an environment names by URL, for commands."""
+
+from collections.abc import Mapping
+
+from trainstack.cli.console import report
+from trainstack.platform.operators.release import RefusedDownloadError, ReleaseError, WrongBytesError
+from trainstack.preflight.finding import Finding
+from trainstack.preflight.rule import Severity, Violation
+from trainstack.preflight.rules.operators import manifest_mismatch, manifest_missing
+from trainstack.settings.loading.load import Loaded
+from trainstack.settings.model import Settings
+
+
+def with_downloads(settings: Settings) -> Settings:
+    """Download missing releases, and return the settings with their paths. Raises ReleaseError with every error."""
+    downloaded, errors = downloads(settings)
+    if errors:
+        raise ReleaseError("\n".join(map(str, errors.values())))
+    return downloaded
+
+
+def downloads(settings: Settings) -> tuple[Settings, Mapping[str, ReleaseError]]:
+    """Return the settings with the paths of downloaded releases, and the errors by operator."""
+    if all(install.manifest.url is None for install in settings.operators.installs.values()):
+        return settings, {}
+    from trainstack.live.releases import fetch  # noqa: PLC0415 (the HTTP client is slow to load)
+
+    operators, errors = fetch(settings.operators, report)
+    return settings.model_copy(update={"operators": operators}), errors
+
+
+def as_finding(error: ReleaseError, loaded: Loaded) -> Finding:
+    """Return the finding for a release that could not be downloaded: unknown if the network may be the cause."""
+    rule = manifest_mismatch.rule if isinstance(error, WrongBytesError) else manifest_missing.rule
+    severity: Severity = "error" if isinstance(error, RefusedDownloadError) else "unknown"
+    violation = Violation(error.path, error.message, error.remedy, severity)
+    return Finding.of(rule, violation, loaded.where(error.path))

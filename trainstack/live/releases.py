@@ -1,0 +1,296 @@
+"""Download the release manifests that settings name by URL, into the user's cache.
+
+A download is kept as `.part` until it is complete, and resumed; it is not used before its sha256 is verified. Proxies
+and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE).
+"""
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+from trainstack.platform.operators.release import DownloadError, RefusedDownloadError, WrongBytesError
+from trainstack.preflight.operator_facts import OPERATORS
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Manifest, Operators
+
+MAX_BYTES = 64 << 20
+"""The largest release so far, of the training operator, has 3 MB."""
+_TIMEOUT = httpx.Timeout(30, connect=10)
+_REDIRECTS = 5
+_REPORT_AFTER_SECONDS = 2.0
+_REPORT_EVERY_SECONDS = 5.0
+_MEGABYTE = 1_000_000
+_LOOPBACK = ("127.0.0.1", "localhost")
+_ELSEWHERE = (
+    "or download the file elsewhere and name it with `path` instead of `url`, or remove `manifest` to use the release "
+    "that `trainstack up` builds"
+)
+
+Report = Callable[[str], None]
+"""Prints one line of progress."""
+
+
+class _RestartError(Exception):
+    """The server does not resume."""
+
+
+def folder() -> Path:
+    """Return the folder of downloads in the cache that trainstack/dev/toolchain/places.py describes."""
+    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (root if root.is_absolute() else Path.home() / ".cache") / "trainstack" / "releases"
+
+
+def fetch(operators: Operators, report: Report = lambda _: None) -> tuple[Operators, Mapping[str, DownloadError]]:
+    """Download what is missing. Return the operators with paths in the place of URLs, and the errors by operator.
+
+    An operator with an error keeps its URL.
+    """
+    fetched, errors = {}, {}
+    for name, install in operators.installs.items():
+        manifest = install.manifest
+        if manifest.url is None:
+            continue
+        try:
+            file = _fetched(name, manifest, manifest.url, report)
+        except DownloadError as error:
+            errors[name] = error
+            continue
+        local = manifest.model_copy(update={"path": str(file), "url": None})
+        fetched[name.replace("-", "_")] = install.model_copy(update={"manifest": local})
+    return operators.model_copy(update=fetched), errors
+
+
+def with_downloads(settings: Settings, report: Report = lambda _: None) -> Settings:
+    """Return the settings with downloaded releases. Raises DownloadError with every error."""
+    operators, errors = fetch(settings.operators, report)
+    if errors:
+        raise DownloadError("\n".join(map(str, errors.values())))
+    return settings.model_copy(update={"operators": operators})
+
+
+def _fetched(name: str, manifest: Manifest, url: str, report: Report) -> Path:
+    file = folder() / f"{manifest.sha256}.yaml"
+    if _sha256(file) == manifest.sha256:
+        return file
+    path, progress = f"{OPERATORS[name].path}.manifest", _Progress(f"{name} {manifest.version}", report)
+    part = file.with_suffix(".part")
+    with _explained(url, part, f"{path}.url"), _locked(file.parent):
+        if _sha256(file) == manifest.sha256:
+            return file
+        found = _download(url, part, manifest.sha256, progress)
+        if found == manifest.sha256:
+            part.replace(file)
+            return file
+        part.unlink()
+    raise WrongBytesError(
+        f"the file at {url} has sha256 {found}, but {manifest.sha256} is pinned; nothing of it was used",
+        "pin the digest that the release's publisher names; pin the one that was found only if you trust the file",
+        path=f"{path}.sha256",
+    )
+
+
+@contextmanager
+def _locked(cache: Path) -> Iterator[None]:
+    """Wait for another process that downloads. The kernel releases the lock when that one ends."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _download(url: str, part: Path, expected: str, progress: "_Progress") -> str:
+    """Complete the file `part`, and return its sha256."""
+    with _client() as client:
+        try:
+            resumed = _receive(client, url, part, progress)
+        except _RestartError:
+            resumed = True
+        if resumed and _sha256(part) != expected:
+            # The incomplete file was not the beginning of this one, or the server does not resume.
+            part.unlink()
+            _receive(client, url, part, progress)
+    return _sha256(part)
+
+
+def _client() -> httpx.Client:
+    try:
+        return httpx.Client(timeout=_TIMEOUT)
+    except (ImportError, ValueError, OSError) as error:
+        raise DownloadError(
+            f"the proxy or the certificates of the environment cannot be used ({error})",
+            f"correct HTTPS_PROXY, ALL_PROXY or SSL_CERT_FILE, {_ELSEWHERE}",
+        ) from error
+
+
+def _receive(client: httpx.Client, url: str, part: Path, progress: "_Progress") -> bool:
+    """Write the file to `part`, after what it has already. Return whether it was resumed."""
+    offset = _size(part)
+    with _response(client, httpx.URL(url), offset) as response:
+        resumed = response.status_code == httpx.codes.PARTIAL_CONTENT
+        if offset and response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise _RestartError
+        if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {offset}-"):
+            raise _RestartError
+        _ensure_file(response)
+        done = offset if resumed else 0
+        length = response.headers.get("Content-Length", "")
+        total = done + int(length) if length.isdecimal() else None
+        _ensure_size(total or 0, part)
+        with part.open("ab" if resumed else "wb") as file:
+            for chunk in response.iter_bytes():
+                file.write(chunk)
+                done += len(chunk)
+                _ensure_size(done, part)
+                progress.show(done, total)
+    return resumed
+
+
+@contextmanager
+def _response(client: httpx.Client, url: httpx.URL, offset: int) -> Iterator[httpx.Response]:
+    """Request the file from an offset on; follow redirects to https, or between loopback addresses without it."""
+    # A compressed response could not be resumed.
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={offset}-"} if offset else {})}
+    for _ in range(_REDIRECTS + 1):
+        with client.stream("GET", url, headers=headers) as response:
+            if not response.has_redirect_location:
+                yield response
+                return
+            target = url.join(response.headers["Location"])
+        if target.scheme != "https" and not (_is_plain_loopback(target) and _is_plain_loopback(url)):
+            raise RefusedDownloadError(
+                f"{url} redirects to {target}, which is not https, so it was not followed",
+                f"name the file's final https address, {_ELSEWHERE}",
+            )
+        url = target
+    raise RefusedDownloadError(
+        f"{url}: more than {_REDIRECTS} redirects", f"name the file's final address, {_ELSEWHERE}"
+    )
+
+
+def _is_plain_loopback(url: httpx.URL) -> bool:
+    return url.scheme == "http" and url.host in _LOOPBACK
+
+
+def _ensure_file(response: httpx.Response) -> None:
+    status, url = response.status_code, response.url
+    if response.is_success:
+        return
+    answer = f"{url.host} answered {status} {response.reason_phrase}".rstrip()
+    if status == httpx.codes.PROXY_AUTHENTICATION_REQUIRED:
+        raise httpx.ProxyError(f"{status} {response.reason_phrase}")
+    if status in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
+        raise RefusedDownloadError(f"{url} does not exist: {answer}", f"correct the version in the URL, {_ELSEWHERE}")
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise RefusedDownloadError(
+            f"{url} needs credentials, and none are sent: {answer}", f"name a public address, {_ELSEWHERE}"
+        )
+    if status == httpx.codes.TOO_MANY_REQUESTS or response.is_server_error:
+        raise DownloadError(f"{url} was not downloaded: {answer}", f"run the command again later, {_ELSEWHERE}")
+    raise RefusedDownloadError(f"{url} was not downloaded: {answer}", f"correct the URL, {_ELSEWHERE}")
+
+
+def _ensure_size(size: int, part: Path) -> None:
+    if size > MAX_BYTES:
+        part.unlink(missing_ok=True)
+        raise RefusedDownloadError(
+            f"the file has more than {MAX_BYTES // _MEGABYTE} MB, so it is not a release manifest",
+            "correct the URL: it names a file of Kubernetes objects in YAML",
+        )
+
+
+@contextmanager
+def _explained(url: str, part: Path, path: str) -> Iterator[None]:
+    """Raise the errors of a download with the setting, the cause and the remedy."""
+    host, before = url.split("/")[2], _size(part)
+    try:
+        yield
+    except DownloadError as error:
+        raise type(error)(error.message, error.remedy, path=path) from error.__cause__
+    except httpx.ProxyError as error:
+        raise DownloadError(
+            f"the proxy {_proxy(url)} refused the connection to {host} ({error})",
+            f"have it allow the host, add the host to NO_PROXY if it is reachable directly, {_ELSEWHERE}",
+            path=path,
+        ) from error
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise DownloadError(*_unreachable(url, error), path=path) from error
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.DecodingError) as error:
+        raise RefusedDownloadError(
+            f"{url} was not downloaded ({error})", f"correct the URL, {_ELSEWHERE}", path=path
+        ) from error
+    except httpx.TransportError as error:
+        received = _size(part)
+        raise DownloadError(
+            f"the download from {host} was interrupted ({_cause(error)}) after {max(received - before, 0)} bytes; "
+            f"{received} bytes are kept",
+            "run the command again: it resumes",
+            path=path,
+        ) from error
+    except OSError as error:
+        raise DownloadError(
+            f"{error.filename or part}: {error.strerror or error}",
+            "make the folder writable, or free space, and run the command again: it resumes",
+            path=path,
+        ) from error
+
+
+def _unreachable(url: str, error: Exception) -> tuple[str, str]:
+    """Return the message and the remedy for a connection that could not be made."""
+    host, proxy, cause = httpx.URL(url).host, _proxy(url), _cause(error)
+    if "CERTIFICATE_VERIFY_FAILED" in cause:
+        return (
+            f"the certificate of {host} is not trusted ({cause})",
+            f"set SSL_CERT_FILE to a file with the certificates of your network, {_ELSEWHERE}",
+        )
+    if proxy:
+        return f"the proxy {proxy} does not respond ({cause})", f"correct HTTPS_PROXY or NO_PROXY, {_ELSEWHERE}"
+    return (
+        f"{host} cannot be reached ({cause})",
+        f"check the network and the name, set HTTPS_PROXY if this network has a proxy, {_ELSEWHERE}",
+    )
+
+
+def _cause(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _proxy(url: str) -> str:
+    """Return the address of the proxy that is used for a URL, without its credentials; empty without a proxy."""
+    parsed, proxies = httpx.URL(url), getproxies()
+    if proxy_bypass(parsed.host):
+        return ""
+    return proxies.get(parsed.scheme, proxies.get("all", "")).rpartition("@")[2].removeprefix("http://").rstrip("/")
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
+
+
+def _sha256(file: Path) -> str:
+    """Return the digest of a file; empty if it does not exist."""
+    if not file.is_file():
+        return ""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+class _Progress:
+    """Prints lines once a download takes long."""
+
+    def __init__(self, title: str, report: Report) -> None:
+        self._title, self._report = title, report
+        self._next = time.monotonic() + _REPORT_AFTER_SECONDS
+
+    def show(self, done: int, total: int | None) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _REPORT_EVERY_SECONDS
+        of = "" if total is None else f" of {total / _MEGABYTE:.1f}"
+        self._report(f"downloading {self._title}: {done / _MEGABYTE:.1f}{of} MB")
