@@ -52,7 +52,7 @@ def up(
     """
     session = Session.open(stack)
     settings = session.settings
-    tools.ensure(tools.needed_groups(local_cluster=session.local))
+    tools.ensure(tools.needed_groups(local_cluster=session.local), project=session.root)
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
         fail("\n".join(faults))

@@ -15,7 +15,8 @@ from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Manifest as ReleaseManifest
 
 WRAPPER = Path("trainstack/runs/wrapper/run.py")
-"""The wrapper's source, relative to the project."""
+"""The wrapper's source, relative to a checkout of this repository. Other projects use the installed one."""
+_INSTALLED_WRAPPER = Path(__file__).parents[1] / "runs" / "wrapper" / "run.py"
 CACHE = Path(".trainstack/cache")
 """Parsed releases, relative to the project."""
 DOWNLOADS = Path(".trainstack/manifests")
@@ -68,9 +69,14 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
         },
         images=images,
         data_digests=data,
-        wrapper=(root / WRAPPER).read_text(encoding="utf-8") if any(workload.managed for workload in workloads) else "",
+        wrapper=_wrapper(root) if any(workload.managed for workload in workloads) else "",
         commit=commit,
     )
+
+
+def _wrapper(root: Path) -> str:
+    own = root / WRAPPER
+    return (own if own.is_file() else _INSTALLED_WRAPPER).read_text(encoding="utf-8")
 
 
 def release_path(release: ReleaseManifest, root: Path) -> Path:

@@ -16,7 +16,7 @@ def program() -> Path:
     except MissingTool:
         found = shutil.which("kubectl")
         if found is None:
-            raise ToolchainError("kubectl is not installed; install it, or run `make tools`") from None
+            raise ToolchainError("kubectl is not installed; install it, or run `trainstack dev tools`") from None
         return Path(found)
 
 

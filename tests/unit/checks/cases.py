@@ -261,7 +261,7 @@ CASES = {
         ),
         "operators.trainingOperator.manifest.path",
         "file x.yaml does not exist",
-        "run `make tools`",
+        "run `trainstack dev tools`",
     ),
     "manifest-mismatch": Case(
         make_settings(
@@ -271,7 +271,7 @@ CASES = {
         ),
         "operators.trainingOperator.manifest.sha256",
         f"LICENSE has sha256 {sha256((ROOT / 'LICENSE').read_bytes()).hexdigest()}, not {'0' * 64}",
-        "run `make tools`, or pin the new digest if the change is intended",
+        "run `trainstack dev tools`, or pin the new digest if the change is intended",
     ),
     "volume-one-pod": Case(
         make_settings(

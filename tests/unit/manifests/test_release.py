@@ -50,7 +50,7 @@ def test_bytes_that_are_not_the_pinned_ones_are_refused(tmp_path: Path) -> None:
 
 def test_a_missing_release_is_refused(tmp_path: Path) -> None:
     """The error says how such a file comes to be."""
-    with pytest.raises(ReleaseError, match="the release manifest does not exist; run `make tools`"):
+    with pytest.raises(ReleaseError, match="the release manifest does not exist; run `trainstack dev tools`"):
         read_release(tmp_path / "none.yaml", "0" * 64)
 
 

@@ -10,7 +10,7 @@ class ToolchainError(TrainstackError):
 class MissingTool(ToolchainError):  # noqa: N818  the name states the condition
     def __init__(self, program: str, group: str) -> None:
         super().__init__(
-            f"{program} has not been built for this checkout's pinned versions (group {group}): run `make tools`"
+            f"{program} has not been built in the pinned version (group {group}): run `trainstack dev tools`"
         )
         self.program = program
         self.group = group

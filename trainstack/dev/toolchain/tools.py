@@ -14,7 +14,7 @@ from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.engine import Engine, link, prepare
 from trainstack.dev.toolchain.errors import MissingTool, ToolchainError
 from trainstack.dev.toolchain.groups import BY_NAME, GROUP_OF, GROUPS
-from trainstack.dev.toolchain.places import CHECKOUT, cache_root, state_root
+from trainstack.dev.toolchain.places import cache_root, state_root
 from trainstack.dev.toolchain.progress import say
 
 __all__ = ["MANIFESTS", "Engine", "MissingTool", "ToolchainError", "cache_root", "engine", "ensure", "program"]
@@ -29,11 +29,11 @@ ENGINE_GROUPS = frozenset({"engine", "provider"})
 """The groups that an official Pulumi replaces: it downloads the provider as a plugin."""
 
 
-def ensure(groups: Sequence[str] | None = None, console: Console | None = None) -> None:
+def ensure(groups: Sequence[str] | None = None, console: Console | None = None, project: Path | None = None) -> None:
     """Build missing tools and verify the digests of existing ones.
 
     `groups`: names of groups, by default all that this machine needs. `console`: for progress, by default standard
-    error.
+    error. `project`: the folder whose settings refer to the release manifests.
     """
     console = console or Console(stderr=True, markup=False, emoji=False)
     names = needed_groups() if groups is None else tuple(groups)
@@ -58,7 +58,8 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None) 
             digests.verify(builder.folder(group))
     if MANIFESTS in names:
         manifests.ensure(builder, console)
-        manifests.link(CHECKOUT)
+        if project is not None:
+            manifests.link(project)
 
 
 def needed_groups(*, local_cluster: bool = True) -> tuple[str, ...]:
@@ -79,8 +80,8 @@ def program(name: str) -> Path:
     return path
 
 
-def engine(checkout: Path = CHECKOUT) -> Engine:
-    """Return a checkout's Pulumi engine; raise MissingTool if kubectl or the engine has not been built."""
+def engine(checkout: Path) -> Engine:
+    """Return a project's Pulumi engine; raise MissingTool if kubectl or the engine has not been built."""
     link(state_root(checkout) / "bin" / "kubectl", program("kubectl"))
     found = official.find()
     if found is not None:

@@ -36,8 +36,8 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         content = path.read_bytes()
     except FileNotFoundError:
         raise ReleaseError(
-            f"{path}: the release manifest does not exist; run `make tools` for the releases that this repository "
-            "pins, and add others yourself (section trainstack:operators, manifest)"
+            f"{path}: the release manifest does not exist; run `trainstack dev tools` for the releases that "
+            "this version builds, and add others yourself (section trainstack:operators, manifest)"
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:

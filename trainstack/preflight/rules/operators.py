@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
+from pathlib import Path
 
+from trainstack.declared.inputs import DOWNLOADS
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
 from trainstack.preflight.rule import Rule, Violation
@@ -150,23 +152,27 @@ def trainjob_misfit(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="manifest-missing",
+    may_be=("unknown",),
     summary="The file of a release manifest does not exist.",
-    change=yaml_at("operators", "kueue: {manifest: {path: .trainstack/manifests/kueue.yaml}}"),
-    remedy="Run `make tools`.",
+    details="No error below `.trainstack/manifests`: `trainstack up` makes these files, and git ignores them.",
+    change=yaml_at("operators", "kueue: {manifest: {path: manifests/kueue.yaml}}"),
+    remedy="Run `trainstack dev tools`.",
     silenceable=False,
 )
 def manifest_missing(context: RuleContext) -> Iterator[Violation]:
     for path, install in installs(context.settings):
         file = install.manifest.path
         if file is not None and not (context.root / file).is_file():
-            yield Violation(f"{path}.manifest.path", f"file {file} does not exist")
+            made = Path(file).is_relative_to(DOWNLOADS)
+            message = f"file {file} does not exist{' yet' if made else ''}"
+            yield Violation(f"{path}.manifest.path", message, severity="unknown" if made else None)
 
 
 @Rule(
     id="manifest-mismatch",
     summary="The file of a release manifest does not have the pinned `sha256`.",
     example="A new version with the old digest.",
-    remedy="Run `make tools`, or pin the new digest if the change is intended.",
+    remedy="Run `trainstack dev tools`, or pin the new digest if the change is intended.",
     silenceable=False,
 )
 def manifest_mismatch(context: RuleContext) -> Iterator[Violation]:
