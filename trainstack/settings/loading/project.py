@@ -17,3 +17,10 @@ def project_name(root: Path) -> str:
     if not name:
         raise TrainstackError("the project has no name", "write `name: <name>` into the file", path=FILE)
     return name
+
+
+def virtualenv(root: Path) -> bool:
+    """Whether the project's Pulumi.yaml names a virtual environment for the engine."""
+    runtime = read(root, FILE, []).entries.get("runtime")
+    options = runtime.entries.get("options") if runtime is not None else None
+    return options is not None and "virtualenv" in options.entries
