@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tests.unit.review.test_workflows import PINNED
 from trainstack.cli.app import app
