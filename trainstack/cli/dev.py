@@ -10,7 +10,7 @@ import typer
 
 from trainstack.cli.console import err, fail, out
 from trainstack.cli.session import JsonOption, find_project
-from trainstack.dev.toolchain import debian, relock, tools
+from trainstack.dev.toolchain import debian, release, relock, tools
 from trainstack.dev.toolchain import machine as host
 from trainstack.dev.toolchain import versions as pins
 from trainstack.dev.toolchain.places import CHECKOUT
@@ -78,6 +78,19 @@ def lock() -> None:
     """
     _checkout()
     raise typer.Exit(relock.relock())
+
+
+@app.command()
+def dist(
+    *, tag: Annotated[str | None, typer.Option(help="The release's git tag, which must be that of the version.")] = None
+) -> None:
+    """Build the source archive and the wheel of the last commit in dist/packages/, and dist/notes.md.
+
+    Examples:
+      trainstack dev dist
+      trainstack dev dist --tag v0.1.0
+    """
+    _print_names(release.build(_checkout(), tag, Path("dist")))
 
 
 @app.command()

@@ -19,6 +19,7 @@ from trainstack.settings.loading import schema
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.loading.project import FILE, project_name, virtualenv
+from trainstack.settings.values.stack_name import fault
 
 _SCHEMAS = Path(".trainstack/schema")
 """Where the files' comments for editors refer to; git ignores it."""
@@ -36,7 +37,12 @@ def init(  # noqa: PLR0913 (the options of the command)
         typer.Option(help="The cluster's service, which decides on storage classes and comments."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The Pulumi project's name (default: FOLDER's).")] = None,
-    stack: Annotated[str, typer.Option("--stack", "-s", metavar="ENV", help="The name of the environment.")] = "dev",
+    stack: Annotated[
+        str | None,
+        typer.Option(
+            "--stack", "-s", metavar="ENV", help="The environment (default: dev; a tenant's: the namespace's name)."
+        ),
+    ] = None,
     namespace: Annotated[str | None, typer.Option(help="The runs' namespace (an owner's default: training).")] = None,
     queue: Annotated[
         str | None, typer.Option(help="The runs' queue (an owner's default: the namespace's name).")
@@ -57,9 +63,11 @@ def init(  # noqa: PLR0913 (the options of the command)
       trainstack init vision --profile tenant --cluster eks --namespace vision --queue vision
       trainstack init --upgrade
     """
+    if stack is not None and (misnamed := fault(stack)):
+        fail(str(misnamed))
     root = folder.resolve()
     if upgrade:
-        if [option for option in (profile, cluster, name, namespace, queue) if option is not None]:
+        if [option for option in (profile, cluster, name, stack, namespace, queue) if option is not None]:
             raise typer.BadParameter("--upgrade takes no other option than --dry-run: the files have the values")
         _upgrade(root, dry_run=dry_run)
         return
@@ -67,7 +75,7 @@ def init(  # noqa: PLR0913 (the options of the command)
         raise typer.BadParameter("name the profile and the cluster, for example: --profile owner --cluster kind")
     request = Request(
         name=name if name is not None else root.name,
-        stack=stack,
+        environment=stack,
         profile=profile,
         cluster=cluster,
         namespace=namespace,
@@ -80,7 +88,7 @@ def init(  # noqa: PLR0913 (the options of the command)
             f"nothing was written, since these files exist in {root}: {', '.join(existing)}",
             f"{remedy}, or name another folder",
         )
-    findings = _findings(files, stack)
+    findings = _findings(files, request.stack)
     if dry_run:
         out.print(project_files.diff(root, files), end="")
     else:
@@ -89,7 +97,7 @@ def init(  # noqa: PLR0913 (the options of the command)
         schema.write(root, _SCHEMAS)
         for path in files:
             err.print(f"written: {path}")
-    _show_next(root, stack, list(files), findings, dry_run=dry_run)
+    _show_next(root, request.stack, list(files), findings, dry_run=dry_run)
 
 
 def _findings(files: dict[str, str], stack: str) -> list[str]:
@@ -139,5 +147,5 @@ def _upgrade(root: Path, *, dry_run: bool) -> None:
     if edited:
         raise ProjectError(
             f"these files were edited and are kept: {', '.join(edited)}",
-            "apply the difference above by hand, with its first line, which tells that it is applied",
+            "apply the difference above by hand, including its first line, which marks it as applied",
         )

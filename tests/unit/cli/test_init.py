@@ -21,6 +21,7 @@ from trainstack.settings.loading.source import read
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = {*OWNED, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}
+TENANTS = FILES - {"Pulumi.dev.yaml"} | {"Pulumi.vision.yaml"}
 CASES = sorted(product(PROFILES, SERVICES))
 NAMES = ("--namespace", "vision", "--queue", "gpu")
 
@@ -48,7 +49,7 @@ def files(root: Path) -> dict[str, str]:
 
 def make_request(**changes: Any) -> Request:
     """An owner's project on kind."""
-    return Request(**{"name": "lab", "stack": "dev", "profile": "owner", "cluster": "kind", **changes})
+    return Request(**{"name": "lab", "profile": "owner", "cluster": "kind", **changes})
 
 
 @pytest.mark.parametrize(("profile", "cluster"), CASES)
@@ -57,23 +58,24 @@ def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> Non
     done = trainstack("init", "--profile", profile, "--cluster", cluster, *NAMES)
     assert done.exit_code == 0, done.output
     written = files(folder)
-    assert written.keys() == FILES
-    checked = trainstack("check", "-s", "dev")
-    text = written["Pulumi.dev.yaml"]
+    assert written.keys() == (FILES if profile == "owner" else TENANTS)
+    stack = "dev" if profile == "owner" else "vision"
+    checked = trainstack("check", "-s", stack)
+    text = written[f"Pulumi.{stack}.yaml"]
     if cluster == "other":
         assert checked.exit_code == 1
         line = text[: text.index("- name: training\n        namespace")].count("\n") + 1
-        missing = f"Pulumi.dev.yaml:{line}: storage.volumes[training].storageClass: is missing; add `storageClass:`"
+        missing = f"Pulumi.{stack}.yaml:{line}: storage.volumes[training].storageClass: is missing; add `storageClass:`"
         assert re.findall("^error.*", checked.stdout, re.MULTILINE) == [f"error [settings] {missing}"]
         assert missing in done.stderr
         filled = text.replace("storageClass:   # fill in", "storageClass: nfs").replace(
             "storageClasses: []", "storageClasses: [nfs]"
         )
-        (folder / "Pulumi.dev.yaml").write_text(filled)
-        checked = trainstack("check", "-s", "dev")
+        (folder / f"Pulumi.{stack}.yaml").write_text(filled)
+        checked = trainstack("check", "-s", stack)
     assert checked.exit_code == 0, checked.output
     assert set(re.findall(r"^(?:error|warning) .*", checked.stdout, re.MULTILINE)) == set()
-    settings = load(folder, "dev")
+    settings = load(folder, stack)
     (run,) = settings.workloads.runs
     (volume,) = settings.storage.volumes
     assert (run.namespace, run.queue, run.kind, volume.access_modes) == ("vision", "gpu", "Job", ("ReadWriteOnce",))
@@ -85,7 +87,7 @@ def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> Non
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_objects_of_a_new_project(folder: Path, profile: str) -> None:
     """A tenant's are in its namespace; an owner declares what its runs need."""
-    trainstack("init", "--profile", profile, "--cluster", "gke", *NAMES)
+    trainstack("init", "--profile", profile, "--cluster", "gke", "-s", "dev", *NAMES)
     rendered = trainstack("render", "-s", "dev", "--without-releases")
     assert rendered.exit_code == 0, rendered.output
     kinds = {each["kind"] for each in yaml.safe_load_all(rendered.stdout)}
@@ -160,7 +162,9 @@ def test_a_name_that_pulumi_refuses(name: str) -> None:
 
 def test_all_faults_of_a_request_are_listed() -> None:
     """With a remedy each."""
-    request = make_request(name="a b", stack="Dev", profile="tenant", cluster="gce", namespace="A", queue="x" * 64)
+    request = make_request(
+        name="a b", environment="Dev", profile="tenant", cluster="gce", namespace="A", queue="x" * 64
+    )
     with pytest.raises(ProjectError) as caught:
         new_files(request, "1", virtualenv=False)
     lines = str(caught.value).splitlines()
@@ -176,7 +180,7 @@ def test_all_faults_of_a_request_are_listed() -> None:
 @pytest.mark.parametrize("word", ["null", "true", "1e5", "0x1f", "007", "12", "on", "2024-01-01", "0o17", "1-2"])
 def test_a_name_that_yaml_reads_as_something_else(folder: Path, word: str) -> None:
     """It is quoted: both our loader and the engine's read a string."""
-    texts = new_files(make_request(name=word, stack=word, namespace=word, queue=word), "1", virtualenv=False)
+    texts = new_files(make_request(name=word, environment=word, namespace=word, queue=word), "1", virtualenv=False)
     for path, text in texts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

@@ -1,6 +1,6 @@
-"""The files of a new project, and the renewal of those that `init` owns. Pure.
+"""The files of a new project, and the renewal of the generated ones. Pure.
 
-The first line of an owned file has a digest of the template's result. The file is unedited if the digest is that of the
+The first line of a generated file has a digest of the template's result. The file is unedited if the digest is that of the
 other lines. It is based on the present template if the digest is the one that the template results in now.
 """
 

@@ -25,13 +25,19 @@ class Request:
 
     name: str
     """The project's name in Pulumi.yaml."""
-    stack: str
+    environment: str | None = None
+    """The name of the environment; no other state on the cluster may have it. By default, an owner's is `dev`, and a
+    tenant's is that of the namespace."""
     profile: str
     cluster: str
     """A key of `SERVICES`."""
     namespace: str | None = None
     queue: str | None = None
     """The LocalQueue of the run. By default, an owner's is declared under the namespace's name."""
+
+    @property
+    def stack(self) -> str:
+        return self.environment or (self.run_namespace if self.profile == "tenant" else "dev")
 
     @property
     def run_namespace(self) -> str:
@@ -48,7 +54,7 @@ def faults(request: Request) -> Iterator[str]:
             f"{request.name!r} is not a valid name for a Pulumi project; use --name with at most 100 letters, digits, "
             "'-', '_' and '.'"
         )
-    if (misnamed := fault(request.stack)) is not None:
+    if request.environment is not None and (misnamed := fault(request.environment)) is not None:
         yield str(misnamed)
     for option, value in (("--namespace", request.namespace), ("--queue", request.queue)):
         if value is not None and not _DNS_LABEL.fullmatch(value):

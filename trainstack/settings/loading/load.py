@@ -202,13 +202,14 @@ def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
 
 
 def _releases(own: Node, findings: list[Finding]) -> Node:
-    """Return the templates of a project without `defaults.yaml`: a manifest for each operator that it installs."""
+    """Return the templates of a project without `defaults.yaml`: the manifests of operators that it names without one."""
     package = _RELEASES.parents[3]
     templates = read(package, _RELEASES.relative_to(package).as_posix(), findings).entries["operators"]
+    installed = own.entries["operators"].entries
     manifests = {
         key: Node({"manifest": template.entries["manifest"]}, template.where)
         for key, template in templates.entries.items()
-        if key in own.entries["operators"].entries
+        if key in installed and "manifest" not in installed[key].entries
     }
     return Node({"operators": Node(manifests, templates.where)}, own.where)
 
