@@ -34,7 +34,7 @@ def find_project() -> Path | None:
 
 
 def checkout() -> Path:
-    """Return the nearest folder with a Pulumi.yaml; exit with the remedy if there is none."""
+    """Return the nearest folder with a Pulumi.yaml; if it does not exist, exit with the remedy."""
     return find_project() or fail(
         "no Pulumi.yaml in this folder or above; change to your project, or create one with `trainstack init`"
     )

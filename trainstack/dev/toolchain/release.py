@@ -38,7 +38,7 @@ def build(checkout: Path, tag: str | None, output: Path) -> list[Path]:
         options = ["--no-build-isolation", "--python", sys.executable, "--out-dir", str(packages.resolve())]
         _run([uv, "build", "--quiet", *options, str(source)])
     (output / NOTES).write_text(text, encoding="utf-8")
-    return sorted(packages.glob(f"trainstack-{version}*")) + [output / NOTES]
+    return [*sorted(packages.glob(f"trainstack-{version}*")), output / NOTES]
 
 
 def project_version(checkout: Path) -> str:
@@ -52,7 +52,9 @@ def notes(checkout: Path, version: str, *, released: bool) -> str:
     if section is None:
         raise ToolchainError(f"CHANGELOG.md has no section `## [{version}] - <date>`: add it")
     if released and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", section[1]):
-        raise ToolchainError(f"CHANGELOG.md says {section[1]!r} for version {version}: write the date of the release")
+        raise ToolchainError(
+            f"CHANGELOG.md has {section[1]!r} as the date of version {version}: write that of the release"
+        )
     return section[2].strip() + "\n"
 
 

@@ -1,7 +1,7 @@
 """The files of a new project, and the renewal of the generated ones. Pure.
 
-The first line of a generated file has a digest of the template's result. The file is unedited if the digest is that of the
-other lines. It is based on the present template if the digest is the one that the template results in now.
+The first line of a generated file has a digest of the template's result. The file is unedited if the digest is that of
+the other lines. It is based on the present template if the digest is the one that the template results in now.
 """
 
 import hashlib

@@ -202,7 +202,7 @@ def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
 
 
 def _releases(own: Node, findings: list[Finding]) -> Node:
-    """Return the templates of a project without `defaults.yaml`: the manifests of operators that it names without one."""
+    """Return the templates of a project without `defaults.yaml`: manifests of the operators that have none there."""
     package = _RELEASES.parents[3]
     templates = read(package, _RELEASES.relative_to(package).as_posix(), findings).entries["operators"]
     installed = own.entries["operators"].entries
