@@ -2,23 +2,15 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.wheel import Built, build
+
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = """
-import sys
-from setuptools.build_meta import build_sdist, build_wheel
-folder = sys.argv[1]  # setuptools replaces the arguments
-for name in (build_wheel(folder), build_sdist(folder)):
-    print(name)
-"""
 COMMANDS = """
 import runpy, sys, trainstack
 from importlib.metadata import version
@@ -41,29 +33,15 @@ for command in (
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The contents of the wheel that the checkout's tracked files build."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in filter(None, tracked.split("\0")):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
-    command = [sys.executable, "-c", BUILD, str(folder)]
-    built = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
-    wheel, archive = (folder / name for name in built.stdout.splitlines()[-2:])
-    with zipfile.ZipFile(wheel) as opened:
-        opened.extractall(folder / "site")
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder / "archive", filter="data")
-    return folder / "site"
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """What the checkout's files build."""
+    return build(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def site(built: Built) -> Path:
+    """The contents of the wheel."""
+    return built.site
 
 
 def test_the_wheel_has_one_package_with_all_its_files(site: Path) -> None:
@@ -78,9 +56,9 @@ def test_the_wheel_has_one_package_with_all_its_files(site: Path) -> None:
     assert {file.relative_to(site): file.read_bytes() for file in package.rglob("*") if file.is_file()} == files
 
 
-def test_the_source_archive_makes_the_same_wheel(site: Path) -> None:
+def test_the_source_archive_makes_the_same_wheel(built: Built) -> None:
     """It has the same files of the package, without links to files that it lacks."""
-    (source,) = (site.parent / "archive").iterdir()
+    source, site = built.source, built.site
     packed = {file.relative_to(source): file for file in (source / "trainstack").rglob("*") if file.is_file()}
     assert {name: file.read_bytes() for name, file in packed.items()} == {
         file.relative_to(site): file.read_bytes() for file in (site / "trainstack").rglob("*") if file.is_file()
