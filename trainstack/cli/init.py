@@ -26,7 +26,7 @@ _SCHEMAS = Path(".trainstack/schema")
 
 
 def init(  # noqa: PLR0913 (the options of the command)
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The repository (default: this folder).")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The repository (default: this folder).")] = Path(),
     *,
     profile: Annotated[
         Literal["owner", "tenant"] | None,
