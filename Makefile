@@ -18,7 +18,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful faults slow-test lint format tools client-tools machine browser versions lock venv clean
+.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful faults slow-test lint format tools client-tools machine browser versions dist lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,10 @@ browser: ## Chromium from Debian, as root: the pages of reports are tested in it
 
 versions: venv ## Every pinned version
 	@$(TRAINSTACK) dev versions
+
+# `make dist TAG=v0.1.0` also checks that the tag is the version's, and that the changelog has its date.
+dist: venv ## Build the wheel and the source archive of the last commit
+	@$(TRAINSTACK) dev dist $(if $(TAG),--tag "$$TAG")
 
 lock: venv ## Make the Python locks from pyproject.toml
 	@$(TRAINSTACK) dev lock

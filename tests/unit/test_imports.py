@@ -78,8 +78,8 @@ IMPURE = (
 """Libraries that deploy, start programs or touch the network."""
 PURE = (*LAYERS[: LAYERS.index("live")], "reports")
 """The layers that import none of them. `live` alone reads a cluster."""
-ENGINE = ("trainstack/components/", "trainstack/stacks/", "trainstack/dev/toolchain/", "__main__.py")
-"""Where Pulumi is imported: components, stacks, the program, and the toolchain's language host."""
+ENGINE = ("trainstack/components/", "trainstack/stacks/", "trainstack/dev/toolchain/")
+"""Where Pulumi is imported: components, stacks, and the toolchain's language host."""
 
 
 @cache

@@ -1,55 +1,47 @@
 """The wheel holds the whole library and works without a checkout."""
 
 import os
-import shutil
+import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.wheel import Built, build
+
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = """
-import sys
-from setuptools.build_meta import build_wheel
-print(build_wheel(sys.argv[1]))
-"""
 COMMANDS = """
 import runpy, sys, trainstack
-print(trainstack.__file__)
-for command in ("check", "render"):
-    print("---", flush=True)
-    sys.argv = ["trainstack", command, "-s", "lab"]
+from importlib.metadata import version
+print(trainstack.__file__, version("trainstack"))
+for command in (
+    ["init", "--profile", "owner", "--cluster", "kind"],
+    ["init", "tenant", "--profile", "tenant", "--cluster", "gke", "--namespace", "lab", "--queue", "lab", "-s", "lab"],
+    ["check", "-s", "dev"],
+    ["render", "-s", "dev", "--without-releases"],
+    ["init", "--upgrade"],
+):
+    print("=====", flush=True)
+    sys.argv = ["trainstack", *command]
     try:
         runpy.run_module("trainstack.cli", run_name="__main__")
     except SystemExit as ended:
         assert not ended.code, ended.code
 """
-"""As `python -m trainstack.cli` does, both in one process: to start it takes longer than what it does."""
+"""As `python -m trainstack.cli` does, all in one process: to start it takes longer than what it does."""
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The contents of the wheel that the checkout's tracked files build."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in filter(None, tracked.split("\0")):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
-    command = [sys.executable, "-c", BUILD, str(folder)]
-    built = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
-    with zipfile.ZipFile(folder / built.stdout.splitlines()[-1]) as wheel:
-        wheel.extractall(folder / "site")
-    return folder / "site"
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """What the checkout's files build."""
+    return build(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def site(built: Built) -> Path:
+    """The contents of the wheel."""
+    return built.site
 
 
 def test_the_wheel_has_one_package_with_all_its_files(site: Path) -> None:
@@ -64,17 +56,38 @@ def test_the_wheel_has_one_package_with_all_its_files(site: Path) -> None:
     assert {file.relative_to(site): file.read_bytes() for file in package.rglob("*") if file.is_file()} == files
 
 
-def test_the_command_works_from_the_wheel(site: Path, tmp_path: Path) -> None:
-    """In a project that has an environment alone, `trainstack check` and `render` read it by the installed code."""
-    config = "config: {trainstack:environment: {namespaces: [{name: research}]}}\n"
-    (tmp_path / "Pulumi.yaml").write_text("{name: lab, runtime: python}\n")
-    (tmp_path / "Pulumi.lab.yaml").write_text(config)
-    environment = {**os.environ, "PYTHONPATH": str(site)}
+def test_the_source_archive_makes_the_same_wheel(built: Built) -> None:
+    """It has the same files of the package, without links to files that it lacks."""
+    source, site = built.source, built.site
+    packed = {file.relative_to(source): file for file in (source / "trainstack").rglob("*") if file.is_file()}
+    assert {name: file.read_bytes() for name, file in packed.items()} == {
+        file.relative_to(site): file.read_bytes() for file in (site / "trainstack").rglob("*") if file.is_file()
+    }
+    assert not [file for file in source.rglob("*") if file.is_symlink()]
+    assert {"pyproject.toml", "README.md", "LICENSE"} <= {file.name for file in source.iterdir()}
 
+
+def test_a_project_of_its_own_works_from_the_wheel(site: Path, tmp_path: Path) -> None:
+    """In an empty repository, by the installed code: `trainstack init`, `check`, `render`, and an upgrade."""
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(site)}
     program = [sys.executable, "-P", "-c", COMMANDS]
     done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    file, checked, rendered = done.stdout.split("---\n", 2)
-    assert file == f"{site}/trainstack/__init__.py\n"
-    assert "no findings" in checked + done.stderr
-    assert "name: research" in rendered
+    package, _, _, checked, rendered, upgraded = done.stdout.split("=====\n")
+    assert re.fullmatch(rf"{re.escape(str(site))}/trainstack/__init__\.py [0-9.]+\n", package)
+    assert "hello: fits: on default" in checked
+    assert "dev: 0 errors, 1 other finding" in done.stderr
+    assert {"name: training", "kind: ClusterQueue", "kind: Job"} <= {line.strip() for line in rendered.splitlines()}
+    # The wrapper is the installed one.
+    assert "trainstack-wrapper-" in rendered
+    assert upgraded == ""
+    assert (tmp_path / "tenant" / "Pulumi.lab.yaml").is_file()
+    # Nothing but the files, and what git ignores.
+    status = subprocess.run(
+        ["git", "-C", str(tmp_path), "status", "--short", "--untracked-files=all"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(status.stdout.splitlines()) == 12

@@ -15,6 +15,7 @@ from trainstack.cli.console import fail
 from trainstack.cli.expected_errors import expected_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "init": ("init", "Create a project in a repository of its own: at most six files, none of which may exist."),
     "up": ("deploy", "Deploy an environment, follow its runs and fetch their results."),
     "destroy": (
         "deploy",

@@ -119,7 +119,7 @@ def _ensure_tools(session: Session, *, kubectl: bool) -> None:
     groups = tools.needed_groups(
         local_cluster=session.local, kubectl=kubectl, releases=any(map(is_built, operators.installs.values()))
     )
-    tools.ensure(groups, checkout=session.root)
+    tools.ensure(groups, project=session.root)
     for program in tools.replacements():
         report(f"from PATH: {program}")
     with_downloads(session.settings)

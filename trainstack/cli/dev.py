@@ -1,4 +1,5 @@
-"""`trainstack dev`: for contributors to Trainstack; works on the checkout that the command is installed from."""
+"""`trainstack dev`: for contributors to Trainstack. All but `tools`, `machine` and `versions` work on the checkout that
+the command is installed from."""
 
 import sys
 from collections.abc import Sequence
@@ -7,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.console import err, out
-from trainstack.cli.session import JsonOption
-from trainstack.dev.toolchain import debian, relock, tools
+from trainstack.cli.console import err, fail, out
+from trainstack.cli.session import JsonOption, find_project
+from trainstack.dev.toolchain import debian, release, relock, tools
 from trainstack.dev.toolchain import machine as host
 from trainstack.dev.toolchain import versions as pins
 from trainstack.dev.toolchain.places import CHECKOUT
@@ -31,7 +32,7 @@ def build_tools(
       trainstack dev tools
       trainstack dev tools --client
     """
-    tools.ensure(groups or tools.needed_groups(local_cluster=not client))
+    tools.ensure(groups or tools.needed_groups(local_cluster=not client), project=find_project())
 
 
 @app.command()
@@ -75,7 +76,21 @@ def lock() -> None:
     Example:
       trainstack dev lock
     """
+    _checkout()
     raise typer.Exit(relock.relock())
+
+
+@app.command()
+def dist(
+    *, tag: Annotated[str | None, typer.Option(help="The release's git tag, which must be that of the version.")] = None
+) -> None:
+    """Build the source archive and the wheel of the last commit in dist/packages/, and dist/notes.md.
+
+    Examples:
+      trainstack dev dist
+      trainstack dev dist --tag v0.1.0
+    """
+    _print_names(release.build(_checkout(), tag, Path("dist")))
 
 
 @app.command()
@@ -87,7 +102,7 @@ def schema() -> None:
     """
     from trainstack.settings.loading import schema as schemas  # noqa: PLC0415 (`dev tools` runs before each `make up`)
 
-    _print_names(schemas.write(CHECKOUT))
+    _print_names(schemas.write(_checkout()))
 
 
 @app.command()
@@ -99,8 +114,15 @@ def rules_page() -> None:
     """
     from trainstack.preflight import rules_page as page  # noqa: PLC0415 (as above)
 
-    (CHECKOUT / page.PAGE).write_text(page.text(), encoding="utf-8")
+    (_checkout() / page.PAGE).write_text(page.text(), encoding="utf-8")
     _print_names([page.PAGE])
+
+
+def _checkout() -> Path:
+    """Return the checkout that the command is installed from; exit if it is installed from a wheel."""
+    if not (CHECKOUT / "pyproject.toml").is_file():
+        fail("this command changes a checkout of Trainstack, but is installed from a wheel; run it in a checkout")
+    return CHECKOUT
 
 
 def _print_names(files: Sequence[Path]) -> None:

@@ -23,6 +23,7 @@ from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.ownership import Identity, identity
 from trainstack.platform.retained import retained
 from trainstack.runs.launches import utc_now
+from trainstack.settings.loading.project import project_name
 
 _LOCKS_ELSEWHERE = "locks: the state is not in a folder; the engine's next command reports whether the stack is locked"
 
@@ -49,7 +50,8 @@ def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
 
 def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     folder = state_folder(environment(session)["PULUMI_BACKEND_URL"])
-    files = read_state_files(session.root / folder, session.stack) if folder is not None else None
+    project = project_name(session.root)
+    files = read_state_files(session.root / folder, project, session.stack) if folder is not None else None
     unchecked = [] if folder is not None else [_LOCKS_ELSEWHERE]
     if blocking := diagnose_files(files, session.stack):
         return blocking, [*unchecked, "the state and the cluster: run the same command again after the repair"]

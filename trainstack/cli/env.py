@@ -1,5 +1,6 @@
 import shlex
 import sys
+from pathlib import Path
 
 from trainstack.cli.engine import ensure_stack, environment
 from trainstack.cli.session import Session, StackOption
@@ -15,6 +16,6 @@ def env(stack: StackOption = "dev") -> None:
     variables = environment(session)
     ensure_stack(session)
     # Includes `trainstack`, which the stack's outputs recommend.
-    variables["PATH"] = f"{session.root / '.venv' / 'bin'}:{variables['PATH']}"
+    variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
     for name, value in sorted(variables.items()):
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")

@@ -27,12 +27,17 @@ def file_option(text: str) -> Any:
     return typer.Option(metavar="FILE", help=text, dir_okay=False)
 
 
-def checkout() -> Path:
+def find_project() -> Path | None:
     """Return the nearest folder with a Pulumi.yaml, from the current one upwards."""
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        if (folder / "Pulumi.yaml").is_file():
-            return folder
-    return fail("no Pulumi.yaml in this folder or above; change to your checkout of the project")
+    folders = (Path.cwd(), *Path.cwd().parents)
+    return next((folder for folder in folders if (folder / "Pulumi.yaml").is_file()), None)
+
+
+def checkout() -> Path:
+    """Return the nearest folder with a Pulumi.yaml; if it does not exist, exit with the remedy."""
+    return find_project() or fail(
+        "no Pulumi.yaml in this folder or above; change to your project, or create one with `trainstack init`"
+    )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from trainstack.onboarding.team_request import Request
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import load
+from trainstack.settings.loading.project import project_name
 from trainstack.settings.model import Settings
 
 
@@ -52,7 +53,7 @@ def add_team(  # noqa: PLR0913 (the options of the command)
         users=tuple(user or ()),
     )
     settings = load(root, stack)
-    planned = plan(settings, request)
+    planned = plan(settings, request, project_name(root))
     text = read_text(root / platform)
     files = {platform: with_entries(text, planned.entries)}
     kept = list(planned.kept)

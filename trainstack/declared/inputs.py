@@ -16,7 +16,8 @@ from trainstack.settings.sections.operators import Install, Operators
 from trainstack.settings.sections.operators import Manifest as ReleaseManifest
 
 WRAPPER = Path("trainstack/runs/wrapper/run.py")
-"""The wrapper's source, relative to the project."""
+"""The wrapper's source, relative to a checkout of this repository. Other projects use the installed one."""
+_INSTALLED_WRAPPER = Path(__file__).parents[1] / "runs" / "wrapper" / "run.py"
 BUILT = Path(".trainstack/manifests")
 """The releases that the toolchain builds, relative to the project."""
 CACHE = Path(".trainstack/cache")
@@ -71,7 +72,7 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
         releases=_releases(settings.operators, root, cache),
         images=images,
         data_digests=data,
-        wrapper=(root / WRAPPER).read_text(encoding="utf-8") if any(workload.managed for workload in workloads) else "",
+        wrapper=_wrapper(root) if any(workload.managed for workload in workloads) else "",
         commit=commit,
     )
 
@@ -92,6 +93,11 @@ def is_built(install: Install) -> bool:
     """Whether the toolchain builds the release of an operator."""
     path = install.manifest.path
     return path is not None and Path(path).parent == BUILT
+
+
+def _wrapper(root: Path) -> str:
+    own = root / WRAPPER
+    return (own if own.is_file() else _INSTALLED_WRAPPER).read_text(encoding="utf-8")
 
 
 def release_path(release: ReleaseManifest, root: Path) -> Path:

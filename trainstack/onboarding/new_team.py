@@ -33,8 +33,8 @@ class Plan:
     """The text of the team's own file."""
 
 
-def plan(platform: Settings, request: Request) -> Plan:
-    """Return the missing entries of the platform's file, and the team's own file.
+def plan(platform: Settings, request: Request, project: str) -> Plan:
+    """Return the missing entries of the platform's file, and the team's own file. `project`: its name in Pulumi.yaml.
 
     Raises TeamError with all faults: invalid names, unknown flavors or cohorts, bad quantities, differing entries.
     """
@@ -83,7 +83,7 @@ def plan(platform: Settings, request: Request) -> Plan:
             **_described(existing, cohort, flavor or "", quota, request),
             **({} if declared["tenants.teams"] else {"rights": _subjects(subjects)}),
         },
-        team=_team_file(platform, name, namespace),
+        team=_team_file(platform, name, namespace, project),
     )
 
 
@@ -99,7 +99,7 @@ def _quota(platform: Settings, request: Request, cohort: str | None, flavor: str
     return {**DEFAULT_QUOTA, **borrowed, **requested}
 
 
-def _team_file(platform: Settings, name: str, namespace: str) -> str:
+def _team_file(platform: Settings, name: str, namespace: str, project: str) -> str:
     classes = _classes(platform)
     storage_class = classes[0] if classes else "standard"
     volume = {"name": "training", "namespace": namespace, "storageClass": storage_class, "size": VOLUME_SIZE}
@@ -126,7 +126,7 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
     entries = [
         Entry(("environment", "profile"), "tenant", whole=True),
         Entry(("environment", "layers"), ["training"], whole=True),
-        Entry(("environment", "platform"), f"organization/trainstack/{platform.stack}", whole=True, comment=reference),
+        Entry(("environment", "platform"), f"organization/{project}/{platform.stack}", whole=True, comment=reference),
         Entry(
             ("environment", "existing"),
             {"namespaces": [namespace], "storageClasses": [storage_class]},

@@ -75,6 +75,7 @@ def write(root: Path, files: Mapping[str, str]) -> None:
 
 def _write_temporary(path: Path, text: str) -> Path:
     """Write a file in the same folder, with the mode of the file that it will replace."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:

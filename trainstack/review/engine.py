@@ -168,4 +168,5 @@ def _run(command: list[str], root: Path, variables: Mapping[str, str]) -> Comple
     except subprocess.TimeoutExpired:
         raise EngineError(f"`{' '.join(command[:2])}` did not finish within {_TIMEOUT_SECONDS} s") from None
     except OSError as error:
-        raise EngineError(f"{command[0]} cannot be started: {error.strerror}; run `make client-tools`") from None
+        remedy = "run `trainstack dev tools --client`"
+        raise EngineError(f"{command[0]} cannot be started: {error.strerror}; {remedy}") from None

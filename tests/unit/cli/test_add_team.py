@@ -26,7 +26,7 @@ encryptionsalt: v1:abc:=
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a platform, as the current folder."""
-    (tmp_path / "Pulumi.yaml").touch()
+    (tmp_path / "Pulumi.yaml").write_text("name: platform\n")
     (tmp_path / "Pulumi.lab.yaml").write_text(PLATFORM)
     monkeypatch.chdir(tmp_path)
     return tmp_path

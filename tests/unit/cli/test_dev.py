@@ -37,8 +37,12 @@ def test_the_exit_code_of_a_failed_lock_is_that_of_uv(monkeypatch: pytest.Monkey
 
 
 def test_generated_pages_are_written_to_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their names are printed."""
+    """Their names are printed. A wheel has no checkout, and its folder stays as it is."""
     monkeypatch.setattr(dev, "CHECKOUT", tmp_path)
+    installed = run("schema")
+    assert (installed.exit_code, list(tmp_path.iterdir())) == (1, [])
+    assert "is installed from a wheel; run it in a checkout" in installed.stderr
+    (tmp_path / "pyproject.toml").touch()
     names = [*run("schema").stdout.splitlines(), *run("rules-page").stdout.splitlines()]
     assert len(names) == 5
     assert all((tmp_path / name).read_bytes() == (ROOT / name).read_bytes() for name in names)

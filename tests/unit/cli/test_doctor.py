@@ -65,7 +65,7 @@ def test_a_whole_folder_has_nothing_unreadable(tmp_path: Path) -> None:
     stacks = root / ".pulumi" / "stacks" / "trainstack"
     (stacks / "lab.json.attrs").write_text("{}")
     (stacks / "lab.json.gz").write_bytes(gzip.compress(b"{}"))
-    files = read_state_files(root, "lab")
+    files = read_state_files(root, "trainstack", "lab")
     assert (files.locks, files.sidecars, files.checkpoint) == ((), (), "")
 
 
@@ -75,16 +75,17 @@ def test_sidecars_that_a_kill_left_empty(tmp_path: Path) -> None:
     empty = [root / ".pulumi" / "meta.yaml.attrs", root / ".pulumi" / "stacks" / "trainstack" / "lab.json.attrs"]
     for file in [*empty, root / ".pulumi" / "stacks" / "trainstack" / "other.json.attrs"]:
         file.touch()
-    assert read_state_files(root, "lab").sidecars == tuple(str(file) for file in empty)
+    assert read_state_files(root, "trainstack", "lab").sidecars == tuple(str(file) for file in empty)
 
 
 def test_a_state_that_is_no_json(tmp_path: Path) -> None:
     """Its backup can be read, or not."""
     root = make_folder(tmp_path, state='{"versi')
     file = root / ".pulumi" / "stacks" / "trainstack" / "lab.json"
-    assert (read_state_files(root, "lab").checkpoint, read_state_files(root, "lab").backup) == (str(file), True)
+    found = read_state_files(root, "trainstack", "lab")
+    assert (found.checkpoint, found.backup) == (str(file), True)
     file.with_name("lab.json.bak").write_text("")
-    assert not read_state_files(root, "lab").backup
+    assert not read_state_files(root, "trainstack", "lab").backup
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def engine(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 def test_the_lock_of_an_engine_that_runs(tmp_path: Path, engine: "subprocess.Popen[bytes]") -> None:
     """It is told with what it says of itself."""
     file = make_lock(tmp_path, pid=engine.pid)
-    assert read_state_files(tmp_path, "lab").locks == (
+    assert read_state_files(tmp_path, "trainstack", "lab").locks == (
         Lock(str(file), engine.pid, "ann", socket.gethostname(), NOW, alive=True),
     )
 
@@ -114,28 +115,28 @@ def test_the_lock_of_an_engine_that_was_killed(tmp_path: Path, engine: "subproce
     make_lock(tmp_path, pid=engine.pid)
     engine.kill()
     os.waitid(os.P_PID, engine.pid, os.WEXITED | os.WNOWAIT)
-    assert read_state_files(tmp_path, "lab").locks[0].alive is False
+    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is False
     engine.wait()
-    assert read_state_files(tmp_path, "lab").locks[0].alive is False
+    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is False
 
 
 def test_a_program_that_got_the_engines_number_does_not_hold_the_lock(tmp_path: Path) -> None:
     """This one, for one."""
     make_lock(tmp_path)
-    assert read_state_files(tmp_path, "lab").locks[0].alive is False
+    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is False
 
 
 def test_the_lock_of_another_host(tmp_path: Path) -> None:
     """Nobody can tell from here."""
     make_lock(tmp_path, hostname="elsewhere")
-    assert read_state_files(tmp_path, "lab").locks[0].alive is None
+    assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is None
 
 
 def test_a_lock_that_is_not_whole(tmp_path: Path) -> None:
     """The engine takes it for one; its sidecar it does not."""
     file = make_lock(tmp_path, "fileblob123", text="")
     make_lock(tmp_path, "fileblob123.attrs", text="")
-    assert read_state_files(tmp_path, "lab").locks == (Lock(str(file)),)
+    assert read_state_files(tmp_path, "trainstack", "lab").locks == (Lock(str(file)),)
 
 
 @pytest.fixture

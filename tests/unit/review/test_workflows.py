@@ -13,6 +13,9 @@ from trainstack.cli.review import app
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+PULLS = [file for file in FILES if file != RELEASE]
+"""The workflows that pull requests start."""
 PINNED = re.compile(r"uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 
 
@@ -29,7 +32,7 @@ def steps(file: Path) -> list[dict[str, Any]]:
 
 def test_the_workflows_are_there() -> None:
     """The tests below are about these."""
-    assert [file.name for file in FILES] == ["ci.yml", "comment.yml", "preview.yml"]
+    assert [file.name for file in FILES] == ["ci.yml", "comment.yml", "preview.yml", "release.yml"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -40,6 +43,8 @@ def test_every_step_is_a_script_of_this_repository(file: Path) -> None:
         words = shlex.split(run)
         if words[0] == "make":
             assert set(words[1:]) <= targets
+        elif file == RELEASE:
+            assert words[:3] == ["gh", "release", "create"]
         else:
             assert words[:2] == [".venv/bin/trainstack", "review"]
             typer.main.get_group(app).commands[words[2]].make_context(words[2], words[3:])
@@ -64,7 +69,7 @@ def test_actions_are_pinned_and_leave_no_token_behind(file: Path) -> None:
 def test_one_job_writes_and_it_runs_no_code_of_a_pull_request() -> None:
     """Only the comment's job may write, and only comments and statuses; it checks out the default branch."""
     granted = {}
-    for file in FILES:
+    for file in PULLS:
         workflow = load(file)
         assert workflow["permissions"] in ({}, {"contents": "read"})
         for name, job in workflow["jobs"].items():
@@ -118,3 +123,15 @@ def test_a_failing_review_keeps_the_reports_of_other_environments() -> None:
     static = load(ROOT / ".github/workflows/preview.yml")["jobs"]["static"]
     (upload,) = (step for step in static["steps"] if "upload-artifact" in step.get("uses", ""))
     assert upload["if"] == "always()"
+
+
+def test_only_a_tag_is_released() -> None:
+    """No pull request starts it; each job has the one right that it needs, and none has a secret."""
+    workflow = load(RELEASE)
+    assert workflow["on"] == {"push": {"tags": ["v*"]}}
+    granted = {name: job.get("permissions", {}) for name, job in workflow["jobs"].items()}
+    assert granted == {"build": {}, "pypi": {"id-token": "write"}, "github": {"contents": "write"}}
+    assert "secrets." not in RELEASE.read_text(encoding="utf-8")
+    assert [job.get("needs") for job in workflow["jobs"].values()] == [None, "build", "pypi"]
+    used = [step["uses"].partition("@")[0] for step in workflow["jobs"]["pypi"]["steps"]]
+    assert used[-1] == "pypa/gh-action-pypi-publish"

@@ -45,14 +45,14 @@ def make_platform(folder: Path, text: str = PLATFORM) -> Settings:
 def faults(platform: Settings, **changes: object) -> list[str]:
     """Why a team cannot be added."""
     with pytest.raises(TeamError) as caught:
-        plan(platform, Request(**{"name": "vision", "quota": {}, **changes}))  # type: ignore[arg-type]
+        plan(platform, Request(**{"name": "vision", "quota": {}, **changes}), "lab")  # type: ignore[arg-type]
     return str(caught.value).splitlines()
 
 
 def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> None:
     """By default in the one cohort, on the one flavor; what others have there it may borrow."""
     platform = make_platform(tmp_path)
-    planned = plan(platform, Request(name="vision", quota={"memory": "1024Mi"}))
+    planned = plan(platform, Request(name="vision", quota={"memory": "1024Mi"}), "trainstack")
     resources = [
         {"name": "cpu", "nominalQuota": 4},
         {"name": "memory", "nominalQuota": "1Gi"},
@@ -88,12 +88,12 @@ def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> No
 def test_a_team_that_is_there_is_kept_as_it_is(tmp_path: Path) -> None:
     """Asked for again in the same words, or in fewer, nothing is added; in other words, it is said what differs."""
     request = Request(name="vision", namespace="see", quota={"cpu": "8"}, groups=("ml",))
-    planned = plan(make_platform(tmp_path), request)
+    planned = plan(make_platform(tmp_path), request, "trainstack")
     (tmp_path / "Pulumi.vision.yaml").write_text(planned.team)
     platform = make_platform(tmp_path, with_entries(PLATFORM, planned.entries))
     for again in (request, Request(name="vision", namespace="see", quota={})):
-        assert plan(platform, again).entries == ()
-        assert plan(platform, again).kept == (
+        assert plan(platform, again, "trainstack").entries == ()
+        assert plan(platform, again, "trainstack").kept == (
             "environment.namespaces[see]",
             "queues.clusterQueues[vision]",
             "queues.localQueues[vision]",
@@ -147,6 +147,6 @@ def test_a_queue_that_is_there_keeps_its_quota() -> None:
         queues=make_queues(cluster_queues=(queue,), local_queues=(), cohorts=()),
         environment=Environment(namespaces=(Namespace(name="vision"),)),
     )
-    planned = plan(platform, Request(name="vision", quota={}))
+    planned = plan(platform, Request(name="vision", quota={}), "research")
     assert [".".join(each.path) for each in planned.entries] == ["queues.localQueues", "tenants.teams"]
     assert planned.chosen["quota"] == "cpu 1 on flavor cpu, memory 1Gi on flavor cpu"

@@ -148,7 +148,7 @@ def test_unknown_group_is_named_with_the_known_ones() -> None:
 def test_program_that_is_not_built_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers show this text as it is."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(tools.MissingTool, match=r"kubelet has not been built .* run `make tools`"):
+    with pytest.raises(tools.MissingTool, match=r"kubelet has not been built .* run `trainstack dev tools`"):
         tools.program("kubelet")
 
 

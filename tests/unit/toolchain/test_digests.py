@@ -62,7 +62,7 @@ def test_a_changed_program_is_not_used(cache: Path) -> None:
     file = tools.program("pulumi")
     before, after = flip(file)
     told = refused(["engine"])
-    for part in (str(file), before, after, f"remove {file.parents[1]}", "`make tools`"):
+    for part in (str(file), before, after, f"remove {file.parents[1]}", "`trainstack dev tools`"):
         assert part in told
     tools.ensure(["kubectl"], Console(file=io.StringIO()))
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,14 +90,11 @@ def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
 
 def test_environment_of_our_engine(tmp_path: Path) -> None:
     """Everything that plain `pulumi` commands need, and nothing that depends on more than checkout and engine."""
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.touch()
     state = tmp_path / ".trainstack"
     assert engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller={"PATH": "/usr/bin"}) == {
         "PATH": f"{state}/bin:/tools/bin:/usr/bin",
         "PULUMI_HOME": f"{state}/pulumi",
-        "PULUMI_PYTHON_CMD": str(python),
+        "PULUMI_PYTHON_CMD": sys.executable,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_BACKEND_URL": f"file://{state}/backend?metadata=skip",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

@@ -212,10 +212,12 @@ def test_unsupported_programs_are_named_beside_built_ones(old_programs: Mapping[
 
 
 @pytest.mark.parametrize("name", ["pulumi", "kubectl"])
-def test_a_command_without_the_tool_names_what_was_found(old_programs: Mapping[str, Path], name: str) -> None:
+def test_a_command_without_the_tool_names_what_was_found(
+    old_programs: Mapping[str, Path], name: str, tmp_path: Path
+) -> None:
     """It builds nothing by itself: the error has the command, with its duration."""
     with pytest.raises(tools.MissingTool) as caught:
-        tools.engine() if name == "pulumi" else tools.kubectl()
+        tools.engine(tmp_path) if name == "pulumi" else tools.kubectl()
     wanted, groups = ("v3.250 or later, below v4", "engine provider")
     if name == "kubectl":
         wanted, groups = ("v1.29 or later, below v2", "kubectl")

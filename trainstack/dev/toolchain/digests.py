@@ -42,7 +42,7 @@ def verify(folder: Path) -> None:
             else f"{folder / name} has the sha256 {found[name]}, but {expected[name]} is recorded"
             for name in differing
         )
-        raise ToolchainError(f"{faults}. Nothing was run: remove {folder} and rebuild it with `make tools`")
+        raise ToolchainError(f"{faults}. Nothing was run: remove {folder} and rebuild it with `trainstack dev tools`")
 
 
 def sha256(file: Path) -> str:

@@ -49,14 +49,14 @@ def environment(checkout: Path, pulumi: Path, *, own: bool, caller: Mapping[str,
     the checkout's local backend and the dev passphrase.
     """
     state = state_root(checkout)
-    python = checkout / ".venv" / "bin" / "python"
     # The folder of an official Pulumi may have an unsupported kubectl.
     folders = [str(state / "bin"), str(pulumi.parent)]
     inherited = [folder for folder in caller.get("PATH", os.defpath).split(os.pathsep) if folder not in folders]
     variables = {
         "PATH": os.pathsep.join(folders + inherited),
         "PULUMI_HOME": str(state / "pulumi"),
-        "PULUMI_PYTHON_CMD": str(python if python.exists() else sys.executable),
+        # The program imports the package of this command, which a project of its own need not have in a .venv.
+        "PULUMI_PYTHON_CMD": sys.executable,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_BACKEND_URL": _without_sidecars(caller.get("PULUMI_BACKEND_URL") or (state / "backend").as_uri()),
     }

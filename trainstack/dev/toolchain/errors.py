@@ -10,8 +10,8 @@ class ToolchainError(TrainstackError):
 class MissingTool(ToolchainError):  # noqa: N818  the name states the condition
     def __init__(self, program: str, group: str, message: str = "", remedy: str = "") -> None:
         super().__init__(
-            message or f"{program} has not been built for this checkout's pinned versions (group {group})",
-            remedy or "run `make tools`",
+            message or f"{program} has not been built in the pinned version (group {group})",
+            remedy or "run `trainstack dev tools`",
         )
         self.program = program
         self.group = group

@@ -15,7 +15,7 @@ from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.engine import Engine, link, prepare
 from trainstack.dev.toolchain.errors import MissingTool, ToolchainError
 from trainstack.dev.toolchain.groups import BY_NAME, GROUP_OF, GROUPS
-from trainstack.dev.toolchain.places import CHECKOUT, cache_root, state_root
+from trainstack.dev.toolchain.places import cache_root, state_root
 from trainstack.dev.toolchain.progress import say
 
 __all__ = [
@@ -42,11 +42,11 @@ KUBECTL = ("kubectl",)
 """The group that an official kubectl replaces, except to render manifests, whose bytes depend on its version."""
 
 
-def ensure(groups: Sequence[str] | None = None, console: Console | None = None, checkout: Path = CHECKOUT) -> None:
+def ensure(groups: Sequence[str] | None = None, console: Console | None = None, project: Path | None = None) -> None:
     """Build missing tools and verify the digests of existing ones. Runs no `go` if nothing is missing.
 
     `groups`: names of groups, by default all that this machine needs. `console`: for progress, by default standard
-    error. `checkout`: its settings refer to the release manifests.
+    error. `project`: the folder whose settings refer to the release manifests.
     """
     console = console or Console(stderr=True, markup=False, emoji=False)
     names = needed_groups() if groups is None else tuple(groups)
@@ -75,7 +75,8 @@ def ensure(groups: Sequence[str] | None = None, console: Console | None = None, 
     if MANIFESTS in names:
         for manifest in manifests.MANIFESTS:
             digests.verify(manifests.path(manifest.name).parent)
-        manifests.link(checkout)
+        if project is not None:
+            manifests.link(project)
 
 
 def _is_rendered(manifest: manifests.Manifest) -> bool:
@@ -137,10 +138,10 @@ def kubectl() -> Path:
         raise _missing("kubectl", official.kubectl(), official.KUBECTL, KUBECTL) from None
 
 
-def engine(checkout: Path = CHECKOUT) -> Engine:
-    """Return a checkout's Pulumi engine; raise MissingTool if none is on PATH and it has not been built.
+def engine(checkout: Path) -> Engine:
+    """Return a project's Pulumi engine; raise MissingTool if none is on PATH and it has not been built.
 
-    A built kubectl is linked into the checkout's state folder, for the shells of `trainstack env`, unless a supported
+    A built kubectl is linked into the project's state folder, for the shells of `trainstack env`, unless a supported
     one is on PATH.
     """
     _link_kubectl(state_root(checkout) / "bin" / "kubectl")

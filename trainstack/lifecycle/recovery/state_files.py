@@ -11,8 +11,6 @@ from urllib.parse import unquote, urlsplit
 
 from trainstack.lifecycle.recovery.files import Lock, StateFiles
 
-_PROJECT = "trainstack"
-"""The name in Pulumi.yaml, and of the engine's folder for the project's stacks."""
 _ENGINE = "pulumi"
 """The engine's process name."""
 
@@ -25,17 +23,18 @@ def state_folder(url: str) -> Path | None:
     return Path(unquote(parts.netloc + parts.path)).expanduser()
 
 
-def read_state_files(folder: Path, stack: str) -> StateFiles:
+def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
+    """`project`: the name in Pulumi.yaml, and of the engine's folder for the project's stacks."""
     base = folder / ".pulumi"
-    stacks = base / "stacks" / _PROJECT
+    stacks = base / "stacks" / project
     # The engine uses the newest of the existing forms (state.go, stackPath).
     forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
     checkpoint = max(forms, key=lambda file: file.stat().st_mtime, default=None)
     unreadable = checkpoint is not None and _json(checkpoint) is None
     sidecars = [*base.glob("meta.yaml.attrs"), *stacks.glob(f"{stack}.json*.attrs")]
-    sidecars += (base / "history" / _PROJECT / stack).glob("*.attrs")
+    sidecars += (base / "history" / project / stack).glob("*.attrs")
     return StateFiles(
-        locks=tuple(_locks(base / "locks" / "organization" / _PROJECT / stack)),
+        locks=tuple(_locks(base / "locks" / "organization" / project / stack)),
         sidecars=tuple(str(file) for file in sorted(sidecars) if _json(file) is None),
         checkpoint=str(checkpoint) if unreadable else "",
         backup=unreadable

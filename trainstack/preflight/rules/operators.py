@@ -181,7 +181,7 @@ def manifest_missing(context: RuleContext) -> Iterator[Violation]:
     id="manifest-mismatch",
     summary="The file of a release manifest, or the one at its address, does not have the pinned `sha256`.",
     example="A new version with the old digest.",
-    remedy="Run `make tools`, or pin the new digest if the change is intended.",
+    remedy="Run `trainstack dev tools`, or pin the new digest if the change is intended.",
     silenceable=False,
 )
 def manifest_mismatch(context: RuleContext) -> Iterator[Violation]:

@@ -7,7 +7,8 @@ The optional `pins/<stack>.yaml` has the digests of the environment's images, an
 and tags of its `code`. Each sweep has its space and its sets in `sweeps/<name>/`.
 
 One exception: an entry under `operators` of `defaults.yaml` is a template, used only if the environment's `operators`
-has the key (`kueue: {}` is enough), so an environment that lists no operator installs none.
+has the key (`kueue: {}` is enough), so an environment that lists no operator installs none. A project without
+`defaults.yaml` has the release manifests of this repository as templates.
 """
 
 import json
@@ -34,6 +35,8 @@ SECTIONS = tuple(name for name in Settings.model_fields if name not in ("stack",
 SECRETS = "secrets"
 """The section that is read from the stack's file, encrypted: only the engine decrypts its values."""
 DEFAULTS = "defaults.yaml"
+_RELEASES = Path(__file__).with_name("releases.yaml")
+"""A link to this repository's `defaults.yaml`; a copy of it in the wheel."""
 PINS, CODE_PINS = "pins", "codePins"
 """The folder of the files with pins; also the keys of their entries in the merged tree: images, code."""
 STACK_FILE_KEYS = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
@@ -177,21 +180,34 @@ def _engine_sections(
 
 
 def _defaults(root: Path, own: Node, findings: list[Finding]) -> Node:
+    installed = own.entries["operators"].entries if "operators" in own.entries else {}
     try:
         top = read(root, DEFAULTS, findings)
     except FileNotFoundError:
-        return Node({}, own.where)
+        return _releases(own, findings) if installed else Node({}, own.where)
     entries = dict(top.entries)
     findings += (_unknown(entries.pop(key), key, SECTIONS) for key in entries.keys() - set(SECTIONS))
     if SECRETS in entries:
         remedy = "put them into each environment's file, where the engine decrypts them"
         findings.append(Finding(entries.pop(SECRETS).where, SECRETS, "environments cannot share secrets", remedy))
     if "operators" in entries:
-        installed = own.entries["operators"].entries if "operators" in own.entries else {}
         templates = entries["operators"]
         used = {key: template for key, template in templates.entries.items() if key in installed}
         entries["operators"] = Node(used, templates.where)
     return Node(entries, own.where)
+
+
+def _releases(own: Node, findings: list[Finding]) -> Node:
+    """Return the templates of a project without `defaults.yaml`: manifests of the operators that have none there."""
+    package = _RELEASES.parents[3]
+    templates = read(package, _RELEASES.relative_to(package).as_posix(), findings).entries["operators"]
+    installed = own.entries["operators"].entries
+    manifests = {
+        key: Node({"manifest": template.entries["manifest"]}, template.where)
+        for key, template in templates.entries.items()
+        if key in installed and "manifest" not in installed[key].entries
+    }
+    return Node({"operators": Node(manifests, templates.where)}, own.where)
 
 
 def _unknown(node: Node, key: str, known: Sequence[str]) -> Finding:

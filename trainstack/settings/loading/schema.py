@@ -80,14 +80,13 @@ def texts() -> dict[str, str]:
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
 
 
-def write(root: Path) -> list[Path]:
-    """Write the schemas below the project at `root`; return their paths in it."""
-    folder = root / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+def write(root: Path, folder: Path = FOLDER) -> list[Path]:
+    """Write the schemas to a folder of the project at `root`; return their paths in it."""
+    (root / folder).mkdir(parents=True, exist_ok=True)
     contents = texts()
     for name, text in contents.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [FOLDER / name for name in contents]
+        (root / folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in contents]
 
 
 def _document(title: str, body: Schema, definitions: Mapping[str, Schema]) -> Schema:

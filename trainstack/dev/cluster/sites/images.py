@@ -25,6 +25,11 @@ def recipes(site: Site) -> list[Recipe]:
 def _recipe(site: Site, image: SiteImage) -> Recipe:
     if image.build == BASE:
         return base(image.names)
+    if not PROGRAM.is_dir():
+        raise ClusterError(
+            f"The images of site {site.name} contain workloads/digits, which is in the checkout of Trainstack and not "
+            "in its wheel; run the command in a checkout"
+        )
     folder = site.folder / image.build
     if not (folder / "Dockerfile").is_file():
         raise ClusterError(f"{folder} has no Dockerfile; correct `build` in {site.folder}/site.yaml")

@@ -1,0 +1,301 @@
+"""`trainstack init`: a project in a repository of its own."""
+
+import re
+import shutil
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from tests.unit.review.test_workflows import PINNED
+from trainstack.cli.app import app
+from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
+from trainstack.onboarding.new_project.request import PROFILES, ProjectError, Request
+from trainstack.onboarding.new_project.services import SERVICES
+from trainstack.settings.loading.load import load
+from trainstack.settings.loading.source import read
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = {*OWNED, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}
+TENANTS = FILES - {"Pulumi.dev.yaml"} | {"Pulumi.vision.yaml"}
+CASES = sorted(product(PROFILES, SERVICES))
+NAMES = ("--namespace", "vision", "--queue", "gpu")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty repository, as the current folder."""
+    root = tmp_path / "lab"
+    (root / ".git").mkdir(parents=True)
+    monkeypatch.chdir(root)
+    return root
+
+
+def trainstack(*words: str) -> Result:
+    """Run a command."""
+    return CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
+
+
+def files(root: Path) -> dict[str, str]:
+    """The files that git would not ignore."""
+    paths = (path for path in root.rglob("*") if path.is_file())
+    names = {path.relative_to(root).as_posix(): path for path in paths}
+    return {name: path.read_text() for name, path in names.items() if not name.startswith((".git/", ".trainstack/"))}
+
+
+def make_request(**changes: Any) -> Request:
+    """An owner's project on kind."""
+    return Request(**{"name": "lab", "profile": "owner", "cluster": "kind", **changes})
+
+
+@pytest.mark.parametrize(("profile", "cluster"), CASES)
+def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> None:
+    """Six files, which `check` accepts; what it cannot know is an error with file and line."""
+    done = trainstack("init", "--profile", profile, "--cluster", cluster, *NAMES)
+    assert done.exit_code == 0, done.output
+    written = files(folder)
+    assert written.keys() == (FILES if profile == "owner" else TENANTS)
+    stack = "dev" if profile == "owner" else "vision"
+    checked = trainstack("check", "-s", stack)
+    text = written[f"Pulumi.{stack}.yaml"]
+    if cluster == "other":
+        assert checked.exit_code == 1
+        line = text[: text.index("- name: training\n        namespace")].count("\n") + 1
+        missing = f"Pulumi.{stack}.yaml:{line}: storage.volumes[training].storageClass: is missing; add `storageClass:`"
+        assert re.findall("^error.*", checked.stdout, re.MULTILINE) == [f"error [settings] {missing}"]
+        assert missing in done.stderr
+        filled = text.replace("storageClass:   # fill in", "storageClass: nfs").replace(
+            "storageClasses: []", "storageClasses: [nfs]"
+        )
+        (folder / f"Pulumi.{stack}.yaml").write_text(filled)
+        checked = trainstack("check", "-s", stack)
+    assert checked.exit_code == 0, checked.output
+    assert set(re.findall(r"^(?:error|warning) .*", checked.stdout, re.MULTILINE)) == set()
+    settings = load(folder, stack)
+    (run,) = settings.workloads.runs
+    (volume,) = settings.storage.volumes
+    assert (run.namespace, run.queue, run.kind, volume.access_modes) == ("vision", "gpu", "Job", ("ReadWriteOnce",))
+    assert settings.environment.profile == profile
+    assert ("hello: fits" in checked.stdout) == (profile == "owner")
+    assert (settings.operators.kueue is not None) == (profile == "owner")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_objects_of_a_new_project(folder: Path, profile: str) -> None:
+    """A tenant's are in its namespace; an owner declares what its runs need."""
+    trainstack("init", "--profile", profile, "--cluster", "gke", "-s", "dev", *NAMES)
+    rendered = trainstack("render", "-s", "dev", "--without-releases")
+    assert rendered.exit_code == 0, rendered.output
+    kinds = {each["kind"] for each in yaml.safe_load_all(rendered.stdout)}
+    scoped = {"Namespace", "ResourceFlavor", "ClusterQueue"}
+    assert {"Job", "PersistentVolumeClaim", "ConfigMap"} <= kinds
+    assert kinds & scoped == (scoped if profile == "owner" else set())
+
+
+def test_existing_files_are_kept(folder: Path) -> None:
+    """The command lists them and writes nothing."""
+    (folder / ".gitignore").write_text("/mine\n")
+    (folder / "workloads" / "hello").mkdir(parents=True)
+    (folder / "workloads" / "hello" / "workload.yaml").symlink_to("elsewhere")
+    done = trainstack("init", "--profile", "owner", "--cluster", "kind")
+    assert done.exit_code == 1
+    assert "these files exist in" in done.stderr
+    assert ": .gitignore, workloads/hello/workload.yaml; move these files away" in done.stderr
+    assert files(folder) == {".gitignore": "/mine\n"}
+
+
+def test_a_second_init_changes_nothing(folder: Path) -> None:
+    """It names the option that renews files."""
+    words = ("init", "--profile", "tenant", "--cluster", "aks", *NAMES)
+    assert trainstack(*words).exit_code == 0
+    before = files(folder)
+    done = trainstack(*words)
+    assert done.exit_code == 1
+    assert "renew the generated files with --upgrade" in done.stderr
+    assert files(folder) == before
+
+
+def test_a_dry_run_shows_the_files(folder: Path) -> None:
+    """As a difference that git could apply."""
+    done = trainstack("init", "--profile", "owner", "--cluster", "eks", "--dry-run")
+    assert done.exit_code == 0
+    assert set(re.findall(r"^\+\+\+ b/(.*)$", done.stdout, re.MULTILINE)) == FILES
+    assert "Nothing was written" in done.stderr
+    assert files(folder) == {}
+
+
+def test_another_folder_is_created(folder: Path) -> None:
+    """Its name is the project's."""
+    done = trainstack("init", "vision", "--profile", "owner", "--cluster", "kind", "-s", "lab")
+    assert done.exit_code == 0, done.output
+    assert yaml.safe_load((folder / "vision" / "Pulumi.yaml").read_text())["name"] == "vision"
+    assert (folder / "vision" / "Pulumi.lab.yaml").is_file()
+    assert "git init" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name the profile and the cluster, for example: --profile owner --cluster kind"),
+        (["--profile", "owner"], "name the profile and the cluster"),
+        (["--upgrade", "--name", "lab"], "--upgrade takes no other option than --dry-run"),
+        (["--profile", "boss", "--cluster", "kind"], "'boss' is not one of 'owner', 'tenant'"),
+    ],
+)
+def test_missing_options_are_named(folder: Path, words: list[str], message: str) -> None:
+    """A wrong command line exits with 2."""
+    done = trainstack("init", *words)
+    assert done.exit_code == 2
+    assert message in re.sub(r"[\s│]+", " ", done.stderr)
+
+
+@pytest.mark.parametrize("name", ["My Project!", "a: b", "ä", "x" * 101, ""])
+def test_a_name_that_pulumi_refuses(name: str) -> None:
+    """The remedy names the option."""
+    with pytest.raises(ProjectError, match=r"is not a valid name for a Pulumi project; use --name with at most 100"):
+        new_files(make_request(name=name), "1", virtualenv=False)
+
+
+def test_all_faults_of_a_request_are_listed() -> None:
+    """With a remedy each."""
+    request = make_request(
+        name="a b", environment="Dev", profile="tenant", cluster="gce", namespace="A", queue="x" * 64
+    )
+    with pytest.raises(ProjectError) as caught:
+        new_files(request, "1", virtualenv=False)
+    lines = str(caught.value).splitlines()
+    assert [line for line in lines if ";" not in line] == []
+    assert [
+        word in line
+        for word, line in zip(("'a b'", "'Dev'", "--namespace 'A'", "--queue", "--cluster 'gce'"), lines, strict=True)
+    ] == [True] * 5
+    with pytest.raises(ProjectError, match=r"name them with --namespace and --queue \(`kubectl get localqueues"):
+        new_files(make_request(profile="tenant"), "1", virtualenv=False)
+
+
+@pytest.mark.parametrize("word", ["null", "true", "1e5", "0x1f", "007", "12", "on", "2024-01-01", "0o17", "1-2"])
+def test_a_name_that_yaml_reads_as_something_else(folder: Path, word: str) -> None:
+    """It is quoted: both our loader and the engine's read a string."""
+    texts = new_files(make_request(name=word, environment=word, namespace=word, queue=word), "1", virtualenv=False)
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    (run,) = load(folder, word).workloads.runs
+    assert (run.namespace, run.queue) == (word, word)
+    assert read(folder, "Pulumi.yaml", []).name == word
+    assert yaml.safe_load(texts["Pulumi.yaml"])["name"] == word
+
+
+def test_the_engine_uses_the_projects_environment_if_there_is_one(folder: Path) -> None:
+    """Else the Python of the shell; an upgrade keeps the choice."""
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "python").touch()
+    trainstack("init", "--profile", "owner", "--cluster", "kind")
+    runtime = yaml.safe_load((folder / "Pulumi.yaml").read_text())["runtime"]
+    assert runtime == {"name": "python", "options": {"virtualenv": ".venv"}}
+    shutil.rmtree(folder / ".venv")
+    assert "Pulumi.yaml: unchanged" in trainstack("init", "--upgrade").stderr
+    assert "options" not in yaml.safe_load(owned_files("lab", "1", virtualenv=False)["Pulumi.yaml"])["runtime"]
+
+
+def test_the_program_has_three_lines() -> None:
+    """The same as this repository's."""
+    text = owned_files("lab", "1", virtualenv=False)["__main__.py"]
+    stamp, _, program = text.partition("\n")
+    assert stamp.startswith("# Written by")
+    assert program == (ROOT / "__main__.py").read_text()
+    assert len([line for line in program.splitlines() if line]) == 3
+
+
+def test_an_upgrade_renews_unedited_files(folder: Path) -> None:
+    """It shows the difference, and leaves the user's files alone. A second one changes nothing."""
+    trainstack("init", "--profile", "owner", "--cluster", "kind")
+    for path, text in owned_files("lab", "0.0.1", virtualenv=False).items():
+        (folder / path).write_text(text, newline="\r\n" if path == ".github/workflows/trainstack.yml" else "")
+    (folder / "Pulumi.dev.yaml").write_text("config: {}\n")
+    before = files(folder)
+    planned = trainstack("init", "--upgrade", "--dry-run")
+    assert files(folder) == before
+    done = trainstack("init", "--upgrade")
+    assert (done.exit_code, done.stdout) == (0, planned.stdout)
+    assert f"+  PACKAGE: trainstack=={version('trainstack')}" in done.stdout
+    assert ".github/workflows/trainstack.yml: renewed" in done.stderr
+    fresh = owned_files("lab", version("trainstack"), virtualenv=False)
+    assert files(folder) == {**before, **fresh}
+    again = trainstack("init", "--upgrade")
+    assert (again.exit_code, again.stdout) == (0, "")
+
+
+def test_an_upgrade_keeps_edited_files(folder: Path) -> None:
+    """It shows what to apply; with the first line applied, the file counts as upgraded. Deleted files stay away."""
+    trainstack("init", "--profile", "owner", "--cluster", "kind")
+    old = owned_files("lab", "0.0.1", virtualenv=False)
+    workflow = folder / ".github" / "workflows" / "trainstack.yml"
+    workflow.write_text(old[".github/workflows/trainstack.yml"] + "# mine\n")
+    with (folder / "Pulumi.yaml").open("a") as file:
+        file.write("backend: {url: 's3://team'}\n")
+    (folder / ".gitignore").unlink()
+    done = trainstack("init", "--upgrade")
+    assert done.exit_code == 1
+    assert "these files were edited and are kept: .github/workflows/trainstack.yml; apply the difference" in done.stderr
+    assert "-# mine" in done.stdout
+    assert "Pulumi.yaml: unchanged" in done.stderr
+    assert ".gitignore: missing" in done.stderr
+    assert not (folder / ".gitignore").exists()
+    assert workflow.read_text().endswith("# mine\n")
+    fresh = owned_files("lab", version("trainstack"), virtualenv=False)[".github/workflows/trainstack.yml"]
+    workflow.write_text(fresh + "# mine\n")
+    assert trainstack("init", "--upgrade").exit_code == 0
+
+
+def test_a_file_of_others_is_edited() -> None:
+    """A file without our first line is never renewed."""
+    fresh = owned_files("lab", "1", virtualenv=False)
+    assert {owned.outcome for owned in renewed(dict.fromkeys(fresh, "mine\n"), fresh).values()} == {"edited"}
+
+
+def test_there_is_nothing_to_upgrade(folder: Path) -> None:
+    """The remedy is to create a project."""
+    done = trainstack("init", "--upgrade")
+    assert done.exit_code == 1
+    assert "create a project with --profile and --cluster" in done.stderr
+
+
+def test_no_project_here(folder: Path) -> None:
+    """Commands name `init` as a remedy."""
+    done = trainstack("render", "-s", "dev")
+    assert done.exit_code == 1
+    assert "or create one with `trainstack init`" in done.stderr
+
+
+def test_editors_find_the_schemas(folder: Path) -> None:
+    """Where the first lines of the files refer to, and git ignores."""
+    trainstack("init", "--profile", "owner", "--cluster", "kind")
+    for path in ("Pulumi.dev.yaml", "workloads/hello/workload.yaml"):
+        reference = re.search(r"\$schema=(\S+)", (folder / path).read_text())
+        assert reference is not None
+        assert ((folder / path).parent / reference[1]).is_file()
+    assert "/.trainstack/" in (folder / ".gitignore").read_text()
+
+
+def test_the_workflow_is_safe() -> None:
+    """Actions are pinned by commit, no text of others becomes a command, and one job may write comments."""
+    text = owned_files("lab", "1.2.3", virtualenv=False)[".github/workflows/trainstack.yml"]
+    workflow: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
+    assert [line for line in text.splitlines() if "uses:" in line and not PINNED.search(line)] == []
+    jobs = workflow["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    assert [step["run"] for step in steps if "${{" in step.get("run", "")] == []
+    assert all(step["with"]["persist-credentials"] == "false" for step in steps if "checkout@" in step.get("uses", ""))
+    assert (workflow["permissions"], list(workflow["on"])) == ({"contents": "read"}, ["pull_request"])
+    assert {name: job["permissions"] for name, job in jobs.items() if "permissions" in job} == {
+        "comment": {"pull-requests": "write"}
+    }
+    assert {name for name, job in jobs.items() if "secrets." in str(job)} == {"preview"}
+    ours = {step["uses"] for step in steps if step.get("uses", "").startswith("actions/")}
+    known = "".join(file.read_text() for file in (ROOT / ".github" / "workflows").glob("*.yml"))
+    assert [action for action in ours if action not in known and "setup-python" not in action] == []

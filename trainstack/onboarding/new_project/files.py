@@ -1,0 +1,109 @@
+"""The files of a new project, and the renewal of the generated ones. Pure.
+
+The first line of a generated file has a digest of the template's result. The file is unedited if the digest is that of
+the other lines. It is based on the present template if the digest is the one that the template results in now.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jinja2
+
+from trainstack.onboarding.new_project.request import ProjectError, Request, faults
+from trainstack.onboarding.new_project.services import SERVICES
+from trainstack.settings.values.stack_name import file_of
+
+WORKLOAD = "hello"
+"""The name of the workload and of its run."""
+OWNED = ("Pulumi.yaml", "__main__.py", ".github/workflows/trainstack.yml", ".gitignore")
+"""The generated files; the others are the user's from the beginning."""
+_STAMP = re.compile(r"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited\. (\w{16})\n")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_RESERVED = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+
+Outcome = Literal["renewed", "unchanged", "edited", "missing"]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """What happens to an owned file. An edited one is kept, although the template has changed; so is a deletion."""
+
+    outcome: Outcome
+    text: str
+    """The text that the template results in now."""
+
+
+def new_files(request: Request, version: str, *, virtualenv: bool) -> dict[str, str]:
+    """Return the texts of the files by their paths.
+
+    `version`: of Trainstack, for the workflow. `virtualenv`: whether the engine uses the project's `.venv`. Raises
+    ProjectError with all faults.
+    """
+    if found := list(faults(request)):
+        raise ProjectError("\n".join(found))
+    values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD}
+    return {
+        **owned_files(request.name, version, virtualenv=virtualenv),
+        file_of(request.stack): _render("environment.yaml", **values),
+        f"workloads/{WORKLOAD}/workload.yaml": _render("workload.yaml", **values),
+    }
+
+
+def owned_files(name: str, version: str, *, virtualenv: bool) -> dict[str, str]:
+    values = {"name": name, "version": version, "virtualenv": virtualenv}
+    return {path: _stamped(_render(path.rpartition("/")[2].lstrip("._"), **values)) for path in OWNED}
+
+
+def renewed(current: Mapping[str, str], fresh: Mapping[str, str]) -> dict[str, Owned]:
+    """Return what happens to each owned file, from the texts of the existing ones."""
+    return {path: Owned(_outcome(current.get(path), text), text) for path, text in fresh.items()}
+
+
+def _outcome(current: str | None, fresh: str) -> Outcome:
+    if current is None:
+        return "missing"
+    # Git may have converted the line endings.
+    current = current.replace("\r\n", "\n")
+    stamp = _STAMP.match(current)
+    if current == fresh or (stamp is not None and fresh.startswith(stamp[0])):
+        return "unchanged"
+    return "renewed" if stamp is not None and stamp[1] == _digest(current[stamp.end() :]) else "edited"
+
+
+def _stamped(body: str) -> str:
+    return (
+        f"# Written by `trainstack init`; `trainstack init --upgrade` renews it unless edited. {_digest(body)}\n{body}"
+    )
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def _render(template: str, **values: Any) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("trainstack.onboarding.new_project"),
+        undefined=jinja2.StrictUndefined,
+        # GitHub's expressions have braces.
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  no HTML: every value passes `_scalar`, or is a constant
+    )
+    environment.filters["yaml"] = _scalar
+    return environment.get_template(f"{template}.j2").render(**values)
+
+
+def _scalar(text: str) -> str:
+    """Write a string as a YAML scalar that every parser reads as a string: `"1e5"`, `"null"`."""
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED else json.dumps(text)

@@ -1,0 +1,72 @@
+"""A request for a new project, and its validation. Pure."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainstack.errors import TrainstackError
+from trainstack.onboarding.new_project.services import SERVICES
+from trainstack.settings.values.stack_name import fault
+
+PROFILES = ("owner", "tenant")
+_PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+"""Source: ValidateProjectName in sdk/go/common/tokens/names.go of Pulumi."""
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAMESPACE = "training"
+
+
+class ProjectError(TrainstackError):
+    """A project cannot be created or upgraded. The message has all reasons with their remedies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is not derived from the cluster's service."""
+
+    name: str
+    """The project's name in Pulumi.yaml."""
+    environment: str | None = None
+    """The name of the environment; no other state on the cluster may have it. By default, an owner's is `dev`, and a
+    tenant's is that of the namespace."""
+    profile: str
+    cluster: str
+    """A key of `SERVICES`."""
+    namespace: str | None = None
+    queue: str | None = None
+    """The LocalQueue of the run. By default, an owner's is declared under the namespace's name."""
+
+    @property
+    def stack(self) -> str:
+        return self.environment or (self.run_namespace if self.profile == "tenant" else "dev")
+
+    @property
+    def run_namespace(self) -> str:
+        return self.namespace or _NAMESPACE
+
+    @property
+    def run_queue(self) -> str:
+        return self.queue or self.run_namespace
+
+
+def faults(request: Request) -> Iterator[str]:
+    if not _PROJECT.fullmatch(request.name):
+        yield (
+            f"{request.name!r} is not a valid name for a Pulumi project; use --name with at most 100 letters, digits, "
+            "'-', '_' and '.'"
+        )
+    if request.environment is not None and (misnamed := fault(request.environment)) is not None:
+        yield str(misnamed)
+    for option, value in (("--namespace", request.namespace), ("--queue", request.queue)):
+        if value is not None and not _DNS_LABEL.fullmatch(value):
+            yield (
+                f"{option} {value!r} is not a valid name; use at most 63 lower-case letters, digits and '-', with a "
+                "letter or digit at both ends"
+            )
+    for option, word, known in (("--profile", request.profile, PROFILES), ("--cluster", request.cluster, SERVICES)):
+        if word not in known:
+            yield f"{option} {word!r} is unknown; use one of {', '.join(known)}"
+    if request.profile == "tenant" and not (request.namespace and request.queue):
+        yield (
+            "a tenant's project uses an existing namespace and queue; name them with --namespace and --queue "
+            "(`kubectl get localqueues --all-namespaces` lists both)"
+        )

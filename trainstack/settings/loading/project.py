@@ -1,0 +1,26 @@
+"""The project's name, which the engine keeps its stacks under."""
+
+from pathlib import Path
+
+from trainstack.errors import TrainstackError
+from trainstack.settings.loading.source import read
+
+FILE = "Pulumi.yaml"
+
+
+def project_name(root: Path) -> str:
+    """Return the `name` in the Pulumi.yaml of the project at `root`. Raises TrainstackError if it has none."""
+    try:
+        name = read(root, FILE, []).name
+    except FileNotFoundError:
+        name = None
+    if not name:
+        raise TrainstackError("the project has no name", "write `name: <name>` into the file", path=FILE)
+    return name
+
+
+def virtualenv(root: Path) -> bool:
+    """Whether the project's Pulumi.yaml names a virtual environment for the engine."""
+    runtime = read(root, FILE, []).entries.get("runtime")
+    options = runtime.entries.get("options") if runtime is not None else None
+    return options is not None and "virtualenv" in options.entries
