@@ -27,7 +27,7 @@ config:
 def adopt(
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="A namespace of the cluster.")],
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:

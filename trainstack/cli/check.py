@@ -16,7 +16,7 @@ _STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
 
 def check(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     cluster: Annotated[bool, typer.Option("--cluster", help="Also check the cluster, which is only read.")] = False,
     as_json: JsonOption = False,
 ) -> None:

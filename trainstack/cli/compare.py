@@ -13,7 +13,7 @@ from trainstack.reports.table import HEAD, as_json, cells
 
 def compare(
     runs: Annotated[list[str], typer.Argument(metavar="RUN RUN…", help="Run ids, prefixes of run ids, or workloads.")],
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     png: Annotated[Path | None, file_option("Write the charts as a PNG.")] = None,
     html: Annotated[Path | None, file_option("Write a page with the table and charts.")] = None,

@@ -14,6 +14,8 @@ from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trainstack.errors import ExitCode
+
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
     """Create a console that prints data verbatim, without markup such as `:cat:` or `[bold]`."""
@@ -60,10 +62,10 @@ def make_table(
     return table
 
 
-def fail(message: str) -> NoReturn:
-    """Print an error and exit with code 1."""
+def fail(message: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
+    """Print an error and exit."""
     err.print(f"error: {message}", style="red")
-    raise typer.Exit(1)
+    raise typer.Exit(code)
 
 
 def report(line: str) -> None:

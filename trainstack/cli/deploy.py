@@ -37,7 +37,7 @@ _UP = ("up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
 
 def up(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     wait: Annotated[bool, typer.Option(help="Follow the runs until they have ended, and fetch their results.")] = True,
 ) -> None:
     """Deploy an environment, follow its runs and fetch their results.
@@ -75,7 +75,7 @@ def up(
 
 def destroy(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     yes: YesOption = False,
 ) -> None:
     """Remove an environment except what its settings retain (volumes, definitions), and list what is retained.

@@ -26,7 +26,7 @@ from trainstack.runs.launches import utc_now
 _LOCKS_ELSEWHERE = "locks: the state is not in a folder; the engine's next command reports whether the stack is locked"
 
 
-def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
+def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
     """Find what an interrupted `up` or `destroy` left behind, with the commands that repair it; changes nothing.
 
     Checks the state's locks and files, finds unfinished operations, compares the state with the cluster, and lists the

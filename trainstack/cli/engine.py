@@ -88,7 +88,8 @@ def ensure_stack(session: Session) -> None:
         _ = session.loaded
     if _query(session, "stack", "--stack", session.stack).returncode == 0:
         return
-    created = _query(session, "stack", "init", session.stack)
+    # Only the user selects a stack.
+    created = _query(session, "stack", "init", session.stack, "--no-select")
     if created.returncode:
         _unusable(session, created.stderr.strip() or created.stdout.strip(), action="created")
 

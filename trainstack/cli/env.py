@@ -6,7 +6,7 @@ from trainstack.cli.session import Session, StackOption
 from trainstack.dev.toolchain import tools
 
 
-def env(stack: StackOption = "dev") -> None:
+def env(stack: StackOption) -> None:
     """Print the variables that `pulumi` and `kubectl` need for an environment, as shell commands.
 
     Examples:

@@ -25,7 +25,7 @@ PlaceArgument = Annotated[
 def upload(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="A folder or file on this machine.", exists=True)],
     place: PlaceArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,7 +48,7 @@ def upload(
     out.print(f"{volume.namespace}/{volume.name}:{sent.where}: {_count(sent)} sent, all verified")
 
 
-def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
+def ls(place: PlaceArgument, stack: StackOption, *, as_json: JsonOption = False) -> None:
     """List the files in a folder of a volume, recursively, with their sha256.
 
     Examples:
@@ -77,7 +77,7 @@ def _line(name: str, digest: str) -> str:
 
 def fetch(
     what: Annotated[str, typer.Argument(metavar="RUN|VOLUME:PATH", help="A run id, or a folder or file on a volume.")],
-    stack: StackOption = "dev",
+    stack: StackOption,
     to: Annotated[
         Path | None,
         typer.Option(help="The folder to write to (default: results/<run-id>/, or the remote folder's name)."),
@@ -164,5 +164,8 @@ def _record(session: Session, run: str) -> tuple[str, str, str]:
             f"are: {known}"
         )
     if workload.record is None:
-        fail(f"{run} has no record, since {workload.name} sets no `record`; for its log: trainstack logs {run}")
+        fail(
+            f"{run} has no record, since {workload.name} sets no `record`; for its log: "
+            f"trainstack logs {run} -s {session.stack}"
+        )
     return workload.namespace, workload.record.volume, f"{workload.record.path}/{run}"

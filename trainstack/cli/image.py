@@ -36,7 +36,7 @@ WorkloadsArgument = Annotated[
 def build(
     workloads: WorkloadsArgument = None,
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     build_arg: Annotated[
         list[str] | None,
         typer.Option("--build-arg", metavar="KEY=VALUE", help="Set a build argument of the Dockerfile; repeatable."),
@@ -60,7 +60,7 @@ def build(
 
 
 @app.command()
-def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> None:
+def push(workloads: WorkloadsArgument = None, *, stack: StackOption) -> None:
     """Push the images of workloads to their registries, and print the digests.
 
     Builds missing images first. Uses the credentials of `buildah login`, `podman login` or `docker login`.
@@ -85,7 +85,7 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> 
 
 
 @app.command("list")
-def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
+def list_images(*, stack: StackOption, as_json: JsonOption = False) -> None:
     """List the images of an environment's runs, with their local builds and their state in the registry.
 
     Examples:

@@ -42,7 +42,7 @@ _SPAN = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms"))
 
 def logs(
     run: RunArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until the run has ended.")] = False,
     role: Annotated[

@@ -59,7 +59,7 @@ class Pin:
 
 def pin(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if a pin is missing, has moved or is unused.")
     ] = False,

@@ -22,7 +22,7 @@ _WIDE_TERMINAL = 150
 
 def plan(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     cluster: Annotated[
         bool, typer.Option("--cluster", help="Start from the current workloads of the cluster, which is only read.")
     ] = False,

@@ -154,9 +154,9 @@ def _trial_name(launch: LiveLaunch) -> str | None:
 
 def wait(
     run: OptionalRun = None,
-    stack: StackOption = "dev",
-    timeout: Annotated[int, typer.Option(min=0, max=MOST_SECONDS, help="Maximum time to wait, in seconds.")] = 86400,
     *,
+    stack: StackOption,
+    timeout: Annotated[int, typer.Option(min=0, max=MOST_SECONDS, help="Maximum time to wait, in seconds.")] = 86400,
     as_json: JsonOption = False,
 ) -> None:
     """Wait until a run, or all runs, have ended; exit with 1 if one failed.

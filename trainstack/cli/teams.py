@@ -17,7 +17,7 @@ from trainstack.settings.model import Settings
 def add_team(  # noqa: PLR0913 (the options of the command)
     name: Annotated[str, typer.Argument(metavar="NAME", help="The team's name, also of its queue, role and stack.")],
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     namespace: Annotated[str | None, typer.Option(help="The team's namespace (default: NAME).")] = None,
     cohort: Annotated[str | None, typer.Option(help="The cohort of the team's cluster queue.")] = None,
     quota: Annotated[

@@ -25,7 +25,7 @@ _PAUSE_SECONDS = 1
 
 def teardown(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     stop: Annotated[
         list[str] | None,
         typer.Option("--stop", metavar="RUN", help="Stop this active run (its id) or sweep; repeatable."),

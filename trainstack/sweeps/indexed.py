@@ -185,8 +185,8 @@ def _done(launch: LiveLaunch) -> frozenset[int]:
 def _trained_anew(batch: Batch, launch: LiveLaunch, run_ids: Sequence[str], now: datetime) -> str:
     return (
         f"{_state(batch, launch, now)} and this change would train {len(run_ids)} of its trials anew, because "
-        f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or stop it: "
-        f"trainstack:workloads: stop: [{batch.run_id}]"
+        f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id} -s {launch.stack}), "
+        f"or stop it: trainstack:workloads: stop: [{batch.run_id}]"
     )
 
 

@@ -161,4 +161,4 @@ def test_a_name_that_no_environment_can_have_is_refused_by_each_command(
     more = ["other"] if any(each.nargs == -1 for each in arguments) else []
     done = CliRunner().invoke(app, [*command, *others, *more, "-s", "x" * 70])
     message = "the environment's name has 70 characters, but a label value has at most 63"
-    assert (done.exit_code, message in done.stdout + done.stderr) == (1, True), done.output
+    assert (done.exit_code, message in done.stdout + done.stderr) == (2, True), done.output

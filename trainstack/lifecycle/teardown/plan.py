@@ -138,7 +138,7 @@ def _active(launch: LiveLaunch, stack: str, now: datetime) -> str:
     name = launch.sweep.name if launch.sweep else launch.run_id
     return (
         f"{shown((launch.kind, launch.namespace, launch.name))} (run {launch.run_id}) has been {launch.phase} for "
-        f"{age(launch, now)}; {wait_or_stop(launch, f' -s {stack}')}: "
+        f"{age(launch, now)}; {wait_or_stop(launch)}: "
         f"trainstack teardown -s {stack} --stop {name}"
     )
 
