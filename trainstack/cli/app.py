@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from trainstack.cli.console import fail
-from trainstack.cli.expected_errors import expected_message
+from trainstack.cli.expected_errors import exit_code, expected_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("deploy", "Deploy an environment, follow its runs and fetch their results."),
@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "check": (
         "check",
-        "Check an environment, and whether each of its runs can be admitted; exit with 1 if there is an error.",
+        "Check an environment, and whether each of its runs can be admitted; exit with 4 if there is an error.",
     ),
     "explain": (
         "explain",
@@ -119,7 +119,7 @@ class _Commands(TyperGroup):
             message = expected_message(error)
             if message is None:
                 raise
-            return fail(message)
+            return fail(message, exit_code(error))
 
 
 app = typer.Typer(
@@ -127,6 +127,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by a guard, 4 findings, 5 unreachable.",
     help="Training infrastructure as code: storage, queues, operators and training runs on Kubernetes.",
 )
 

@@ -19,6 +19,7 @@ from trainstack.dev.cluster import cluster
 from trainstack.dev.cluster.images import ensure_images, git, helpers, operators, workload
 from trainstack.dev.toolchain import tools
 from trainstack.dev.toolchain.digests import sha256
+from trainstack.errors import ExitCode
 from trainstack.live.client import reach
 from trainstack.live.snapshot import read_runs
 from trainstack.live.sweeps import read_sweep
@@ -55,7 +56,7 @@ def up(
     tools.ensure(tools.needed_groups(local_cluster=session.local))
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
-        fail("\n".join(faults))
+        fail("\n".join(faults), ExitCode.REFUSED)
     if session.local:
         _local_cluster(session)
     # The engine refreshes first: without a cluster it would report an error for every object.

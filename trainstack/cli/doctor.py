@@ -9,6 +9,7 @@ from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.engine import environment, export
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
+from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
 from trainstack.lifecycle.recovery.objects import Seen
@@ -30,7 +31,7 @@ def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
     """Find what an interrupted `up` or `destroy` left behind, with the commands that repair it; changes nothing.
 
     Checks the state's locks and files, finds unfinished operations, compares the state with the cluster, and lists the
-    data loaders of killed commands. Exits with 1 if it finds something.
+    data loaders of killed commands. Exits with 4 if it finds something.
 
     Examples:
       trainstack doctor -s dev
@@ -43,7 +44,8 @@ def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
     else:
         _show(stack, found, unchecked)
     if found.troubles:
-        raise typer.Exit(1)
+        unreachable = any(trouble.id == "cluster-unreachable" for trouble in found.troubles)
+        raise typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FINDINGS)
 
 
 def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:

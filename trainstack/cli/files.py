@@ -9,6 +9,7 @@ from rich.filesize import decimal
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.transfers import data_loader
+from trainstack.errors import ExitCode
 from trainstack.runs.records import Ledger
 from trainstack.settings.sections.storage import Volume
 from trainstack.transfer.fetch import DONE
@@ -135,7 +136,7 @@ def _place(session: Session, place: str) -> tuple[Volume, str]:
     volumes = [volume for volume in session.settings.storage.volumes if volume.name == name]
     if not colon or not volumes:
         known = ", ".join(volume.name for volume in session.settings.storage.volumes) or "none"
-        fail(f"{place!r} is not a VOLUME:PATH of {session.stack}; its volumes are: {known}")
+        fail(f"{place!r} is not a VOLUME:PATH of {session.stack}; its volumes are: {known}", ExitCode.USAGE)
     if len(volumes) > 1:
         err.print(f"several namespaces have a volume {name}; using the one in {volumes[0].namespace}", style="yellow")
     return volumes[0], folder or "."

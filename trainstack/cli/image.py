@@ -14,6 +14,7 @@ from trainstack.dev.image_builds import build as build_image
 from trainstack.dev.image_builds import is_built, require_local
 from trainstack.dev.image_builds import push as push_image
 from trainstack.dev.image_tools import ImageToolError
+from trainstack.errors import ExitCode
 from trainstack.live.registry import ImageMissingError, Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.runs.images.run_images import RunImage, run_images
@@ -128,7 +129,7 @@ def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:
 def _build_args(options: Iterable[str]) -> dict[str, str]:
     pairs = [option.partition("=") for option in options]
     if wrong := [key for key, equals, _ in pairs if not (key and equals)]:
-        fail(f"--build-arg {wrong[0]}: must be KEY=VALUE")
+        fail(f"--build-arg {wrong[0]}: must be KEY=VALUE", ExitCode.USAGE)
     return {key: value for key, _, value in pairs}
 
 

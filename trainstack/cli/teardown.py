@@ -8,6 +8,7 @@ from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.engine import pulumi, resources
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
+from trainstack.errors import ExitCode
 from trainstack.lifecycle.teardown.context import Body
 from trainstack.lifecycle.teardown.leftovers import explained, left
 from trainstack.lifecycle.teardown.plan import Plan, decide
@@ -64,7 +65,7 @@ def teardown(
     elif not as_json:
         _show(stack, plan)
     if plan.refusals:
-        fail("nothing was deleted:\n" + "\n".join(plan.refusals))
+        fail("nothing was deleted:\n" + "\n".join(plan.refusals), ExitCode.REFUSED)
     if as_json and not yes:
         return
     if not plan.deleted and not _identities(state):

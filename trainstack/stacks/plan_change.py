@@ -8,7 +8,7 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import InputsError
-from trainstack.errors import TrainstackError
+from trainstack.errors import RefusedError
 from trainstack.guards import cluster_identity as identity
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
@@ -28,10 +28,6 @@ from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import fields_of_others, namespaces_to_prepare, objects_of_other_states, volumes_with_data
 from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
-
-
-class Refused(TrainstackError):  # noqa: N818 (the outcome, not a fault of the program)
-    """The change is refused. The message has every reason with its remedy."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +70,8 @@ def decide(
 
     Raises:
         SettingsError: the files are not valid.
-        Refused: because of a rule, another cluster than the environment names, another state of the stack, an active
-            run, an object of another owner, a newer operator, a missing namespace or a tenant's missing right.
+        RefusedError: because of a rule, another cluster than the environment names, another state of the stack, an
+            active run, an object of another owner, a newer operator, a missing namespace or a tenant's missing right.
         ClusterError: the cluster cannot be read.
         ReleaseError, InputsError, WorkloadError, OperatorError: a release, file, run or operator is not valid.
 
@@ -86,28 +82,28 @@ def decide(
     checked = examine(environment, root, loaded.places)
     findings = checked.findings
     if faults := [str(finding) for finding in findings if finding.stops]:
-        raise Refused("\n".join(faults))
+        raise RefusedError("\n".join(faults))
     if unread is not None:
         raise unread
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
     if elsewhere := identity.unexpected(cluster, stack, settings.cluster.identity, where):
-        raise Refused(elsewhere)
+        raise RefusedError(elsewhere)
     installs = environment.operators
     runs = read_runs(settings, recorded)
     decided = runs_and_sweeps(environment, runs)
     everything = environment.manifests(decided.groups)
     if settings.environment.profile == "tenant" and (denied := lacking(everything, settings.cluster.context)):
-        raise Refused("\n".join(denied))
+        raise RefusedError("\n".join(denied))
     # A generated name does not exist yet.
     declared = {ownership.identity(manifest): manifest for manifest in everything if "name" in manifest["metadata"]}
     manifests = [*declared.values()]
     if uncreated := namespaces_to_prepare(settings, manifests):
-        raise Refused("\n".join(uncreated))
+        raise RefusedError("\n".join(uncreated))
     live, adopted = read_metadata(manifests, settings.cluster.context), ownership.adoptions(settings)
     kept = environment.retained
     owners = objects_of_other_states(settings, state, manifests, {**runs.metadata, **live}, adopted, kept)
     if owners.refusal:
-        raise Refused(owners.refusal)
+        raise RefusedError(owners.refusal)
     terminating = {who: metadata["uid"] for who, metadata in live.items() if "deletionTimestamp" in metadata}
     lasting = {who: manifest for who, manifest in declared.items() if who not in terminating}
     replacements = {terminating[who]: manifest for who, manifest in declared.items() if who in terminating}
@@ -124,7 +120,7 @@ def decide(
     )
     downgraded = downgrades.refusals(installs, labels)
     if refusals := (*decided.refusals, *foreign, *downgraded, *endangered, *contested):
-        raise Refused("\n".join(refusals))
+        raise RefusedError("\n".join(refusals))
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return Program(

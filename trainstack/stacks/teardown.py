@@ -15,6 +15,7 @@ import pulumi
 
 from trainstack.components.removal import delete, hold_and_drain, read_metadata, until
 from trainstack.components.teardown import Guard, Teardown, register
+from trainstack.errors import RefusedError
 from trainstack.guards.states import NO_ID, owner_of
 from trainstack.lifecycle.teardown.context import has_label_of, owned, owners
 from trainstack.lifecycle.teardown.plan import decide, protected
@@ -85,7 +86,7 @@ def _guard(settings: Settings, retained: frozenset[Identity], recorded: Sequence
     live = read_live_stack(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
     plan = decide(live, utc_now())
     if plan.refusals:
-        raise ClusterError("nothing is deleted:\n" + "\n".join(plan.refusals))
+        raise RefusedError("nothing is deleted:\n" + "\n".join(plan.refusals))
     for who, reason in sorted(plan.stays.items(), key=str):
         pulumi.log.info(f"stays: {shown(who)}: {reason}")
 

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import pulumi
 
-from trainstack.errors import TrainstackError
+from trainstack.errors import RefusedError
 
 PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
 """The variable with the permission's name, 32 hexadecimal digits, which `trainstack teardown` and `trainstack destroy`
@@ -19,7 +19,7 @@ Mode = Literal["teardown", "destroy"]
 _FOLDER = ".trainstack/endings"
 
 
-class TeardownModeError(TrainstackError):
+class TeardownModeError(RefusedError):
     """The environment variable names a permission that is not valid."""
 
 

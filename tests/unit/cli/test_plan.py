@@ -148,18 +148,18 @@ def test_what_if_is_told_beside_what_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "code", "said"),
     [
-        (("--set", "queues.clusterQueues[labb].cohort=x"), "--set queues.clusterQueues[labb].cohort=x"),
-        (("--nodes", "a100=2"), "--nodes a100=2: no node of flavor a100 is known; write its resources"),
-        (("--png", "nowhere/plan.png"), "cannot write nowhere/plan.png: No such file or directory"),
-        (("--cluster",), "no kubeconfig at"),
+        (("--set", "queues.clusterQueues[labb].cohort=x"), 1, "--set queues.clusterQueues[labb].cohort=x"),
+        (("--nodes", "a100=2"), 1, "--nodes a100=2: no node of flavor a100 is known; write its resources"),
+        (("--png", "nowhere/plan.png"), 1, "cannot write nowhere/plan.png: No such file or directory"),
+        (("--cluster",), 5, "no kubeconfig at"),
     ],
 )
-def test_what_cannot_be_done_is_told(words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_told(words: tuple[str, ...], code: int, said: str) -> None:
     """With the remedy, and never a stack trace."""
     done = plan(*words)
-    assert (done.exit_code, said in done.output) == (1, True), done.output
+    assert (done.exit_code, said in done.output) == (code, True), done.output
     assert "Traceback" not in done.output
 
 
@@ -223,4 +223,4 @@ def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(command, "held_by", held_by)
     done = plan("--cluster")
-    assert (done.exit_code, "error: cannot reach the cluster; is it up?" in done.output) == (1, True)
+    assert (done.exit_code, "error: cannot reach the cluster; is it up?" in done.output) == (5, True)

@@ -112,7 +112,7 @@ def test_nothing_is_deleted_while_somebody_is_in_the_way(around: Around) -> None
     """Not with --yes either."""
     around.lists = {"LocalQueue": (QUEUE, THEIRS)}
     code, _, said = call("--yes")
-    assert code == 1
+    assert code == 3
     assert "nothing was deleted:" in said
     assert "LocalQueue x/theirs, of another owner, points to ClusterQueue research" in said
     assert around.ran == []
@@ -122,7 +122,7 @@ def test_a_protected_volume_is_read_from_the_state(around: Around) -> None:
     """It was protected by the last `up`, whatever the files say since."""
     around.state = [*STATE[:-1], {**STATE[-1], "protect": True}]
     code, _, said = call("--yes")
-    assert code == 1
+    assert code == 3
     assert "PersistentVolumeClaim research/data is protected, so nothing is torn down" in said
     assert around.ran == []
 
