@@ -35,7 +35,7 @@ def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, 
     assert done.code == 0, done.text
 
     shutil.rmtree(dev.root / "results")
-    again = dev.trainstack("up", seconds=420)
+    again = dev.trainstack("up", "--yes", seconds=420)
     assert again.code == 0, again.text
     (record,) = (dev.root / "results").iterdir()
     assert json.loads((record / "run.json").read_text())["attempts"] == 1

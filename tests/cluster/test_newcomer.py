@@ -61,7 +61,7 @@ def refused(project: Project, *words: str, environment: Variables | None = None)
     ways = [
         project.pulumi("preview", environment=environment),
         project.pulumi("up", "--yes", "--skip-preview", environment=environment),
-        project.run(["up", "-s", project.stack], trainstack=True, environment=environment),
+        project.run(["up", "--yes", "-s", project.stack], trainstack=True, environment=environment),
     ]
     for done in ways:
         says(done, *words)
@@ -88,7 +88,9 @@ def test_an_environment_without_a_file_is_not_there(copy: Project) -> None:
     project = Project(copy.root, copy.kubeconfig, "production", copy.variables)
     says(project.pulumi("preview"), "no stack named 'production' found")
     for command in ("up", "env", "status", "destroy"):
-        done = project.run([command, "-s", "production", *(["-y"] if command == "destroy" else [])], trainstack=True)
+        done = project.run(
+            [command, "-s", "production", *(["-y"] if command in ("up", "destroy") else [])], trainstack=True
+        )
         says(done, "create Pulumi.production.yaml", "newcomer, prod")
     assert not (copy.root / "Pulumi.production.yaml").exists()
     assert "production" not in copy.run(["pulumi", "stack", "ls"]).out

@@ -136,7 +136,7 @@ def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[P
     succeeded(first.up("--refresh", "--expect-no-changes"))
     succeeded(first.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes"))
     before = server.offset()
-    for done in (second.pulumi("preview"), second.up(), second.trainstack("up", "--no-wait")):
+    for done in (second.pulumi("preview"), second.up(), second.trainstack("up", "--yes", "--no-wait")):
         refused(done, f"state {identity} owns ", f"{TAKE_OVER}{identity}]}}")
     doctor = second.trainstack("doctor").text
     assert "object-of-another-state" in doctor

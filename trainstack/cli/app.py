@@ -16,6 +16,7 @@ from trainstack.cli.expected_errors import exit_code, expected_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("deploy", "Deploy an environment, follow its runs and fetch their results."),
+    "preview": ("preview", "Show what `trainstack up` would change, without changing anything."),
     "destroy": (
         "deploy",
         "Remove an environment except what its settings retain (volumes, definitions), and list what is retained.",

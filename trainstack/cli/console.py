@@ -68,6 +68,22 @@ def fail(message: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
+def ensure_confirmable(*, yes: bool) -> None:
+    """Exit unless a question can be answered or need not be asked. Call this before anything is read or written."""
+    if not yes and not interactive():
+        fail("this command asks for confirmation, but there is no terminal; add --yes to confirm", ExitCode.USAGE)
+
+
+def interactive() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on stderr unless `yes`; exits if the answer is no."""
+    if not yes:
+        typer.confirm(question, abort=True, err=True)
+
+
 def report(line: str) -> None:
     err.print(f"  {line}")
 

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.console import fail, out, report, step
+from trainstack.cli.console import confirm, ensure_confirmable, fail, out, report, step
 from trainstack.cli.engine import ensure_stack, outputs, pulumi
 from trainstack.cli.files import fetch_run
+from trainstack.cli.preview import show_preview
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import Session, StackOption, YesOption
@@ -39,18 +40,22 @@ _UP = ("up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
 def up(
     *,
     stack: StackOption,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Neither preview the change nor ask for confirmation.")
+    ] = False,
     wait: Annotated[bool, typer.Option(help="Follow the runs until they have ended, and fetch their results.")] = True,
 ) -> None:
     """Deploy an environment, follow its runs and fetch their results.
 
-    Repeating the command repeats no work. Uses the cluster of KUBECONFIG; by default, starts and uses the local
-    cluster.
+    Shows what will change, and asks for confirmation. Repeating the command repeats no work. Uses the cluster of
+    KUBECONFIG; by default, starts and uses the local cluster.
 
     Examples:
       trainstack up -s dev
-      trainstack up -s dev --no-wait
+      trainstack up -s dev --yes --no-wait
       KUBECONFIG=~/.kube/config trainstack up -s dev
     """
+    ensure_confirmable(yes=yes)
     session = Session.open(stack)
     settings = session.settings
     tools.ensure(tools.needed_groups(local_cluster=session.local))
@@ -61,9 +66,12 @@ def up(
         _local_cluster(session)
     # The engine refreshes first: without a cluster it would report an error for every object.
     reach(settings.cluster.context)
-    ensure_stack(session)
     ensure_same_cluster(session)
     ensure_pushed(session)
+    if not yes:
+        show_preview(session)
+        confirm(f"Deploy {stack}?", yes=yes)
+    ensure_stack(session)
     with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
         pulumi(session, *_UP)
     if wait:

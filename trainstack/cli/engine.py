@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from trainstack.cli.console import err, fail
@@ -83,6 +84,18 @@ def _run(session: Session, arguments: Sequence[str], variables: Mapping[str, str
     return process.returncode, stderr
 
 
+def read_preview(session: Session, *options: str, variables: Mapping[str, str]) -> tuple[str, str, ExitCode | None]:
+    """Run `pulumi preview --json`; return its output, its errors, and an exit code unless it succeeded."""
+    cluster = private_kubeconfig.variables(session.settings.cluster.context)
+    with exit_code_file() as file:
+        given = {**cluster, **variables, EXIT_CODE_VARIABLE: str(file)}
+        done = _query(session, "preview", "--json", *options, "--stack", session.stack, variables=given)
+        code = reported(file) if done.returncode else None
+    if done.returncode and _is_locked(done.stderr):
+        fail(_see_doctor(session), ExitCode.REFUSED)
+    return done.stdout, done.stderr, code
+
+
 def outputs(session: Session) -> dict[str, Any]:
     """Return the outputs of the last `up`; {} before the first. Exits if the state cannot be read."""
     result = _query(session, "stack", "output", "--json", "--stack", session.stack)
@@ -115,8 +128,13 @@ def ensure_stack(session: Session) -> None:
         _ = session.loaded
     if _query(session, "stack", "--stack", session.stack).returncode == 0:
         return
+    initialize(session, {})
+
+
+def initialize(session: Session, variables: Mapping[str, str]) -> None:
+    """Create the stack's state, in the backend of the variables if they name one."""
     # Only the user selects a stack.
-    created = _query(session, "stack", "init", session.stack, "--no-select")
+    created = _query(session, "stack", "init", session.stack, "--no-select", variables=variables)
     if created.returncode:
         _unusable(session, created.stderr.strip() or created.stdout.strip(), action="created")
 
@@ -153,7 +171,9 @@ def _remedy(message: str) -> str:
     )
 
 
-def _query(session: Session, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def _query(
+    session: Session, *arguments: str, variables: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.CompletedProcess[str]":
     command = [str(tools.engine(session.root).pulumi), *arguments, "--non-interactive"]
-    env = {**os.environ, **environment(session)}
+    env = {**os.environ, **environment(session), **variables}
     return subprocess.run(command, cwd=session.root, env=env, check=False, capture_output=True, text=True)
