@@ -143,8 +143,8 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
             guarded.pulumi("preview"),
             guarded.up(),
             guarded.trainstack("up", "--yes", "--no-wait"),
+            guarded.trainstack("destroy", "--keep-platform", "--yes"),
             guarded.trainstack("destroy", "--yes"),
-            guarded.trainstack("teardown", "--yes"),
         )
         for done in commands:
             refused(

@@ -63,7 +63,7 @@ def environment(copy: Project, sites: Cluster, stack: str, kubeconfig: Path | No
         yield page
     finally:
         if f"trainstack destroy -s {stack}" not in page.typed:
-            done = page.project.trainstack("destroy", "--yes")
+            done = page.project.trainstack("destroy", "--keep-platform", "--yes")
             assert done.code == 0, done.text
 
 

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.audit import writes
 from tests.cluster.inventory import Name, everything
 from tests.cluster.lab import Config, bare, run_id, volume
 from tests.cluster.project import Done, Project, eventually
+from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
 NAMESPACE = "leaving"
+ADMIN = "trainstack-admin"
 SELECTED = f"trainstack.dev/stack={NAMESPACE}"
 KEPT = {("PersistentVolumeClaim", NAMESPACE, "kept"), ("Namespace", "<none>", NAMESPACE)}
 
@@ -67,6 +70,52 @@ def leaving(dev: Project) -> Iterator[Project]:
     assert done.code == 0, done.text
 
 
+def test_a_change_without_a_confirmation_writes_nothing(leaving: Project, cluster: Cluster) -> None:
+    """Without a terminal it is a usage error; an active run is refused with a code of its own, and named."""
+    runs = {run_id(body) for body in leaving.select("jobs", SELECTED, NAMESPACE)}
+    leaving.edit_stack(lambda config: config["trainstack:environment"]["namespaces"].append({"name": "unwanted"}))
+    before, state = writes(cluster, ADMIN), leaving.pulumi("stack", "export").out
+    assert before
+    for words in (("up",), ("destroy",), ("destroy", "--keep-platform")):
+        done = leaving.trainstack(*words)
+        assert (done.code, done.out) == (2, ""), done.text
+        assert "there is no terminal; add --yes to confirm" in done.err
+    shown = leaving.trainstack("preview", "--refresh")
+    assert shown.code == 0, shown.text
+    assert "create: Namespace unwanted" in shown.out
+    for words in (("destroy",), ("destroy", "--keep-platform")):
+        done = leaving.trainstack(*words, "--yes")
+        assert done.code == 3, done.text
+        said = " ".join(done.text.split())
+        assert all(f"(run {each}) has been " in said for each in runs)
+        command = " ".join(("trainstack destroy -s", NAMESPACE, *words[1:]))
+        assert all(f"{command} --stop {each}" in said for each in runs)
+    assert writes(cluster, ADMIN) == before
+    assert leaving.pulumi("stack", "export").out == state
+
+
+def test_the_engines_refusal_ends_up_with_its_code(leaving: Project, cluster: Cluster) -> None:
+    """The program refuses to delete an active run; nothing is written."""
+    leaving.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[]))
+    before = writes(cluster, ADMIN)
+    for words in (("preview",), ("up", "--yes")):
+        done = leaving.trainstack(*words)
+        assert done.code == 3, done.text
+        assert "and this change would delete it" in done.text
+    assert writes(cluster, ADMIN) == before
+
+
+def test_the_platform_is_kept_if_wanted(leaving: Project) -> None:
+    """Runs and queues are deleted, and what the engine retains is named and kept, with its data."""
+    runs = sorted(run_id(body) for body in leaving.select("jobs", SELECTED, NAMESPACE))
+    stops = [word for each in runs for word in ("--stop", each)]
+    done = leaving.trainstack("destroy", "--keep-platform", "--yes", *stops)
+    assert done.code == 0, done.text
+    assert marked(leaving) == KEPT
+    assert f"kept: PersistentVolumeClaim {NAMESPACE}/kept: its data is kept" in done.out
+    assert f"kept: Namespace {NAMESPACE}: " in done.out
+
+
 def test_a_teardown_leaves_what_it_listed_and_stops_for_others(leaving: Project) -> None:
     """It names who is in the way, and active runs, before anything is deleted; then nothing else of ours is left."""
     # Which of the two comes first is nobody's choice.
@@ -77,8 +126,8 @@ def test_a_teardown_leaves_what_it_listed_and_stops_for_others(leaving: Project)
     assert made.code == 0, made.text
     there = marked(leaving)
 
-    for done in (teardown(leaving, "--yes"), plain(leaving)):
-        assert done.code != 0
+    for done, code in ((teardown(leaving, "--yes"), 3), (plain(leaving), 255)):
+        assert done.code == code
         said = " ".join(done.text.split())
         assert f"LocalQueue default/theirs, of another owner, points to ClusterQueue {NAMESPACE}" in said
         assert all(f"(run {each}) has been " in said for each in runs)
@@ -104,7 +153,7 @@ def test_a_teardown_leaves_what_it_listed_and_stops_for_others(leaving: Project)
 
 def teardown(project: Project, *words: str) -> Done:
     """Our command."""
-    return project.trainstack("teardown", *words)
+    return project.trainstack("destroy", *words)
 
 
 def plain(project: Project) -> Done:

@@ -155,7 +155,7 @@ def test_a_killed_teardown_goes_on(victim: Project, undisturbed: dict[Operation,
             if command != again(victim, "up"):
                 done = victim.run(["sh", "-c", command])
                 assert done.code == 0, f"{command}: {done.text}"
-        done = victim.trainstack("teardown", "--yes", *(word for each in active(victim) for word in ("--stop", each)))
+        done = victim.trainstack("destroy", "--yes", *(word for each in active(victim) for word in ("--stop", each)))
         assert done.code == 0, done.text
         gone(victim)
     finally:
@@ -165,7 +165,7 @@ def test_a_killed_teardown_goes_on(victim: Project, undisturbed: dict[Operation,
 
 def active(victim: Project) -> list[str]:
     """The runs that a teardown would stop, as it says."""
-    stops: list[str] = json.loads(victim.trainstack("teardown", "--json").out)["stops"]
+    stops: list[str] = json.loads(victim.trainstack("destroy", "--json").out)["stops"]
     return stops
 
 

@@ -141,8 +141,8 @@ def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[P
     doctor = second.trainstack("doctor").text
     assert "object-of-another-state" in doctor
     assert "kubectl delete" not in doctor
-    assert second.trainstack("teardown", "--yes").code != 0
-    succeeded(second.trainstack("destroy", "--yes"))
+    assert second.trainstack("destroy", "--yes").code != 0
+    succeeded(second.trainstack("destroy", "--keep-platform", "--yes"))
     assert [event for event in server.events(before) if event.wrote] == []
     exported = first.root / "state.json"
     succeeded(first.pulumi("stack", "export", "--file", str(exported)))
@@ -194,7 +194,11 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
     assert "example.org/team" not in objects(server, "taken")["Namespace", "taken"]["labels"]
     succeeded(second.up("--refresh", "--expect-no-changes"))
     before = server.offset()
-    for done in (first.up(), first.trainstack("destroy", "--yes"), first.trainstack("teardown", "--yes")):
+    for done in (
+        first.up(),
+        first.trainstack("destroy", "--keep-platform", "--yes"),
+        first.trainstack("destroy", "--yes"),
+    ):
         refused(done, f"state {new} owns ")
     # What this environment declares no more would be deleted.
     bare = make_config("taken")

@@ -78,10 +78,12 @@ FRAMEWORKS = ["batch/job", "kubeflow.org/pytorchjob", "jobset.x-k8s.io/jobset", 
 
 
 def commands(command: TyperCommand | TyperGroup, name: str = "trainstack") -> Iterator[tuple[str, TyperCommand]]:
-    """Every command that does something, by its full name."""
+    """Every command that does something, by its full name, without former names."""
     if isinstance(command, TyperGroup):
         for word, each in command.commands.items():
             assert isinstance(each, TyperCommand | TyperGroup)
+            if each.hidden:
+                continue
             yield from commands(each, f"{name} {word}")
     else:
         yield name, command

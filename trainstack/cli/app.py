@@ -18,12 +18,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "up": ("deploy", "Deploy an environment, follow its runs and fetch their results."),
     "preview": ("preview", "Show what `trainstack up` would change, without changing anything."),
     "destroy": (
-        "deploy",
-        "Remove an environment except what its settings retain (volumes, definitions), and list what is retained.",
-    ),
-    "teardown": (
-        "teardown",
-        "Remove an environment for good: runs, queues, operators, definitions, namespaces, in this order.",
+        "destroy",
+        "Remove an environment: runs, queues, operators, definitions, namespaces, in this order; volumes are retained.",
     ),
     "env": ("env", "Print the variables that `pulumi` and `kubectl` need for an environment, as shell commands."),
     "doctor": (
@@ -67,6 +63,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """The module and the summary of each command, in the order of the help. The summary is the first line of the command's
 own help: it is here too, because the help of all commands would otherwise import all of their modules."""
 
+ALIASES: Mapping[str, str] = {"teardown": "destroy"}
+"""The modules of the former names of commands, which work for one release and are not in the help."""
+
 
 class _Lazy(Mapping[str, Any]):
     """The commands; a command's module is imported when the command is looked up."""
@@ -75,21 +74,22 @@ class _Lazy(Mapping[str, Any]):
         return _load(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter((*COMMANDS, *ALIASES))
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(COMMANDS) + len(ALIASES)
 
 
 @cache
 def _load(name: str) -> Any:
-    module = import_module(f"trainstack.cli.{COMMANDS[name][0]}")
+    module = import_module(f"trainstack.cli.{ALIASES[name] if name in ALIASES else COMMANDS[name][0]}")
     group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
         group.add_typer(module.app, name=name)
     else:
         group.command(name)(getattr(module, name.replace("-", "_")))
     command = typer.main.get_group(group).commands[name]
+    command.hidden = name in ALIASES
     for documented in (command, *getattr(command, "commands", {}).values()):
         paragraphs = cleandoc(documented.help or "").split("\n\n")
         # Rich keeps line breaks, which only the examples need.

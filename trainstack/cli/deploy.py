@@ -10,8 +10,8 @@ from trainstack.cli.engine import ensure_stack, outputs, pulumi
 from trainstack.cli.files import fetch_run
 from trainstack.cli.preview import show_preview
 from trainstack.cli.runs import follow, launch_bodies
-from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
-from trainstack.cli.session import Session, StackOption, YesOption
+from trainstack.cli.same_cluster import ensure_same_cluster
+from trainstack.cli.session import Session, StackOption
 from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_slots import await_slot
 from trainstack.cli.transfers import data_loader
@@ -28,7 +28,6 @@ from trainstack.preflight.preflight import check
 from trainstack.reports.runs import read_metrics
 from trainstack.runs.launches import live_launch
 from trainstack.settings.sections.workloads import Data, Workload
-from trainstack.stacks.teardown_mode import permission
 from trainstack.sweeps.status import live_trials
 from trainstack.transfer.upload import upload as upload_folder
 
@@ -80,38 +79,6 @@ def up(
         follow(session, None, _TRAINING_SECONDS)
         _launch_dependents(session)
         _fetch_results(session)
-
-
-def destroy(
-    *,
-    stack: StackOption,
-    yes: YesOption = False,
-) -> None:
-    """Remove an environment except what its settings retain (volumes, definitions), and list what is retained.
-
-    Refuses while the environment has a protected volume. To remove it for good, with a check for other users of its
-    objects, use `trainstack teardown`.
-
-    Examples:
-      trainstack destroy -s dev
-    """
-    session = Session.open(stack)
-    reach(session.settings.cluster.context)
-    ensure_same_cluster(session)
-    ensure_own_objects(session)
-    state = outputs(session)
-    if protected := state.get("protected"):
-        fail(
-            f"{stack} has protected resources, so nothing was destroyed: {', '.join(protected)}; to destroy them, set "
-            f"`protect: false` in Pulumi.{stack}.yaml, run `trainstack up -s {stack}`, then destroy"
-        )
-    if not yes:
-        typer.confirm(f"Destroy everything in {stack} except what it retains?", abort=True, err=True)
-    # The engine needs the program for the hooks in the state, which have no effect here.
-    with permission(session.root, stack, "destroy") as variables:
-        pulumi(session, "destroy", "--yes", "--skip-preview", "--run-program", variables=variables)
-    for resource in state.get("retained", []):
-        out.print(f"retained: {resource}")
 
 
 def _local_cluster(session: Session) -> None:

@@ -116,5 +116,6 @@ def _show(stack: str, found: Diagnosis, unchecked: list[str]) -> None:
         recovery = RecoveryCommands(stack)
         if recovery.up in found.commands:
             out.print(f"\nTo finish an interrupted destroy, replace `up` by:\n\n  {recovery.destroy}")
+            out.print("\nwithout --keep-platform if the interrupted one had none, and with its --stop options")
     count = len(found.troubles)
     err.print(f"{stack}: {count or 'no'} problem{'' if count == 1 else 's'} found")

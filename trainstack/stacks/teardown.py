@@ -1,9 +1,10 @@
 """The hooks of a teardown (docs/decisions/0011), in three modes.
 
 - `pulumi destroy --run-program`: the whole program runs; the hooks guard, drain and delete.
-- `trainstack teardown`: the command is the guard. The program declares nothing, so that errors in the files do not
+- `trainstack destroy`: the command is the guard. The program declares nothing, so that errors in the files do not
   prevent the teardown; the hooks drain and delete.
-- `trainstack destroy`: the program declares nothing, and the hooks do nothing: definitions and namespaces remain.
+- `trainstack destroy --keep-platform`: the program declares nothing, and the hooks do nothing: definitions and
+  namespaces with volumes remain.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,7 +39,7 @@ DEADLINE_SECONDS = 120
 
 def end(root: Path, stack: str, mode: Mode) -> None:
     """Declare only the hooks of the resources in the state. Raises SettingsError if the files are invalid."""
-    if mode == "destroy":
+    if mode == "keep-platform":
         hooks = register(guard=_no_guard, queue=_nothing, controller=_nothing, definition=_nothing, namespace=_nothing)
     else:
         hooks = _hooks(load_with_places(root, stack).settings, _no_guard, None)

@@ -89,7 +89,8 @@ class Engine:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.answer = json.dumps({"steps": [make_step("create", "Job", "a")]}), "", None
+        output = json.dumps({"steps": [make_step("create", "Job", "a")]})
+        self.answer: tuple[str, str, ExitCode | None] = output, "", None
 
     def note(self, name: str) -> Any:
         """A function that takes note of its call."""
