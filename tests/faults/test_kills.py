@@ -233,9 +233,12 @@ def doctor(victim: Project) -> dict[str, Any]:
 
 
 def again(victim: Project, operation: Operation) -> str:
-    """What was interrupted, as the doctor writes it."""
+    """What was interrupted, as the doctor writes it; a destroy with the active runs of that time."""
     recovery = RecoveryCommands(victim.stack)
-    return recovery.up if operation == "up" else recovery.destroy
+    if operation == "up":
+        return recovery.up
+    words = "import json, sys; print(*(word for run in json.load(sys.stdin)['stops'] for word in ('--stop', run)))"
+    return f'{recovery.destroy} $(trainstack destroy -s {victim.stack} --json | python3 -c "{words}")'
 
 
 def ready(victim: Project, operation: Operation) -> None:
