@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trainstack.cli.console import fail
+from trainstack.cli.console import err, fail
 from trainstack.cli.expected_errors import exit_code, expected_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "explain",
         "Explain a rule of `trainstack check`: meaning, example and remedy. Without RULE, list all rules.",
     ),
-    "plan": ("plan", "Forecast when each run waits, starts and ends, and its use of quota; changes nothing."),
+    "forecast": ("forecast", "Forecast when each run waits, starts and ends, and its use of quota; changes nothing."),
     "render": ("render", "Print the objects that an environment declares, in the order of their creation."),
     "rights": ("rights", "Write the least roles that deployers and users of an environment need, to rights/ENV.yaml."),
     "image": ("image", "Build, push and list the images of an environment's runs."),
@@ -63,8 +63,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """The module and the summary of each command, in the order of the help. The summary is the first line of the command's
 own help: it is here too, because the help of all commands would otherwise import all of their modules."""
 
-ALIASES: Mapping[str, str] = {"teardown": "destroy"}
-"""The modules of the former names of commands, which work for one release and are not in the help."""
+ALIASES: Mapping[str, str] = {"plan": "forecast", "teardown": "destroy"}
+"""The commands by their former names, which work for one release and are not in the help."""
 
 
 class _Lazy(Mapping[str, Any]):
@@ -82,21 +82,31 @@ class _Lazy(Mapping[str, Any]):
 
 @cache
 def _load(name: str) -> Any:
-    module = import_module(f"trainstack.cli.{ALIASES[name] if name in ALIASES else COMMANDS[name][0]}")
+    target = ALIASES.get(name, name)
+    module = import_module(f"trainstack.cli.{COMMANDS[target][0]}")
     group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
-        group.add_typer(module.app, name=name)
+        group.add_typer(module.app, name=target)
     else:
-        group.command(name)(getattr(module, name.replace("-", "_")))
-    command = typer.main.get_group(group).commands[name]
-    command.hidden = name in ALIASES
+        group.command(target)(getattr(module, target.replace("-", "_")))
+    command = typer.main.get_group(group).commands[target]
     for documented in (command, *getattr(command, "commands", {}).values()):
         paragraphs = cleandoc(documented.help or "").split("\n\n")
         # Rich keeps line breaks, which only the examples need.
         documented.help = "\n\n".join(
             text if text.startswith("Example") else text.replace("\n", " ") for text in paragraphs
         )
+    if name != target:
+        command.hidden, command.callback = True, _renamed(name, target, command.callback)
     return command
+
+
+def _renamed(name: str, target: str, callback: Any) -> Any:
+    def run(**arguments: Any) -> Any:
+        err.print(f"`trainstack {name}` is now `trainstack {target}`; the next release removes the former name")
+        return callback(**arguments)
+
+    return run
 
 
 class _Commands(TyperGroup):

@@ -84,10 +84,6 @@ def confirm(question: str, *, yes: bool) -> None:
         typer.confirm(question, abort=True, err=True)
 
 
-def renamed(old: str, new: str) -> None:
-    err.print(f"`trainstack {old}` is now `trainstack {new}`; the old name will be removed in the next release")
-
-
 def report(line: str) -> None:
     err.print(f"  {line}")
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, renamed, show_json, step
+from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, show_json, step
 from trainstack.cli.engine import pulumi, resources
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
@@ -77,22 +77,6 @@ def destroy(
         _delete_state(session, plan, as_json=as_json)
     else:
         _take_down(session, plan, as_json=as_json)
-
-
-def teardown(
-    *,
-    stack: StackOption,
-    stop: Annotated[list[str] | None, typer.Option("--stop", metavar="RUN")] = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Run `trainstack destroy`, the new name of this command.
-
-    Example:
-      trainstack teardown -s dev
-    """
-    renamed("teardown", "destroy")
-    destroy(stack=stack, stop=stop, yes=yes, as_json=as_json)
 
 
 def _plan(session: Session, state: Sequence[Mapping[str, Any]], stop: Iterable[str], *, keep_platform: bool) -> Plan:

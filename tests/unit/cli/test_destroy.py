@@ -224,5 +224,5 @@ def test_the_former_name_still_works_and_names_the_new_one(around: Around) -> No
     """For one release; the help does not list it."""
     done = CliRunner().invoke(app, ["teardown", "-s", "test", "--yes"])
     assert (done.exit_code, len(around.ran)) == (0, 1)
-    assert done.stderr.startswith("`trainstack teardown` is now `trainstack destroy`; the old name will be removed")
+    assert done.stderr.startswith("`trainstack teardown` is now `trainstack destroy`; the next release removes")
     assert "teardown" not in CliRunner().invoke(app, ["--help"]).stdout

@@ -139,7 +139,7 @@ def test_explain_shows_the_name_and_its_pin(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_tried_needs_a_pin_too(tmp_path: Path) -> None:
-    """`trainstack plan --set` reckons with what would run."""
+    """`trainstack forecast --set` reckons with what would run."""
     root = make(tmp_path, "main", f"{ADDRESS} main: {COMMIT}\n{ADDRESS} dev: {OTHER[:-2]}ab\n")
     changes = [f"workloads.runs[train].code.revision={name}" for name in ("dev", "main")]
     (run,) = load_with_places(root, "test", changes=changes[:1]).settings.workloads.runs
