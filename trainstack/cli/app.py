@@ -2,16 +2,17 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
 from io import TextIOWrapper
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trainstack.cli.console import err, fail
+from trainstack.cli.console import err, fail, out
 from trainstack.cli.expected_errors import exit_code, expected_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -63,6 +64,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """The module and the summary of each command, in the order of the help. The summary is the first line of the command's
 own help: it is here too, because the help of all commands would otherwise import all of their modules."""
 
+PANELS: Mapping[str, tuple[str, ...]] = {
+    "Deploy": ("up", "preview", "destroy", "env", "doctor"),
+    "Check before deploying": ("check", "explain", "forecast", "render", "rights", "pin"),
+    "Runs and their files": ("status", "wait", "logs", "events", "compare", "upload", "ls", "fetch"),
+    "Sweeps and images": ("sweep", "image"),
+    "Teams and pull requests": ("add-team", "adopt", "review"),
+    "The local cluster, and for contributors": ("cluster", "dev"),
+}
+"""The headings of the help, each with its commands in order."""
 ALIASES: Mapping[str, str] = {"plan": "forecast", "teardown": "destroy"}
 """The commands by their former names, which work for one release and are not in the help."""
 
@@ -115,10 +125,25 @@ class _Commands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the commands' summaries."""
-        lazy = self.commands
-        self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
-        try:
+        with self._summaries():
             super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete the name of a command or option."""
+        with self._summaries():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _summaries(self) -> Iterator[None]:
+        """Replace the commands by their summaries, which need no module of a command."""
+        lazy = self.commands
+        self.commands = {
+            name: TyperCommand(name, help=COMMANDS[name][1], rich_help_panel=panel)
+            for panel, names in PANELS.items()
+            for name in names
+        }
+        try:
+            yield
         finally:
             self.commands = lazy
 
@@ -136,15 +161,27 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by a guard, 4 findings, 5 unreachable.",
     help="Training infrastructure as code: storage, queues, operators and training runs on Kubernetes.",
 )
 
 
+def _version(wanted: bool) -> None:  # noqa: FBT001 (called with the option's value)
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 (slow to import)
+
+        out.print(f"trainstack {version('trainstack')}")
+        raise typer.Exit
+
+
 @app.callback()
-def trainstack() -> None:
+def trainstack(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Training infrastructure as code: storage, queues, operators and training runs on Kubernetes."""
 
 

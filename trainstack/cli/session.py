@@ -27,12 +27,13 @@ def file_option(text: str) -> Any:
 
 
 def checkout() -> Path:
-    """Return the nearest folder with a Pulumi.yaml, from the current one upwards."""
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        if (folder / "Pulumi.yaml").is_file():
-            return folder
+    """Return the nearest folder with a Pulumi.yaml, from the current one upwards; exits without one."""
     message = "no Pulumi.yaml in this folder or above; change to your checkout of the project"
-    return fail(message, ExitCode.USAGE)
+    return _project() or fail(message, ExitCode.USAGE)
+
+
+def _project() -> Path | None:
+    return next((path for path in (Path.cwd(), *Path.cwd().parents) if (path / "Pulumi.yaml").is_file()), None)
 
 
 def _default_stack() -> str:
@@ -43,6 +44,12 @@ def _default_stack() -> str:
         f"environments of {root}: {', '.join(stacks(root)) or 'none'}",
         ExitCode.USAGE,
     )
+
+
+def _environments(incomplete: str) -> list[str]:
+    """Complete the name of an environment."""
+    root = _project()
+    return [stack for stack in (stacks(root) if root else ()) if stack.startswith(incomplete)]
 
 
 def _valid_stack(stack: str) -> str:
@@ -62,6 +69,7 @@ StackOption = Annotated[
         default_factory=_default_stack,
         show_default="the stack selected in Pulumi",
         callback=_valid_stack,
+        autocompletion=_environments,
         help="The environment: `dev` for Pulumi.dev.yaml.",
     ),
 ]
