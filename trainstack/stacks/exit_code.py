@@ -1,4 +1,4 @@
-"""The exit code of an error in the program, for the command that runs the engine: the engine's own is always 255."""
+"""The exit code of an error in the program, for the command that runs the engine, which has other codes."""
 
 import os
 import tempfile
