@@ -24,7 +24,7 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: venv $(UP_NEEDS) ## Train: local cluster, `pulumi up` of dev, progress, result (KUBECONFIG=<file>: on that cluster)
-	@$(TRAINSTACK) up -s $(STACK)
+	@$(TRAINSTACK) up -s $(STACK) --yes
 
 down: venv ## Stop the local cluster and leave nothing of it running
 	@$(TRAINSTACK) cluster down

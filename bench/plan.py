@@ -1,4 +1,4 @@
-"""How long `trainstack plan` reckons: the simulation of 10,000 runs, beside that of 1,000.
+"""How long `trainstack forecast` reckons: the simulation of 10,000 runs, beside that of 1,000.
 
     .venv/bin/python -m bench.plan          # a table
     .venv/bin/python -m bench.plan --json   # for programs

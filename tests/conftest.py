@@ -53,7 +53,7 @@ def before(checkout: Project) -> frozenset[Name]:
 @pytest.fixture(scope="session")
 def dev(checkout: Project, before: frozenset[Name]) -> Project:
     """The dev environment, brought up by the one command, its run followed to its end."""
-    done = checkout.trainstack("up", seconds=420)
+    done = checkout.trainstack("up", "--yes", seconds=420)
     assert done.code == 0, done.text
     (checkout.root / "up.log").write_text(done.text)
     return checkout

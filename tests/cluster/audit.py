@@ -56,6 +56,17 @@ class Request:
         return {first, *(Grant(first.group, first.resource, verb, first.namespace, first.name) for verb in also)}
 
 
+def writes(cluster: Cluster, user: str) -> list[str]:
+    """The paths that a user has written to since the cluster's start, in order."""
+    return [
+        request.uri
+        for request in requests(cluster, user)
+        if request.verb in ("create", "update", "patch", "delete", "deletecollection")
+        and request.reference.get("apiGroup", "") not in SELF
+        and "dryRun=" not in request.uri
+    ]
+
+
 def requests(cluster: Cluster, user: str) -> list[Request]:
     """What a user has asked since the cluster's start."""
     found = []

@@ -1,6 +1,7 @@
 """A page of docs/systems as a test: its rows and its block of lines, and the commands that were typed."""
 
 import os
+import pty
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -98,16 +99,22 @@ class Page:
         With `variables` it is another shell, which has these and those of `trainstack env`.
         """
         aside = {"EXPORTED": "", **self.project.variables, **variables} if variables else {}
-        done = subprocess.run(
-            ["bash", "-c", _SHELL, "bash", line],
-            cwd=self.project.root,
-            env={**os.environ, **self._variables(), **aside},
-            input="y\n",
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        ours, terminal = pty.openpty()
+        try:
+            os.write(ours, b"y\n")
+            done = subprocess.run(
+                ["bash", "-c", _SHELL, "bash", line],
+                cwd=self.project.root,
+                env={**os.environ, **self._variables(), **aside},
+                stdin=terminal,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=False,
+            )
+        finally:
+            os.close(ours)
+            os.close(terminal)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         self.typed.append(line)
         return Done(done.returncode, done.stdout, done.stderr)
@@ -134,7 +141,7 @@ class Page:
             "KUBECONFIG": str(self.project.kubeconfig),
             # The copy's code, not the checkout's that is installed in the virtual environment.
             "PYTHONPATH": str(self.project.root),
-            # There is no terminal to confirm at.
+            # Of `pulumi`, which asks only if its output is a terminal too.
             "PULUMI_SKIP_CONFIRMATIONS": "true",
             "CLUSTER_STATE": str(self.cluster),
             "EXPORTED": str(state),

@@ -1,4 +1,4 @@
-"""Environments whose runs are many, on simulated GPU nodes: drawn by a seed, for tests of `trainstack plan`."""
+"""Environments whose runs are many, on simulated GPU nodes: drawn by a seed, for tests of `trainstack forecast`."""
 
 import random
 from dataclasses import dataclass

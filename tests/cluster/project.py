@@ -149,12 +149,12 @@ class Project:
         return self.pulumi("up", "--yes", "--skip-preview", *words, seconds=seconds)
 
     def take_down(self, seconds: float = 300) -> None:
-        """Destroy the stack as `trainstack destroy` does, whatever its files say, and forget it, with its file."""
+        """Destroy the stack, keeping the platform, whatever its files say, and forget it, with its file."""
         # What has ended already is forgotten; its program would declare its guard anew. Else this is refused.
         done = self.pulumi("stack", "rm", "--yes")
         if done.code:
             words = ("destroy", "--yes", "--skip-preview", "--run-program", "--remove")
-            with permission(self.root, self.stack, "destroy") as variables:
+            with permission(self.root, self.stack, "keep-platform") as variables:
                 done = self.pulumi(*words, seconds=seconds, environment=variables)
         assert done.code == 0, done.text
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)

@@ -62,7 +62,7 @@ def team(lab: Project) -> Iterator[Project]:
     runs = [recorded("alone", "Job"), recorded("together", "PyTorchJob"), verbatim]
     project = lab.other("compare", team_config(lab.stack, *runs))
     try:
-        done = project.trainstack("up", seconds=180)
+        done = project.trainstack("up", "--yes", seconds=180)
         assert done.code == 0, done.text
         yield project
     finally:

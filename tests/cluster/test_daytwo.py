@@ -186,7 +186,7 @@ def test_what_a_cluster_lacks_is_found(lab: Project) -> None:
     config["trainstack:storage"] = {"volumes": [{**volume("astray"), "storageClass": "csi-cephfs-sc"}]}
     project = lab.other("astray", config)
     done = project.trainstack("check", "--cluster", "--json")
-    assert done.code == 1, done.text
+    assert done.code == 4, done.text
     found = {each["id"]: each for each in json.loads(done.out)["findings"]}
     expected = ("storage-class-unknown", "queue-unknown", "priority-unknown", "node-resources")
     assert {id_: found[id_]["severity"] for id_ in expected} == dict.fromkeys(expected, "error")

@@ -1,4 +1,4 @@
-"""Back to a cluster without us: `destroy` leaves what it names, and what was trained is found again."""
+"""Back to a cluster without us: `destroy --keep-platform` leaves what it names, and what was trained is found again."""
 
 import json
 import shutil
@@ -18,11 +18,10 @@ def test_destroy_leaves_what_it_names(dev: Project, cluster: Cluster, before: fr
     retained = outputs(dev)["retained"]
     data = digests(cluster.state)
     assert any(name.endswith("_SUCCESS") for name in data)
-    done = dev.trainstack("destroy", "--yes")
+    done = dev.trainstack("destroy", "--keep-platform", "--yes")
     assert done.code == 0, done.text
-    assert [
-        line.removeprefix("retained: ") for line in done.out.splitlines() if line.startswith("retained: ")
-    ] == retained
+    kept = {line.split(": ")[1] for line in done.out.splitlines() if line.startswith("kept: ")}
+    assert kept == {each.partition(": ")[0] for each in retained}
     only_stays(dev, before, retained)
     assert digests(cluster.state) == data
 
@@ -31,11 +30,11 @@ def test_destroy_leaves_what_it_names(dev: Project, cluster: Cluster, before: fr
 def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, before: frozenset[Name]) -> None:
     """It takes over what stayed, fetches the record and trains nothing anew; plain `pulumi destroy` keeps data too."""
     data = trained(digests(cluster.state))
-    done = dev.trainstack("destroy", "--yes")
+    done = dev.trainstack("destroy", "--keep-platform", "--yes")
     assert done.code == 0, done.text
 
     shutil.rmtree(dev.root / "results")
-    again = dev.trainstack("up", seconds=420)
+    again = dev.trainstack("up", "--yes", seconds=420)
     assert again.code == 0, again.text
     (record,) = (dev.root / "results").iterdir()
     assert json.loads((record / "run.json").read_text())["attempts"] == 1

@@ -31,7 +31,7 @@ def test_make_with_a_kubeconfig_builds_no_local_cluster(tmp_path: Path) -> None:
     done = Project(ROOT, tmp_path, "dev").run(words)
     assert done.code == 0, done.text
     assert "trainstack dev tools --client" in done.out
-    assert "trainstack up -s dev" in done.out
+    assert "trainstack up -s dev --yes" in done.out
     assert "trainstack dev machine" not in done.out
 
 
@@ -45,7 +45,7 @@ def test_without_a_kubeconfig_the_local_cluster_is(tmp_path: Path, cluster: Clus
     """One of the checkout's own; a second `up` uses it as it is, and `cluster down` ends it."""
     project = Project.copy(tmp_path, cluster).other("small", A_NAMESPACE)
     local = {"KUBECONFIG": None}
-    words = ["up", "-s", "small"]
+    words = ["up", "-s", "small", "--yes"]
     try:
         for _ in range(2):
             done = project.run(words, trainstack=True, environment=local)
@@ -106,7 +106,7 @@ def test_the_fetched_model_gives_that_accuracy_again_outside_the_cluster(dev: Pr
 def test_a_second_up_changes_nothing_and_fetches_nothing(dev: Project) -> None:
     """With a refresh, which reads every live object."""
     assert dev.changes("--refresh") == {}
-    again = dev.trainstack("up")
+    again = dev.trainstack("up", "--yes")
     assert again.code == 0, again.text
     assert "loader" not in again.text
     assert "0.9" in again.out

@@ -68,7 +68,7 @@ def test_what_somebody_else_made_is_refused_by_name_until_it_is_adopted(foreign:
     """Each object is named, none is changed, nothing else is written; `adopt: true` takes it over as it stands."""
     made = somebody_makes(foreign)
     before = {name: state(foreign, *name) for name in made}
-    for done in (foreign.pulumi("preview"), foreign.up(), foreign.trainstack("up", "--no-wait")):
+    for done in (foreign.pulumi("preview"), foreign.up(), foreign.trainstack("up", "--yes", "--no-wait")):
         refused(done, made)
         assert {name: state(foreign, *name) for name in made} == before
         assert written(foreign) == ""

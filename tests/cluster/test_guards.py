@@ -142,9 +142,9 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
         commands = (
             guarded.pulumi("preview"),
             guarded.up(),
-            guarded.trainstack("up", "--no-wait"),
+            guarded.trainstack("up", "--yes", "--no-wait"),
+            guarded.trainstack("destroy", "--keep-platform", "--yes"),
             guarded.trainstack("destroy", "--yes"),
-            guarded.trainstack("teardown", "--yes"),
         )
         for done in commands:
             refused(

@@ -61,7 +61,7 @@ def refused(project: Project, *words: str, environment: Variables | None = None)
     ways = [
         project.pulumi("preview", environment=environment),
         project.pulumi("up", "--yes", "--skip-preview", environment=environment),
-        project.run(["up", "-s", project.stack], trainstack=True, environment=environment),
+        project.run(["up", "--yes", "-s", project.stack], trainstack=True, environment=environment),
     ]
     for done in ways:
         says(done, *words)
@@ -87,8 +87,8 @@ def test_an_environment_without_a_file_is_not_there(copy: Project) -> None:
     """Those that there are are named; nothing is made of a word that was mistyped."""
     project = Project(copy.root, copy.kubeconfig, "production", copy.variables)
     says(project.pulumi("preview"), "no stack named 'production' found")
-    for command in ("up", "env", "status", "destroy"):
-        done = project.run([command, "-s", "production", *(["-y"] if command == "destroy" else [])], trainstack=True)
+    for words in (["up", "-y"], ["preview"], ["env"], ["status"], ["destroy", "-y"]):
+        done = project.run([*words, "-s", "production"], trainstack=True)
         says(done, "create Pulumi.production.yaml", "newcomer, prod")
     assert not (copy.root / "Pulumi.production.yaml").exists()
     assert "production" not in copy.run(["pulumi", "stack", "ls"]).out
@@ -165,7 +165,7 @@ def test_an_unreachable_cluster_leaves_the_state_of_what_runs_there(dev: Project
     assert before
     told = ("cannot reach the cluster at", "check that it is running", "trainstack cluster up")
     refused(dev, *told, environment=environment)
-    for command in (["status"], ["destroy", "--yes"], ["teardown", "--yes"]):
+    for command in (["status"], ["destroy", "--yes"], ["destroy", "--keep-platform", "--yes"]):
         says(dev.run([*command, "-s", "dev"], trainstack=True, environment=environment), *told)
     for words in (("up",), ("destroy", "--run-program")):
         done = dev.pulumi(*words, "--yes", "--skip-preview", "--refresh", environment=environment)

@@ -1,4 +1,4 @@
-"""What `trainstack plan` predicts, beside what a real Kueue does with many runs on simulated GPU nodes."""
+"""What `trainstack forecast` predicts, beside what a real Kueue does with many runs on simulated GPU nodes."""
 
 import json
 import os
@@ -111,7 +111,7 @@ def test_a_plan_begins_with_what_waits_on_the_cluster(bench: PlanBench) -> None:
     """By the command; the runs that were launched have their names and durations, and none is planned twice."""
     scenario = Scenario(seed=3, runs=12, nodes=2, declared=True)
     with bench.waiting(scenario) as (named, _):
-        done = bench.trainstack("plan", "--cluster", "--json", "-s", named.name)
+        done = bench.trainstack("forecast", "--cluster", "--json", "-s", named.name)
         assert done.code == 0, done.text
         rows = {row["name"]: row for row in json.loads(done.out)["runs"]}
     expected = {each.task.workload.name: each.start for each in bench.predicted(scenario).schedule.timelines}

@@ -222,7 +222,7 @@ def test_a_tenants_people_need_their_roles_and_no_more(tenant: People, tmp_path:
     assert deployer.changes("--refresh") == {}
     well(deployer.trainstack("doctor"))
     day(researcher, "short", tmp_path, CLAIM)
-    well(deployer.trainstack("destroy", "--yes"))
+    well(deployer.trainstack("destroy", "--keep-platform", "--yes"))
     judge(tenant, DEPLOYER, set(), unused=SELDOM[DEPLOYER], refused={f"list {each}" for each in NOT_LISTED[TENANT]})
     judge(tenant, RESEARCHER, set(), unused=SELDOM[RESEARCHER])
 
@@ -258,7 +258,7 @@ def test_an_owners_people_need_their_roles_and_no_more(owner: People, tmp_path: 
     well(deployer.trainstack("doctor"))
     # What is in a namespace that goes, the roles too, goes with it.
     written, granted = owner.bound(DEPLOYER), owner.granted(DEPLOYER)
-    well(deployer.trainstack("destroy", "--yes", seconds=580))
+    well(deployer.trainstack("destroy", "--keep-platform", "--yes", seconds=580))
     again = deployer.up()
     assert again.code != 0
     assert (

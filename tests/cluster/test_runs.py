@@ -413,7 +413,7 @@ def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Proj
     project = lab.other("killed", team_config(lab.stack, digits))
     try:
         with ThreadPoolExecutor(1) as pool:
-            whole = pool.submit(project.trainstack, "up", seconds=240)
+            whole = pool.submit(project.trainstack, "up", "--yes", seconds=240)
             first = eventually("the second epoch", lambda: master_after(project, "epoch 2/"))
             assert project.kubectl("delete", "pod", "-n", NAMESPACE, first["metadata"]["name"]).code == 0
             done = whole.result()

@@ -84,14 +84,14 @@ def make_volume(team: str, folder: Path) -> dict[str, Any]:
 
 def test_staging_is_deployed_as_it_is_committed(staging: Project) -> None:
     """Refused without digests; then trained on the flavor of its pool, each team with rights in its own namespace."""
-    done = staging.trainstack("up", seconds=600)
+    done = staging.trainstack("up", "--yes", seconds=600)
     assert done.code != 0
     assert "run `trainstack pin -s staging`" in done.text
     assert staging.get("namespace", "vision") == {}
 
     done = staging.trainstack("pin")
     assert done.code == 0, done.text
-    done = staging.trainstack("up", seconds=900)
+    done = staging.trainstack("up", "--yes", seconds=900)
     assert done.code == 0, done.text
     (launch,) = launches(staging, namespace="vision")
     for spec in launch["spec"]["pytorchReplicaSpecs"].values():

@@ -55,7 +55,7 @@ def platform(simulated: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
     """Kueue and two queues: a wide one with all GPUs, and a narrow one that admits nothing until it is told to."""
     checkout = Project.copy(tmp_path_factory.mktemp("platform"), simulated)
     project = checkout.other("scale", platform_config())
-    done = project.trainstack("up", "--no-wait", seconds=600)
+    done = project.trainstack("up", "--yes", "--no-wait", seconds=600)
     assert done.code == 0, done.text
     yield project
     project.take_down()
@@ -275,7 +275,7 @@ def test_two_hundred_trials_one_by_one(platform: Project) -> None:
         with ThreadPoolExecutor(2) as pool:
             seen = pool.submit(watch, project, lambda: False, {"capped": 4}, stop)
             try:
-                whole = pool.submit(project.trainstack, "up", seconds=900)
+                whole = pool.submit(project.trainstack, "up", "--yes", seconds=900)
                 eventually("all are in the queue", lambda: whole.done() or waiting(project) >= 180, 300)
                 assert not whole.done(), whole.result().text
                 patch = '{"spec": {"stopPolicy": "None"}}'

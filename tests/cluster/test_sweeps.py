@@ -67,7 +67,7 @@ def test_twelve_trials_of_real_data_as_one_job(lab: Project) -> None:
     sweep = {"name": "digits-search", "form": "indexed", "parallelism": 2, "run": DIGITS}
     project = lab.other("search", search_config(lab.stack, sweep))
     try:
-        done = project.trainstack("up", seconds=400)
+        done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
         ((batch, first),) = launched(project, "digits-search").items()
         assert (first["spec"]["completions"], first["spec"]["parallelism"]) == (12, 2)
@@ -120,7 +120,7 @@ def test_twelve_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> Non
         up(project)
         assert len(launched(project, "digits-search")) == 5
         assert outputs(project)["waitingTrials"] == {"digits-search": 7}
-        done = project.trainstack("up", seconds=500)
+        done = project.trainstack("up", "--yes", seconds=500)
         assert done.code == 0, done.text
         assert "digits-search: 5 of 5 slots in use" in done.text
         jobs = launched(project, "digits-search")
@@ -152,7 +152,7 @@ def test_trials_that_hold_all_quota_while_they_wait_get_their_data(lab: Project)
     try:
         up(project)
         eventually("all quota is taken", lambda: reserved(project) == "8Gi")
-        done = project.trainstack("up", seconds=400)
+        done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
         assert len(launched(project, "digits-search")) == 6
         assert [each["state"] for each in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6

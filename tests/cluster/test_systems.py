@@ -62,8 +62,10 @@ def environment(copy: Project, sites: Cluster, stack: str, kubeconfig: Path | No
     try:
         yield page
     finally:
-        if f"trainstack destroy -s {stack}" not in page.typed:
-            done = page.project.trainstack("destroy", "--yes")
+        if not any(line.startswith("trainstack destroy") for line in page.typed):
+            stops = json.loads(page.project.trainstack("destroy", "--json").out)["stops"]
+            words = [word for run in stops for word in ("--stop", run)]
+            done = page.project.trainstack("destroy", "--keep-platform", "--yes", *words)
             assert done.code == 0, done.text
 
 

@@ -85,7 +85,7 @@ def test_a_team_has_its_rights_and_no_others(team: Project) -> None:
 
 def test_a_team_trains_with_its_own_rights_alone(team: Project, tmp_path: Path) -> None:
     """Its example goes through, a refresh is quiet, and the day's commands work: all with rights in one namespace."""
-    done = team.trainstack("up")
+    done = team.trainstack("up", "--yes")
     assert done.code == 0, done.text
     await_end(team, "hello", "Complete", namespace=TEAM)
     workloads = team.get("workloads.kueue.x-k8s.io", "", TEAM)["items"]

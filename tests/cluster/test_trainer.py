@@ -149,7 +149,7 @@ def test_digits_train_as_a_trainjob_of_three_nodes(up: Project) -> None:
     eventually("three pods run", lambda: phases(up, "digits") == ["Running"] * 3)
     quiet(up)
 
-    done = up.trainstack("up", seconds=420)
+    done = up.trainstack("up", "--yes", seconds=420)
     assert done.code == 0, done.text
     ended = the(up, "trainjobs", "digits")
     assert ended["metadata"]["uid"] == digits["metadata"]["uid"]

@@ -80,7 +80,7 @@ def run(
     # A destroy is that of `trainstack destroy`, which active runs do not stop.
     permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
     if operation == "destroy":
-        permitted = permission(project.root, project.stack, "destroy")
+        permitted = permission(project.root, project.stack, "keep-platform")
     with permitted as ending:
         return engine.run(project, *WORDS[operation], log=log, moment=moment, strike=strike, environment=ending)
 

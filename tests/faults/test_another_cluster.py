@@ -113,10 +113,10 @@ def test_a_stack_on_another_cluster_writes_nothing(two: Two, who: str, config: C
         for done in (
             away.pulumi("preview"),
             away.up(),
-            away.trainstack("up", "--no-wait"),
+            away.trainstack("up", "--yes", "--no-wait"),
             away.pulumi("destroy", "--yes", "--skip-preview", "--run-program"),
+            away.trainstack("destroy", "--keep-platform", "--yes"),
             away.trainstack("destroy", "--yes"),
-            away.trainstack("teardown", "--yes"),
         ):
             refused(done, who)
         assert (everything(owner), everything(two.pointed_elsewhere(owner)), state(project)) == before

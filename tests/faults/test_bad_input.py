@@ -21,6 +21,7 @@ from tests.faults.bad_input import NO_FILES, ROOT, SEARCH, Case, changed, make_c
 from tests.faults.hostile import FRAGMENTS
 from tests.seeds import chosen_seed
 from trainstack.cli.app import app
+from trainstack.errors import ExitCode
 
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 MOST_SECONDS = 20.0
@@ -69,11 +70,12 @@ def _faults(checkout: Path, case: Case) -> Iterator[str]:
             continue
         if took > MOST_SECONDS:
             yield f"{command}: takes {took:.1f} s"
-        if done.exit_code not in (0, 1):
+        failed = ExitCode.FINDINGS if command[0] == "check" or "--check" in command else ExitCode.FAILED
+        if done.exit_code not in (0, ExitCode.FAILED, failed):
             yield f"{command}: exit code {done.exit_code}"
         if command[0] == "check":
-            yield from _unclear(checkout, done.stdout, refused=done.exit_code == 1)
-        elif done.exit_code == 1 and not done.stderr.startswith("error: "):
+            yield from _unclear(checkout, done.stdout, refused=done.exit_code == failed)
+        elif done.exit_code and not done.stderr.startswith("error: "):
             yield f"{command}: says {done.stderr[:200]!r}"
     if _files(checkout) != before:
         yield "a file is written"
@@ -128,7 +130,7 @@ def test_no_file_has_to_be_a_file(checkout: Path, what: str) -> None:
         path.write_bytes(whole)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             wrong.append(f"{file}: ends in {done.exception!r}")
-        elif took > MOST_SECONDS or (done.exit_code != 1 and what != "a link to nothing"):
+        elif took > MOST_SECONDS or (done.exit_code != ExitCode.FINDINGS and what != "a link to nothing"):
             wrong.append(f"{file}: exit code {done.exit_code} after {took:.1f} s")
     assert not wrong
 
@@ -178,7 +180,7 @@ def _with(whole: object, path: Sequence[str | int], value: object) -> object:
     "what", ["a bomb of aliases", "lists 2,000 deep", "a number of many digits", "a long list", "the tag of Python"]
 )
 def test_the_command_itself_refuses(checkout: Path, what: str) -> None:
-    """The program as it is installed ends with a message and exit code 1, and does not hang."""
+    """The program as it is installed ends with a message and exit code 4, and does not hang."""
     command: list[str | Path] = [ROOT / ".venv/bin/trainstack", "check", "-s", "dev"]
     right, seconds = _run(command)
     assert right.returncode == 0, right.stderr
@@ -188,7 +190,7 @@ def test_the_command_itself_refuses(checkout: Path, what: str) -> None:
     file.write_text(text.replace("[ReadWriteMany]", FRAGMENTS[what]), encoding="utf-8")
     done, taken = _run(command)
     line = text[: text.index("accessModes:")].count("\n") + 1
-    assert done.returncode == 1
+    assert done.returncode == ExitCode.FINDINGS
     assert f"Pulumi.dev.yaml:{line}" in done.stdout, done.stdout[:2000]
     assert "Traceback" not in done.stdout + done.stderr
     assert taken < seconds + MOST_SECONDS

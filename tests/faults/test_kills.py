@@ -155,7 +155,7 @@ def test_a_killed_teardown_goes_on(victim: Project, undisturbed: dict[Operation,
             if command != again(victim, "up"):
                 done = victim.run(["sh", "-c", command])
                 assert done.code == 0, f"{command}: {done.text}"
-        done = victim.trainstack("teardown", "--yes", *(word for each in active(victim) for word in ("--stop", each)))
+        done = victim.trainstack("destroy", "--yes", *(word for each in active(victim) for word in ("--stop", each)))
         assert done.code == 0, done.text
         gone(victim)
     finally:
@@ -165,7 +165,7 @@ def test_a_killed_teardown_goes_on(victim: Project, undisturbed: dict[Operation,
 
 def active(victim: Project) -> list[str]:
     """The runs that a teardown would stop, as it says."""
-    stops: list[str] = json.loads(victim.trainstack("teardown", "--json").out)["stops"]
+    stops: list[str] = json.loads(victim.trainstack("destroy", "--json").out)["stops"]
     return stops
 
 
@@ -228,14 +228,17 @@ def doctor(victim: Project) -> dict[str, Any]:
     """What the command finds, as a program reads it."""
     done = victim.trainstack("doctor", "--json")
     found: dict[str, Any] = json.loads(done.out)
-    assert done.code == (1 if found["troubles"] else 0), done.text
+    assert done.code == (4 if found["troubles"] else 0), done.text
     return found
 
 
 def again(victim: Project, operation: Operation) -> str:
-    """What was interrupted, as the doctor writes it."""
+    """What was interrupted, as the doctor writes it; a destroy with the active runs of that time."""
     recovery = RecoveryCommands(victim.stack)
-    return recovery.up if operation == "up" else recovery.destroy
+    if operation == "up":
+        return recovery.up
+    words = "import json, sys; print(*(word for run in json.load(sys.stdin)['stops'] for word in ('--stop', run)))"
+    return f'{recovery.destroy} $(trainstack destroy -s {victim.stack} --json | python3 -c "{words}")'
 
 
 def ready(victim: Project, operation: Operation) -> None:

@@ -184,7 +184,7 @@ def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout
             live = server.get(job_path(job))
             assert live is not None
             assert live["metadata"]["uid"] == job["metadata"]["uid"]
-        done = project.trainstack("teardown", "--yes")
+        done = project.trainstack("destroy", "--yes")
         assert done.code != 0, done.text
         assert job["metadata"]["name"] in done.text
         back = {"metadata": {"labels": {key: job["metadata"]["labels"][key] for key in lost}}}

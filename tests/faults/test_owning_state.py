@@ -136,13 +136,13 @@ def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[P
     succeeded(first.up("--refresh", "--expect-no-changes"))
     succeeded(first.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes"))
     before = server.offset()
-    for done in (second.pulumi("preview"), second.up(), second.trainstack("up", "--no-wait")):
+    for done in (second.pulumi("preview"), second.up(), second.trainstack("up", "--yes", "--no-wait")):
         refused(done, f"state {identity} owns ", f"{TAKE_OVER}{identity}]}}")
     doctor = second.trainstack("doctor").text
     assert "object-of-another-state" in doctor
     assert "kubectl delete" not in doctor
-    assert second.trainstack("teardown", "--yes").code != 0
-    succeeded(second.trainstack("destroy", "--yes"))
+    assert second.trainstack("destroy", "--yes").code != 0
+    succeeded(second.trainstack("destroy", "--keep-platform", "--yes"))
     assert [event for event in server.events(before) if event.wrote] == []
     exported = first.root / "state.json"
     succeeded(first.pulumi("stack", "export", "--file", str(exported)))
@@ -194,7 +194,11 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
     assert "example.org/team" not in objects(server, "taken")["Namespace", "taken"]["labels"]
     succeeded(second.up("--refresh", "--expect-no-changes"))
     before = server.offset()
-    for done in (first.up(), first.trainstack("destroy", "--yes"), first.trainstack("teardown", "--yes")):
+    for done in (
+        first.up(),
+        first.trainstack("destroy", "--keep-platform", "--yes"),
+        first.trainstack("destroy", "--yes"),
+    ):
         refused(done, f"state {new} owns ")
     # What this environment declares no more would be deleted.
     bare = make_config("taken")

@@ -73,7 +73,7 @@ def test_nothing_is_left_but_the_listed_volumes(
     assert claims == drawn.kept
     began = time.monotonic()
     stops = [word for each in told["stops"] for word in ("--stop", each)]
-    done = project.trainstack("teardown", "--yes", *stops, seconds=900)
+    done = project.trainstack("destroy", "--yes", *stops, seconds=900)
     took = time.monotonic() - began
     assert done.code == 0, done.text
     stays = {name_of(each) for each in told["stays"]}
@@ -87,10 +87,10 @@ def test_nothing_is_left_but_the_listed_volumes(
 def unprotected(project: Project, drawn: Drawn) -> None:
     """A teardown of what is protected is refused by name and deletes nothing; then it is protected no more."""
     there = everything(project, "-l", f"trainstack.dev/stack={STACK}")
-    done = project.trainstack("teardown", "--yes")
-    assert done.code == 1
+    done = project.trainstack("destroy", "--yes")
+    assert done.code == 3
     for each in drawn.protected:
-        assert f"PersistentVolumeClaim {each} is protected, so nothing is torn down" in done.text
+        assert f"PersistentVolumeClaim {each} is protected, so nothing is deleted" in done.text
     assert everything(project, "-l", f"trainstack.dev/stack={STACK}") == there
 
     def open_up(config: dict[str, Any]) -> None:
@@ -141,14 +141,14 @@ def collected(project: Project) -> None:
 
 def end(project: Project) -> None:
     """A stack without volumes leaves nothing at all."""
-    done = project.trainstack("teardown", "--yes", seconds=900)
+    done = project.trainstack("destroy", "--yes", seconds=900)
     assert done.code == 0, done.text
     emptied("the stack", lambda: everything(project, "-l", f"trainstack.dev/stack={project.stack}"), SECONDS)
 
 
 def plan(project: Project) -> dict[str, Any]:
     """What a teardown says that it would do."""
-    done = project.trainstack("teardown", "--json")
+    done = project.trainstack("destroy", "--json")
     told: dict[str, Any] = json.loads(done.out)
     assert all(" (run " in each for each in told["refusals"]), told["refusals"]
     return told

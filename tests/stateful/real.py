@@ -52,7 +52,7 @@ class Pair:
     def _real(self, mode: str, *, refresh: bool) -> bool:
         if mode == "destroy":
             words = ("destroy", "--yes", "--skip-preview", "--run-program")
-            with permission(self.project.root, self.project.stack, "destroy") as variables:
+            with permission(self.project.root, self.project.stack, "keep-platform") as variables:
                 done = self.project.pulumi(*words, environment=variables)
         elif mode == "preview":
             done = self.project.pulumi("preview")

@@ -71,7 +71,7 @@ class World:
         person.write()
         permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
         if not plain:
-            permitted = permission(person.root, person.stack, "destroy")
+            permitted = permission(person.root, person.stack, "keep-platform")
         # Before the first moment the program has used the permission up.
         with permitted as variables:
             operation = Operation(

@@ -5,6 +5,7 @@
 
 import gc
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None, derandomize=True, max_examples=20)
@@ -16,3 +17,9 @@ def pytest_collection_finish() -> None:
     """Keep what collection made from the collector of garbage: it stays to the end, and to walk it takes long."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def selected_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Select `dev` as a user's shell may do; tests/unit/cli/test_selection.py has the other ways."""
+    monkeypatch.setenv("TRAINSTACK_STACK", "dev")

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.errors import TrainstackError
+from trainstack.errors import ExitCode, RefusedError, TrainstackError
+from trainstack.live.client import ClusterError, PermanentError, RightsError
+from trainstack.settings.errors import SettingsError
+from trainstack.stacks.teardown_mode import TeardownModeError
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERNAL = {"BoundError", "FileError", "UnsettledError", "WrapperError"}
@@ -45,3 +48,20 @@ def test_every_error_for_users_has_one_base() -> None:
 def test_the_text_has_place_message_and_remedy(error: TrainstackError, text: str) -> None:
     """Parts that are empty are omitted."""
     assert str(error) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TrainstackError, ExitCode.FAILED),
+        (SettingsError, ExitCode.FAILED),
+        (RefusedError, ExitCode.REFUSED),
+        (TeardownModeError, ExitCode.REFUSED),
+        (ClusterError, ExitCode.UNREACHABLE),
+        (PermanentError, ExitCode.UNREACHABLE),
+        (RightsError, ExitCode.FAILED),
+    ],
+)
+def test_an_error_has_the_exit_code_of_its_class(error: type[TrainstackError], code: ExitCode) -> None:
+    """Subclasses inherit it."""
+    assert error.exit_code == code

@@ -20,7 +20,7 @@ def inherit(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(PERMISSION_VARIABLE, value)
 
 
-@pytest.mark.parametrize("mode", ["teardown", "destroy"])
+@pytest.mark.parametrize("mode", ["everything", "keep-platform"])
 def test_a_command_permits_one_run_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
     """A second run with the same variable is refused, while the command still runs."""
     with permission(tmp_path, "dev", mode) as variables:
@@ -35,13 +35,13 @@ def test_a_command_permits_one_run_of_the_program(tmp_path: Path, monkeypatch: p
 
 def test_without_the_variable_the_stack_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty variable is none."""
-    with permission(tmp_path, "dev", "destroy"):
+    with permission(tmp_path, "dev", "keep-platform"):
         assert teardown_mode(tmp_path, "dev") is None
         inherit(monkeypatch, "")
         assert teardown_mode(tmp_path, "dev") is None
 
 
-@pytest.mark.parametrize("value", ["destroy:dev", "teardown:dev", "0" * 32, "../../dev", "/etc/passwd", "x"])
+@pytest.mark.parametrize("value", ["everything:dev", "keep-platform:dev", "0" * 32, "../../dev", "/etc/passwd", "x"])
 def test_an_inherited_variable_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     """The program would declare nothing, and `up` would delete everything."""
     inherit(monkeypatch, value)
@@ -51,7 +51,7 @@ def test_an_inherited_variable_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_permission_ends_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the engine ran the program or not."""
-    with permission(tmp_path, "dev", "destroy") as variables:
+    with permission(tmp_path, "dev", "keep-platform") as variables:
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
     with pytest.raises(TeardownModeError):
         teardown_mode(tmp_path, "dev")
@@ -61,7 +61,7 @@ def test_a_permission_ends_with_its_command(tmp_path: Path, monkeypatch: pytest.
 def test_a_preview_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No command of ours previews the end of a stack."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    with permission(tmp_path, "dev", "destroy") as variables:
+    with permission(tmp_path, "dev", "keep-platform") as variables:
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
         with pytest.raises(TeardownModeError):
             teardown_mode(tmp_path, "dev")
@@ -69,7 +69,7 @@ def test_a_preview_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_permission_is_for_one_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another stack of the same checkout is neither declared nor ended."""
-    with permission(tmp_path, "dev", "destroy") as variables:
+    with permission(tmp_path, "dev", "keep-platform") as variables:
         assert re.fullmatch("[0-9a-f]{32}", variables[PERMISSION_VARIABLE])
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
         with pytest.raises(TeardownModeError, match="on 'prod'"):

@@ -6,7 +6,7 @@ import typer
 
 from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOption
-from trainstack.errors import TrainstackError
+from trainstack.errors import ExitCode, TrainstackError
 from trainstack.live.existing import read_existing
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
@@ -27,7 +27,7 @@ config:
 def adopt(
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="A namespace of the cluster.")],
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,7 +45,8 @@ def adopt(
     """
     session = Session.open(stack)
     if not _NAMESPACE.fullmatch(namespace):
-        fail(f"{namespace!r} is not a valid namespace name; use at most 63 lower-case letters, digits and '-'")
+        message = f"{namespace!r} is not a valid namespace name; use at most 63 lower-case letters, digits and '-'"
+        fail(message, ExitCode.USAGE)
     file = f"Pulumi.{stack}.yaml"
     exists = (session.root / file).is_file()
     text, loaded = _load(session.root, file, stack, namespace)

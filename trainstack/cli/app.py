@@ -2,28 +2,26 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
 from io import TextIOWrapper
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trainstack.cli.console import fail
-from trainstack.cli.expected_errors import expected_message
+from trainstack.cli.console import err, fail, out
+from trainstack.cli.expected_errors import exit_code, expected_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("init", "Create a project in a repository of its own: at most six files, none of which may exist."),
     "up": ("deploy", "Deploy an environment, follow its runs and fetch their results."),
+    "preview": ("preview", "Show what `trainstack up` would change, without changing anything."),
     "destroy": (
-        "deploy",
-        "Remove an environment except what its settings retain (volumes, definitions), and list what is retained.",
-    ),
-    "teardown": (
-        "teardown",
-        "Remove an environment for good: runs, queues, operators, definitions, namespaces, in this order.",
+        "destroy",
+        "Remove an environment: runs, queues, operators, definitions, namespaces, in this order; volumes are retained.",
     ),
     "env": ("env", "Print the variables that `pulumi` and `kubectl` need for an environment, as shell commands."),
     "doctor": (
@@ -32,13 +30,13 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "check": (
         "check",
-        "Check an environment, and whether each of its runs can be admitted; exit with 1 if there is an error.",
+        "Check an environment, and whether each of its runs can be admitted; exit with 4 if there is an error.",
     ),
     "explain": (
         "explain",
         "Explain a rule of `trainstack check`: meaning, example and remedy. Without RULE, list all rules.",
     ),
-    "plan": ("plan", "Forecast when each run waits, starts and ends, and its use of quota; changes nothing."),
+    "forecast": ("forecast", "Forecast when each run waits, starts and ends, and its use of quota; changes nothing."),
     "render": ("render", "Print the objects that an environment declares, in the order of their creation."),
     "rights": ("rights", "Write the least roles that deployers and users of an environment need, to rights/ENV.yaml."),
     "image": ("image", "Build, push and list the images of an environment's runs."),
@@ -67,6 +65,18 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """The module and the summary of each command, in the order of the help. The summary is the first line of the command's
 own help: it is here too, because the help of all commands would otherwise import all of their modules."""
 
+PANELS: Mapping[str, tuple[str, ...]] = {
+    "Deploy": ("up", "preview", "destroy", "env", "doctor"),
+    "Check before deploying": ("check", "explain", "forecast", "render", "rights", "pin"),
+    "Runs and their files": ("status", "wait", "logs", "events", "compare", "upload", "ls", "fetch"),
+    "Sweeps and images": ("sweep", "image"),
+    "Teams and pull requests": ("add-team", "adopt", "review"),
+    "The local cluster, and for contributors": ("cluster", "dev"),
+}
+"""The headings of the help, each with its commands in order."""
+ALIASES: Mapping[str, str] = {"plan": "forecast", "teardown": "destroy"}
+"""The commands by their former names, which work for one release and are not in the help."""
+
 
 class _Lazy(Mapping[str, Any]):
     """The commands; a command's module is imported when the command is looked up."""
@@ -75,28 +85,39 @@ class _Lazy(Mapping[str, Any]):
         return _load(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter((*COMMANDS, *ALIASES))
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(COMMANDS) + len(ALIASES)
 
 
 @cache
 def _load(name: str) -> Any:
-    module = import_module(f"trainstack.cli.{COMMANDS[name][0]}")
+    target = ALIASES.get(name, name)
+    module = import_module(f"trainstack.cli.{COMMANDS[target][0]}")
     group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
-        group.add_typer(module.app, name=name)
+        group.add_typer(module.app, name=target)
     else:
-        group.command(name)(getattr(module, name.replace("-", "_")))
-    command = typer.main.get_group(group).commands[name]
+        group.command(target)(getattr(module, target.replace("-", "_")))
+    command = typer.main.get_group(group).commands[target]
     for documented in (command, *getattr(command, "commands", {}).values()):
         paragraphs = cleandoc(documented.help or "").split("\n\n")
         # Rich keeps line breaks, which only the examples need.
         documented.help = "\n\n".join(
             text if text.startswith("Example") else text.replace("\n", " ") for text in paragraphs
         )
+    if name != target:
+        command.hidden, command.callback = True, _renamed(name, target, command.callback)
     return command
+
+
+def _renamed(name: str, target: str, callback: Any) -> Any:
+    def run(**arguments: Any) -> Any:
+        err.print(f"`trainstack {name}` is now `trainstack {target}`; the next release removes the former name")
+        return callback(**arguments)
+
+    return run
 
 
 class _Commands(TyperGroup):
@@ -105,10 +126,25 @@ class _Commands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the commands' summaries."""
-        lazy = self.commands
-        self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
-        try:
+        with self._summaries():
             super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete the name of a command or option."""
+        with self._summaries():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _summaries(self) -> Iterator[None]:
+        """Replace the commands by their summaries, which need no module of a command."""
+        lazy = self.commands
+        self.commands = {
+            name: TyperCommand(name, help=COMMANDS[name][1], rich_help_panel=panel)
+            for panel, names in PANELS.items()
+            for name in names
+        }
+        try:
+            yield
         finally:
             self.commands = lazy
 
@@ -120,20 +156,33 @@ class _Commands(TyperGroup):
             message = expected_message(error)
             if message is None:
                 raise
-            return fail(message)
+            return fail(message, exit_code(error))
 
 
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by a guard, 4 findings, 5 unreachable.",
     help="Training infrastructure as code: storage, queues, operators and training runs on Kubernetes.",
 )
 
 
+def _version(wanted: bool) -> None:  # noqa: FBT001 (called with the option's value)
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 (slow to import)
+
+        out.print(f"trainstack {version('trainstack')}")
+        raise typer.Exit
+
+
 @app.callback()
-def trainstack() -> None:
+def trainstack(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Training infrastructure as code: storage, queues, operators and training runs on Kubernetes."""
 
 

@@ -7,7 +7,9 @@ from trainstack.cli.console import err, out, show_json
 from trainstack.cli.releases import as_finding, downloads
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
 from trainstack.declared.declared import Declared
+from trainstack.errors import ExitCode
 from trainstack.kueue.format import as_data, lines
+from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE
 from trainstack.preflight.finding import Checked
 from trainstack.preflight.preflight import examine, unloaded
 from trainstack.settings.errors import SettingsError
@@ -18,11 +20,11 @@ _STYLES = {"error": "red", "warning": "yellow", "unknown": "dim"}
 
 def check(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     cluster: Annotated[bool, typer.Option("--cluster", help="Also check the cluster, which is only read.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check an environment, and whether each of its runs can be admitted; exit with 1 if there is an error.
+    """Check an environment, and whether each of its runs can be admitted; exit with 4 if there is an error.
 
     Reads the files, and downloads the operators' releases that they name by address. With --cluster, also reads the
     cluster: kinds, operators, classes, queues, nodes and the current use of quota.
@@ -38,8 +40,9 @@ def check(
         show_json({"findings": [finding.as_data() for finding in checked.findings], "verdicts": verdicts})
     else:
         _show(stack, checked)
-    if any(finding.stops for finding in checked.findings):
-        raise typer.Exit(1)
+    stopping = {finding.id for finding in checked.findings if finding.stops}
+    if stopping:
+        raise typer.Exit(ExitCode.UNREACHABLE if CLUSTER_UNREACHABLE.id in stopping else ExitCode.FINDINGS)
 
 
 def _show(stack: str, checked: Checked) -> None:

@@ -16,6 +16,7 @@ from trainstack.dev.cluster.images import base, ensure_images, git, helpers, ope
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.sites import install
 from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.errors import ExitCode
 
 app = typer.Typer(no_args_is_help=True, help="Manage the local cluster: Kubernetes on this machine, without Docker.")
 
@@ -37,7 +38,8 @@ def _sites(running: Cluster, spec: ClusterSpec) -> None:
 def _running(state: Path | None) -> Cluster:
     current = cluster.status(_folder(state))
     if current.cluster is None:
-        fail(f"the local cluster is not running ({current.problem}): start it with `trainstack cluster up`")
+        message = f"the local cluster is not running ({current.problem}): start it with `trainstack cluster up`"
+        fail(message, ExitCode.UNREACHABLE)
     return current.cluster
 
 
@@ -123,7 +125,7 @@ def reset(*, state: StateOption = None) -> None:
 
 @app.command()
 def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
-    """Show the local cluster's components; exit with 1 unless all are ready.
+    """Show the local cluster's components; exit with 4 unless all are ready.
 
     Examples:
       trainstack cluster status
@@ -148,7 +150,7 @@ def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
         if current.spec and current.spec.sites:
             out.print(f"sites: {', '.join(current.spec.sites)}")
     if not current.ready:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FINDINGS)
 
 
 @app.command()
@@ -197,7 +199,7 @@ def kubeconfig(
     running = _running(state)
     if account is None:
         if output is not None:
-            fail("--output requires --as; to move the administrator's kubeconfig, copy it")
+            fail("--output requires --as; to move the administrator's kubeconfig, copy it", ExitCode.USAGE)
         out.print(str(running.kubeconfig))
         return
     try:

@@ -6,6 +6,7 @@ import typer
 from trainstack.cli.console import fail, make_table, out, show_json, show_written, step, write_files
 from trainstack.cli.run_series import figures
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
+from trainstack.errors import ExitCode
 from trainstack.reports.comparison import Comparison
 from trainstack.reports.comparison import compare as compare_runs
 from trainstack.reports.table import HEAD, as_json, cells
@@ -13,7 +14,7 @@ from trainstack.reports.table import HEAD, as_json, cells
 
 def compare(
     runs: Annotated[list[str], typer.Argument(metavar="RUN RUN…", help="Run ids, prefixes of run ids, or workloads.")],
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     png: Annotated[Path | None, file_option("Write the charts as a PNG.")] = None,
     html: Annotated[Path | None, file_option("Write a page with the table and charts.")] = None,
@@ -30,10 +31,10 @@ def compare(
       trainstack compare alone together -s dev --json
     """
     if len(runs) < 2:
-        fail("name at least two runs: trainstack compare RUN RUN…")
+        fail("name at least two runs: trainstack compare RUN RUN…", ExitCode.USAGE)
     found = figures(Session.open(stack), runs)
     if len({run.run_id for run in found}) < len(found):
-        fail(f"{', '.join(runs)}: name each run once (got {', '.join(run.run_id for run in found)})")
+        fail(f"{', '.join(runs)}: name each run once (got {', '.join(run.run_id for run in found)})", ExitCode.USAGE)
     comparison = compare_runs(found)
     files = _draw(comparison, png, html)
     write_files(files)

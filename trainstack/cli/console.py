@@ -14,6 +14,8 @@ from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trainstack.errors import ExitCode
+
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
     """Create a console that prints data verbatim, without markup such as `:cat:` or `[bold]`."""
@@ -60,10 +62,26 @@ def make_table(
     return table
 
 
-def fail(message: str) -> NoReturn:
-    """Print an error and exit with code 1."""
+def fail(message: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
+    """Print an error and exit."""
     err.print(f"error: {message}", style="red")
-    raise typer.Exit(1)
+    raise typer.Exit(code)
+
+
+def ensure_confirmable(*, yes: bool) -> None:
+    """Exit unless a question can be answered or need not be asked. Call this before anything is read or written."""
+    if not yes and not interactive():
+        fail("this command asks for confirmation, but there is no terminal; add --yes to confirm", ExitCode.USAGE)
+
+
+def interactive() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on stderr unless `yes`; exits if the answer is no."""
+    if not yes:
+        typer.confirm(question, abort=True, err=True)
 
 
 def report(line: str) -> None:

@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.console import fail, out, report, step
+from trainstack.cli.console import confirm, ensure_confirmable, fail, out, report, step
 from trainstack.cli.engine import ensure_stack, outputs, pulumi
 from trainstack.cli.files import fetch_run
+from trainstack.cli.preview import show_preview
 from trainstack.cli.releases import with_downloads
 from trainstack.cli.runs import follow, launch_bodies
-from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
-from trainstack.cli.session import Session, StackOption, YesOption
+from trainstack.cli.same_cluster import ensure_same_cluster
+from trainstack.cli.session import Session, StackOption
 from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_slots import await_slot
 from trainstack.cli.transfers import data_loader
@@ -21,6 +22,7 @@ from trainstack.dev.cluster import cluster
 from trainstack.dev.cluster.images import ensure_images, git, helpers, operators, workload
 from trainstack.dev.toolchain import tools
 from trainstack.dev.toolchain.digests import sha256
+from trainstack.errors import ExitCode
 from trainstack.live.client import reach
 from trainstack.live.snapshot import read_runs
 from trainstack.live.sweeps import read_sweep
@@ -28,7 +30,6 @@ from trainstack.preflight.preflight import check
 from trainstack.reports.runs import read_metrics
 from trainstack.runs.launches import live_launch
 from trainstack.settings.sections.workloads import Data, Workload
-from trainstack.stacks.teardown_mode import permission
 from trainstack.sweeps.status import live_trials
 from trainstack.transfer.upload import upload as upload_folder
 
@@ -39,24 +40,28 @@ _UP = ("up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
 
 def up(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Neither preview the change nor ask for confirmation.")
+    ] = False,
     wait: Annotated[bool, typer.Option(help="Follow the runs until they have ended, and fetch their results.")] = True,
 ) -> None:
     """Deploy an environment, follow its runs and fetch their results.
 
-    Repeating the command repeats no work. Uses the cluster of KUBECONFIG; by default, starts and uses the local
-    cluster.
+    Shows what will change, and asks for confirmation. Repeating the command repeats no work. Uses the cluster of
+    KUBECONFIG; by default, starts and uses the local cluster.
 
     Examples:
       trainstack up -s dev
-      trainstack up -s dev --no-wait
+      trainstack up -s dev --yes --no-wait
       KUBECONFIG=~/.kube/config trainstack up -s dev
     """
+    ensure_confirmable(yes=yes)
     session = Session.open(stack)
     settings = session.settings
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
-        fail("\n".join(faults))
+        fail("\n".join(faults), ExitCode.REFUSED)
     if not session.local:
         # Before anything is built, which takes minutes.
         reach(settings.cluster.context)
@@ -65,9 +70,12 @@ def up(
         _local_cluster(session)
         # The engine refreshes first: without a cluster it would report an error for every object.
         reach(settings.cluster.context)
-    ensure_stack(session)
     ensure_same_cluster(session)
     ensure_pushed(session)
+    if not yes:
+        show_preview(session)
+        confirm(f"Deploy {stack}?", yes=yes)
+    ensure_stack(session)
     with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
         pulumi(session, *_UP)
     if wait:
@@ -76,38 +84,6 @@ def up(
         follow(session, None, _TRAINING_SECONDS)
         _launch_dependents(session)
         _fetch_results(session)
-
-
-def destroy(
-    *,
-    stack: StackOption = "dev",
-    yes: YesOption = False,
-) -> None:
-    """Remove an environment except what its settings retain (volumes, definitions), and list what is retained.
-
-    Refuses while the environment has a protected volume. To remove it for good, with a check for other users of its
-    objects, use `trainstack teardown`.
-
-    Examples:
-      trainstack destroy -s dev
-    """
-    session = Session.open(stack)
-    reach(session.settings.cluster.context)
-    ensure_same_cluster(session)
-    ensure_own_objects(session)
-    state = outputs(session)
-    if protected := state.get("protected"):
-        fail(
-            f"{stack} has protected resources, so nothing was destroyed: {', '.join(protected)}; to destroy them, set "
-            f"`protect: false` in Pulumi.{stack}.yaml, run `trainstack up -s {stack}`, then destroy"
-        )
-    if not yes:
-        typer.confirm(f"Destroy everything in {stack} except what it retains?", abort=True, err=True)
-    # The engine needs the program for the hooks in the state, which have no effect here.
-    with permission(session.root, stack, "destroy") as variables:
-        pulumi(session, "destroy", "--yes", "--skip-preview", "--run-program", variables=variables)
-    for resource in state.get("retained", []):
-        out.print(f"retained: {resource}")
 
 
 def _ensure_tools(session: Session, *, kubectl: bool) -> None:

@@ -14,6 +14,7 @@ from trainstack.dev.toolchain import debian, release, relock, tools
 from trainstack.dev.toolchain import machine as host
 from trainstack.dev.toolchain import versions as pins
 from trainstack.dev.toolchain.places import CHECKOUT
+from trainstack.errors import ExitCode
 
 app = typer.Typer(no_args_is_help=True, help="For contributors to Trainstack: the toolchain and generated files.")
 
@@ -39,7 +40,7 @@ def build_tools(
 def machine(
     *, install: Annotated[bool, typer.Option("--install", help="Also install missing Debian packages.")] = False
 ) -> None:
-    """List what this machine lacks for the local cluster; exit with 1 if it lacks anything.
+    """List what this machine lacks for the local cluster; exit with 4 if it lacks anything.
 
     Examples:
       trainstack dev machine
@@ -49,7 +50,7 @@ def machine(
     for finding in findings:
         out.print(str(finding))
     if findings:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FINDINGS)
     if install:
         debian.ensure(err)
 

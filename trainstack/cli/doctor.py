@@ -10,6 +10,7 @@ from trainstack.cli.engine import environment, export
 from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
+from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
 from trainstack.lifecycle.recovery.objects import Seen
@@ -28,11 +29,11 @@ from trainstack.settings.loading.project import project_name
 _LOCKS_ELSEWHERE = "locks: the state is not in a folder; the engine's next command reports whether the stack is locked"
 
 
-def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
+def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
     """Find what an interrupted `up` or `destroy` left behind, with the commands that repair it; changes nothing.
 
     Checks the state's locks and files, finds unfinished operations, compares the state with the cluster, and lists the
-    data loaders of killed commands. Exits with 1 if it finds something.
+    data loaders of killed commands. Exits with 4 if it finds something.
 
     Examples:
       trainstack doctor -s dev
@@ -45,7 +46,8 @@ def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
     else:
         _show(stack, found, unchecked)
     if found.troubles:
-        raise typer.Exit(1)
+        unreachable = any(trouble.id == "cluster-unreachable" for trouble in found.troubles)
+        raise typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FINDINGS)
 
 
 def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
@@ -117,5 +119,6 @@ def _show(stack: str, found: Diagnosis, unchecked: list[str]) -> None:
         recovery = RecoveryCommands(stack)
         if recovery.up in found.commands:
             out.print(f"\nTo finish an interrupted destroy, replace `up` by:\n\n  {recovery.destroy}")
+            out.print("\nwithout --keep-platform if the interrupted one had none, and with its --stop options")
     count = len(found.troubles)
     err.print(f"{stack}: {count or 'no'} problem{'' if count == 1 else 's'} found")

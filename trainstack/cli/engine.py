@@ -4,16 +4,31 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from trainstack.cli.console import err, fail
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
+from trainstack.errors import ExitCode
 from trainstack.live import private_kubeconfig
+from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, reported
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
 """The engine's messages about a locked state, in lower case: of a file backend, and of a service."""
+_UNREACHABLE = (
+    "connection refused",
+    "no such host",
+    "i/o timeout",
+    "deadline exceeded",
+    "connection reset",
+    "network is unreachable",
+    "performing http request",
+    "request send failed",
+    "unable to open bucket",
+)
+"""Phrases in the engine's messages about a backend that cannot be reached, in lower case."""
 
 
 def environment(session: Session) -> dict[str, str]:
@@ -34,9 +49,29 @@ def pulumi(
     The engine gets a private copy of the kubeconfig as this command first read it. Exits with a remedy if the stack is
     locked, when the engine has done nothing, and unless `check` is false also if the engine fails.
     """
+    with exit_code_file() as file:
+        given = {**(variables or {}), EXIT_CODE_VARIABLE: str(file)}
+        returncode, stderr = _run(session, arguments, given, aside=aside)
+        code = reported(file)
+    if returncode and _is_locked(stderr):
+        fail(f"nothing was changed: {_see_doctor(session)}", ExitCode.REFUSED)
+    if returncode and check:
+        command = f"`pulumi {' '.join(arguments)} -s {session.stack}`"
+        if code == ExitCode.REFUSED:
+            fail(f"{command} was refused, and no object was changed; see the reasons and remedies above", code)
+        fail(
+            f"{command} exited with code {returncode}; see its output above. Completed changes are kept: fix the cause "
+            f"and run the same command again{_remedy(stderr)}",
+            code,
+        )
+    return returncode
+
+
+def _run(session: Session, arguments: Sequence[str], variables: Mapping[str, str], *, aside: bool) -> tuple[int, str]:
+    """Run the engine, showing its output; return its exit code and its errors."""
     command = [str(tools.engine(session.root).pulumi), *arguments, "--stack", session.stack, "--non-interactive"]
     cluster = private_kubeconfig.variables(session.settings.cluster.context)
-    env = {**os.environ, **environment(session), **cluster, **(variables or {})}
+    env = {**os.environ, **environment(session), **cluster, **variables}
     to = sys.stderr if aside else None
     with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:
         stderr = ""
@@ -46,14 +81,19 @@ def pulumi(
                 err.print(_see_doctor(session))
             sys.stderr.write(line)
             stderr += line
-    if process.returncode and _is_locked(stderr):
-        fail(f"nothing was changed: {_see_doctor(session)}")
-    if process.returncode and check:
-        fail(
-            f"`pulumi {' '.join(arguments)} -s {session.stack}` exited with code {process.returncode}; see its output "
-            f"above. Completed changes are kept: fix the cause and run the same command again{_remedy(stderr)}"
-        )
-    return process.returncode
+    return process.returncode, stderr
+
+
+def read_preview(session: Session, *options: str, variables: Mapping[str, str]) -> tuple[str, str, ExitCode | None]:
+    """Run `pulumi preview --json`; return its output, its errors, and an exit code unless it succeeded."""
+    cluster = private_kubeconfig.variables(session.settings.cluster.context)
+    with exit_code_file() as file:
+        given = {**cluster, **variables, EXIT_CODE_VARIABLE: str(file)}
+        done = _query(session, "preview", "--json", *options, "--stack", session.stack, variables=given)
+        code = reported(file) if done.returncode else None
+    if done.returncode and _is_locked(done.stderr):
+        fail(_see_doctor(session), ExitCode.REFUSED)
+    return done.stdout, done.stderr, code
 
 
 def outputs(session: Session) -> dict[str, Any]:
@@ -88,15 +128,26 @@ def ensure_stack(session: Session) -> None:
         _ = session.loaded
     if _query(session, "stack", "--stack", session.stack).returncode == 0:
         return
-    created = _query(session, "stack", "init", session.stack)
+    initialize(session, {})
+
+
+def initialize(session: Session, variables: Mapping[str, str]) -> None:
+    """Create the stack's state, in the backend of the variables if they name one."""
+    # Only the user selects a stack.
+    created = _query(session, "stack", "init", session.stack, "--no-select", variables=variables)
     if created.returncode:
         _unusable(session, created.stderr.strip() or created.stdout.strip(), action="created")
 
 
 def _unusable(session: Session, message: str, action: str = "read") -> NoReturn:
     if _is_locked(message):
-        fail(f"{_see_doctor(session)}. The engine's message: {message}")
-    fail(f"the state of stack {session.stack!r} cannot be {action}: {message}{_remedy(message)}")
+        fail(f"{_see_doctor(session)}. The engine's message: {message}", ExitCode.REFUSED)
+    fail(f"the state of stack {session.stack!r} cannot be {action}: {message}{_remedy(message)}", _code(message))
+
+
+def _code(message: str) -> ExitCode:
+    unreachable = any(phrase in message.lower() for phrase in _UNREACHABLE)
+    return ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED
 
 
 def _is_locked(message: str) -> bool:
@@ -120,7 +171,9 @@ def _remedy(message: str) -> str:
     )
 
 
-def _query(session: Session, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def _query(
+    session: Session, *arguments: str, variables: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.CompletedProcess[str]":
     command = [str(tools.engine(session.root).pulumi), *arguments, "--non-interactive"]
-    env = {**os.environ, **environment(session)}
+    env = {**os.environ, **environment(session), **variables}
     return subprocess.run(command, cwd=session.root, env=env, check=False, capture_output=True, text=True)

@@ -6,7 +6,7 @@ from trainstack.cli.engine import ensure_stack, environment
 from trainstack.cli.session import Session, StackOption
 
 
-def env(stack: StackOption = "dev") -> None:
+def env(stack: StackOption) -> None:
     """Print the variables that `pulumi` and `kubectl` need for an environment, as shell commands.
 
     Examples:

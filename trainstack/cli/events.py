@@ -23,7 +23,7 @@ from trainstack.runs.status.events import EventView
 
 
 def events(
-    run: OptionalRun = None, *, stack: StackOption = "dev", watch: WatchOption = False, as_json: JsonOption = False
+    run: OptionalRun = None, *, stack: StackOption, watch: WatchOption = False, as_json: JsonOption = False
 ) -> None:
     """Show the events of a run's launch, Workload, pods and volume claims, oldest first.
 

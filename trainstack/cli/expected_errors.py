@@ -1,6 +1,10 @@
 """Messages of expected errors. Any other error is a bug and keeps its traceback."""
 
-from trainstack.errors import TrainstackError
+from trainstack.errors import ExitCode, TrainstackError
+
+
+def exit_code(error: Exception) -> ExitCode:
+    return error.exit_code if isinstance(error, TrainstackError) else ExitCode.FAILED
 
 
 def expected_message(error: Exception) -> str | None:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from trainstack.cli.console import fail, out, show, show_json
 from trainstack.cli.session import JsonOption
+from trainstack.errors import ExitCode
 from trainstack.preflight.registry import BY_ID, EVERY, FORMER
 from trainstack.preflight.rule import Rule
 from trainstack.preflight.rules_page import PAGE, facts, scope
@@ -40,7 +41,7 @@ def explain(
         return
     found = BY_ID.get(rule)
     if found is None:
-        fail(_unknown(rule))
+        fail(_unknown(rule), ExitCode.USAGE)
     if json_:
         show_json(_as_data(found))
     else:

@@ -9,6 +9,7 @@ from rich.filesize import decimal
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.transfers import data_loader
+from trainstack.errors import ExitCode
 from trainstack.runs.records import Ledger
 from trainstack.settings.sections.storage import Volume
 from trainstack.transfer.fetch import DONE
@@ -25,7 +26,7 @@ PlaceArgument = Annotated[
 def upload(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="A folder or file on this machine.", exists=True)],
     place: PlaceArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,7 +49,7 @@ def upload(
     out.print(f"{volume.namespace}/{volume.name}:{sent.where}: {_count(sent)} sent, all verified")
 
 
-def ls(place: PlaceArgument, stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
+def ls(place: PlaceArgument, stack: StackOption, *, as_json: JsonOption = False) -> None:
     """List the files in a folder of a volume, recursively, with their sha256.
 
     Examples:
@@ -77,7 +78,7 @@ def _line(name: str, digest: str) -> str:
 
 def fetch(
     what: Annotated[str, typer.Argument(metavar="RUN|VOLUME:PATH", help="A run id, or a folder or file on a volume.")],
-    stack: StackOption = "dev",
+    stack: StackOption,
     to: Annotated[
         Path | None,
         typer.Option(help="The folder to write to (default: results/<run-id>/, or the remote folder's name)."),
@@ -135,7 +136,7 @@ def _place(session: Session, place: str) -> tuple[Volume, str]:
     volumes = [volume for volume in session.settings.storage.volumes if volume.name == name]
     if not colon or not volumes:
         known = ", ".join(volume.name for volume in session.settings.storage.volumes) or "none"
-        fail(f"{place!r} is not a VOLUME:PATH of {session.stack}; its volumes are: {known}")
+        fail(f"{place!r} is not a VOLUME:PATH of {session.stack}; its volumes are: {known}", ExitCode.USAGE)
     if len(volumes) > 1:
         err.print(f"several namespaces have a volume {name}; using the one in {volumes[0].namespace}", style="yellow")
     return volumes[0], folder or "."
@@ -164,5 +165,8 @@ def _record(session: Session, run: str) -> tuple[str, str, str]:
             f"are: {known}"
         )
     if workload.record is None:
-        fail(f"{run} has no record, since {workload.name} sets no `record`; for its log: trainstack logs {run}")
+        fail(
+            f"{run} has no record, since {workload.name} sets no `record`; for its log: "
+            f"trainstack logs {run} -s {session.stack}"
+        )
     return workload.namespace, workload.record.volume, f"{workload.record.path}/{run}"

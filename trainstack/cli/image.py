@@ -14,6 +14,7 @@ from trainstack.dev.image_builds import build as build_image
 from trainstack.dev.image_builds import is_built, require_local
 from trainstack.dev.image_builds import push as push_image
 from trainstack.dev.image_tools import ImageToolError
+from trainstack.errors import ExitCode
 from trainstack.live.registry import ImageMissingError, Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.runs.images.run_images import RunImage, run_images
@@ -36,7 +37,7 @@ WorkloadsArgument = Annotated[
 def build(
     workloads: WorkloadsArgument = None,
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     build_arg: Annotated[
         list[str] | None,
         typer.Option("--build-arg", metavar="KEY=VALUE", help="Set a build argument of the Dockerfile; repeatable."),
@@ -60,7 +61,7 @@ def build(
 
 
 @app.command()
-def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> None:
+def push(workloads: WorkloadsArgument = None, *, stack: StackOption) -> None:
     """Push the images of workloads to their registries, and print the digests.
 
     Builds missing images first. Uses the credentials of `buildah login`, `podman login` or `docker login`.
@@ -85,7 +86,7 @@ def push(workloads: WorkloadsArgument = None, *, stack: StackOption = "dev") -> 
 
 
 @app.command("list")
-def list_images(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
+def list_images(*, stack: StackOption, as_json: JsonOption = False) -> None:
     """List the images of an environment's runs, with their local builds and their state in the registry.
 
     Examples:
@@ -128,7 +129,7 @@ def _chosen(session: Session, names: Sequence[str] | None) -> list[RunImage]:
 def _build_args(options: Iterable[str]) -> dict[str, str]:
     pairs = [option.partition("=") for option in options]
     if wrong := [key for key, equals, _ in pairs if not (key and equals)]:
-        fail(f"--build-arg {wrong[0]}: must be KEY=VALUE")
+        fail(f"--build-arg {wrong[0]}: must be KEY=VALUE", ExitCode.USAGE)
     return {key: value for key, _, value in pairs}
 
 

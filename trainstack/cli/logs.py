@@ -24,6 +24,7 @@ from trainstack.cli.runs import (
     unknown_results,
 )
 from trainstack.cli.session import Session, StackOption
+from trainstack.errors import ExitCode
 from trainstack.live.client import ClusterError, connect, get_all
 from trainstack.live.logs import Source, follow_log, read_logs
 from trainstack.live.paths import location
@@ -42,7 +43,7 @@ _SPAN = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms"))
 
 def logs(
     run: RunArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until the run has ended.")] = False,
     role: Annotated[
@@ -92,12 +93,15 @@ def _moment(since: str | None) -> datetime | None:
         try:
             return utc_now() - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         except OverflowError:
-            return fail(f"--since {since}: out of range; omit it to print all lines")
+            return fail(f"--since {since}: out of range; omit it to print all lines", ExitCode.USAGE)
     try:
         moment = datetime.fromisoformat(since)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        return fail(f"--since {since}: must be a duration such as 90s or 1h30m, or a time such as 2026-01-31T12:00:00Z")
+        return fail(
+            f"--since {since}: must be a duration such as 90s or 1h30m, or a time such as 2026-01-31T12:00:00Z",
+            ExitCode.USAGE,
+        )
 
 
 def _launches(session: Session, run: str) -> list[Body]:

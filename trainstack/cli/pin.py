@@ -12,6 +12,7 @@ from trainstack.cli.local_registry import asking, local_registry
 from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
+from trainstack.errors import ExitCode
 from trainstack.live.code_commits import GitError, resolve, revisions
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
@@ -60,9 +61,9 @@ class Pin:
 
 def pin(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail if a pin is missing, has moved or is unused.")
+        bool, typer.Option("--check", help="Write nothing; exit with 4 if a pin is missing, has moved or is unused.")
     ] = False,
     code: Annotated[
         bool, typer.Option("--code", help="Pin only the code; keep the pins of images and read no registry.")
@@ -101,7 +102,7 @@ def pin(
             out.print(f"{one.state:<7} {one.key}  {one.now or one.was}{was}", style=_STYLES[one.state])
     if changed and check:
         command = f"trainstack pin -s {stack}{' --code' if code else ''}"
-        fail(f"{file}: {_counted(changed)}; run `{command}`, and commit the file")
+        fail(f"{file}: {_counted(changed)}; run `{command}`, and commit the file", ExitCode.FINDINGS)
     err.print(f"{file}: {_counted(pins) or 'nothing to pin'}")
 
 
@@ -153,7 +154,8 @@ def _registries(session: Session) -> Registries:
     if session.local:
         fail(
             "the local cluster, whose registry serves the images, is not running: run `trainstack cluster up`; for "
-            "another cluster, set KUBECONFIG"
+            "another cluster, set KUBECONFIG",
+            ExitCode.UNREACHABLE,
         )
     return Registries(read_credentials())
 

@@ -20,7 +20,7 @@ from trainstack.stacks.plan_change import commit
 
 def render(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     root: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Read the files of another checkout, without running any of its code."),

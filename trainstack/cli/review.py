@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from trainstack.cli.console import err, fail
+from trainstack.errors import ExitCode
 from trainstack.review import engine, report
 from trainstack.review import static as files
 from trainstack.review.comment import comment as comment_of
@@ -78,7 +79,7 @@ def static(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stacks
         _write(files.reviewed(base, head, stack, _pull_number()), reports)
     if misnamed := files.misnamed_files(base, head):
         # The other environments have been reviewed.
-        fail("not reviewed: " + "; ".join(misnamed))
+        fail("not reviewed: " + "; ".join(misnamed), ExitCode.FINDINGS)
 
 
 @app.command()
@@ -88,7 +89,7 @@ def comment(
     post: Annotated[bool, typer.Option("--post", help="Put the comment on the pull request.")] = False,
     stacks: StacksOption = None,
 ) -> None:
-    """Print the comment for a folder of reports, or post it; exit with 1 if an environment is not reviewed.
+    """Print the comment for a folder of reports, or post it; exit with 4 if an environment is not reviewed.
 
     Examples:
       trainstack review comment --reports reports --stack dev
@@ -108,7 +109,8 @@ def comment(
 def _post(reports: Path) -> None:
     run = _event().get("workflow_run")
     if not run:
-        fail("--post requires an event with workflow_run in $GITHUB_EVENT_PATH: run it in a workflow_run workflow")
+        message = "--post requires an event with workflow_run in $GITHUB_EVENT_PATH: run it in a workflow_run workflow"
+        fail(message, ExitCode.USAGE)
     with GitHub(_variable("GITHUB_API_URL"), _variable("GITHUB_REPOSITORY"), _variable("GITHUB_TOKEN")) as github:
         posted = post_reviews(reports, run, github)
     if not posted.addresses:
@@ -123,7 +125,8 @@ def _post(reports: Path) -> None:
 def _selected(base: Path, head: Path, stacks: Sequence[str] | None) -> Sequence[str]:
     known = files.environments(base, head)
     if unknown := sorted({*(stacks or ())} - {*known}):
-        fail(f"unknown environment {', '.join(unknown)}; the checkouts have {', '.join(known) or 'none'}")
+        message = f"unknown environment {', '.join(unknown)}; the checkouts have {', '.join(known) or 'none'}"
+        fail(message, ExitCode.USAGE)
     return stacks or known
 
 
@@ -145,4 +148,4 @@ def _event() -> dict[str, Any]:
 
 
 def _variable(name: str) -> str:
-    return os.environ.get(name) or fail(f"{name} is not set: run this in a GitHub workflow")
+    return os.environ.get(name) or fail(f"{name} is not set: run this in a GitHub workflow", ExitCode.USAGE)

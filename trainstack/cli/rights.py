@@ -40,7 +40,7 @@ def _lines(role: str, made: Rights) -> list[str]:
     return [role, *(f"  {escalation.text}" for escalation in found)] if found else []
 
 
-def rights(stack: StackOption = "dev", *, as_json: JsonOption = False) -> None:
+def rights(stack: StackOption, *, as_json: JsonOption = False) -> None:
     """Write the least roles that deployers and users of an environment need, to rights/ENV.yaml.
 
     Prints the escalations that each role allows, such as reading every Secret of a namespace through a pod that mounts

@@ -10,7 +10,7 @@ from trainstack.cli.console import fail, step
 from trainstack.cli.files import fetch_run
 from trainstack.cli.runs import ledgers_of
 from trainstack.cli.session import Session
-from trainstack.live.client import ClusterError, read, read_text
+from trainstack.live.client import ClusterError, RightsError, read, read_text
 from trainstack.live.snapshot import Runs, read_runs
 from trainstack.objects.labels import RUN
 from trainstack.reports.overlap import Placement
@@ -137,7 +137,7 @@ def _pods(session: Session, namespace: str, run_id: str) -> list[Pod]:
     path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(f'{RUN}={run_id}')}"
     answer = read([path], session.settings.cluster.context)[path]
     if not answer.found:
-        raise ClusterError(
+        raise RightsError(
             f"the cluster answered {answer.status} to a list of pods in {namespace}; ask its owner for that right"
         )
     return [pod for pod in answer.body["items"] if pod["status"].get("phase") not in (None, "Pending", "Unknown")]

@@ -10,6 +10,7 @@ import typer
 
 from trainstack.cli.console import fail, report, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption
+from trainstack.errors import ExitCode
 from trainstack.live.client import ClusterError, PermanentError
 from trainstack.live.progress import view_runs
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
@@ -40,7 +41,7 @@ WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Keep watching 
 
 def ensure_one_output(*, watch: bool, as_json: bool) -> None:
     if watch and as_json:
-        fail("--watch and --json cannot be combined; omit one of them")
+        fail("--watch and --json cannot be combined; omit one of them", ExitCode.USAGE)
 
 
 def as_data(view: RunView) -> dict[str, Any]:
@@ -154,9 +155,9 @@ def _trial_name(launch: LiveLaunch) -> str | None:
 
 def wait(
     run: OptionalRun = None,
-    stack: StackOption = "dev",
-    timeout: Annotated[int, typer.Option(min=0, max=MOST_SECONDS, help="Maximum time to wait, in seconds.")] = 86400,
     *,
+    stack: StackOption,
+    timeout: Annotated[int, typer.Option(min=0, max=MOST_SECONDS, help="Maximum time to wait, in seconds.")] = 86400,
     as_json: JsonOption = False,
 ) -> None:
     """Wait until a run, or all runs, have ended; exit with 1 if one failed.
@@ -202,10 +203,11 @@ class Patience:
     def missed(self, error: ClusterError) -> None:
         """Record a failed read; exits if the error is permanent or the time is up."""
         if isinstance(error, PermanentError):
-            fail(str(error))
+            fail(str(error), error.exit_code)
         self._since = self._since or time.monotonic()
         if self.seconds is not None and time.monotonic() - self._since > self.seconds:
-            fail(f"{error}; the runs continue. Check them with: trainstack status -s {self.session.stack}")
+            status = f"trainstack status -s {self.session.stack}"
+            fail(f"{error}; the runs continue. Check them with: {status}", error.exit_code)
         if self._reported != str(error):
             self._reported = str(error)
             self.report(f"{error}; retrying")

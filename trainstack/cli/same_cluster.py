@@ -9,6 +9,7 @@ import json
 from trainstack.cli.console import fail
 from trainstack.cli.engine import export, resources
 from trainstack.cli.session import Session
+from trainstack.errors import ExitCode
 from trainstack.guards.cluster_identity import MEMORY, another, memory_name, unexpected
 from trainstack.guards.states import of_others, taken_away
 from trainstack.lifecycle.recovery.state import read_state
@@ -23,7 +24,7 @@ def ensure_same_cluster(session: Session) -> None:
     if expected is None:
         refusal = another(_recorded_cluster(session), identity, session.stack)
     if refusal:
-        fail(refusal)
+        fail(refusal, ExitCode.REFUSED)
 
 
 def ensure_own_objects(session: Session) -> None:
@@ -37,7 +38,7 @@ def ensure_own_objects(session: Session) -> None:
     own = read_state(json.loads(exported)).own
     others = of_others(read_held(own.held, cluster.context), own, session.stack)
     if refusal := taken_away(others, own, session.stack, cluster.take_over):
-        fail(refusal)
+        fail(refusal, ExitCode.REFUSED)
 
 
 def _recorded_cluster(session: Session) -> dict[str, str]:

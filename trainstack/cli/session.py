@@ -9,15 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from trainstack.cli.console import fail
+from trainstack.cli.selection import selected_stack
+from trainstack.errors import ExitCode
 from trainstack.live.kubeconfig import absolute
 from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
-from trainstack.settings.values.stack_name import fault
+from trainstack.settings.values.stack_name import fault, stacks
 
-StackOption = Annotated[
-    str, typer.Option("--stack", "-s", metavar="ENV", help="The environment: `dev` for Pulumi.dev.yaml.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the change without writing it.")]
@@ -35,9 +34,47 @@ def find_project() -> Path | None:
 
 def checkout() -> Path:
     """Return the nearest folder with a Pulumi.yaml; if it does not exist, exit with the remedy."""
-    return find_project() or fail(
-        "no Pulumi.yaml in this folder or above; change to your project, or create one with `trainstack init`"
+    message = "no Pulumi.yaml in this folder or above; change to your project, or create one with `trainstack init`"
+    return find_project() or fail(message, ExitCode.USAGE)
+
+
+def _default_stack() -> str:
+    """Return the stack that is selected in Pulumi; exits without one."""
+    root = checkout()
+    return selected_stack(root) or fail(
+        f"no environment is selected; add `-s ENV`, set {STACK_VARIABLE}, or run `pulumi stack select ENV`. The "
+        f"environments of {root}: {', '.join(stacks(root)) or 'none'}",
+        ExitCode.USAGE,
     )
+
+
+def _environments(incomplete: str) -> list[str]:
+    """Complete the name of an environment."""
+    root = find_project()
+    return [stack for stack in (stacks(root) if root else ()) if stack.startswith(incomplete)]
+
+
+def _valid_stack(stack: str) -> str:
+    if misnamed := fault(stack):
+        fail(str(misnamed), ExitCode.USAGE)
+    return stack
+
+
+STACK_VARIABLE = "TRAINSTACK_STACK"
+StackOption = Annotated[
+    str,
+    typer.Option(
+        "--stack",
+        "-s",
+        metavar="ENV",
+        envvar=STACK_VARIABLE,
+        default_factory=_default_stack,
+        show_default="the stack selected in Pulumi",
+        callback=_valid_stack,
+        autocompletion=_environments,
+        help="The environment: `dev` for Pulumi.dev.yaml.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -52,10 +89,8 @@ class Session:
         """Open an environment of the current checkout.
 
         Sets KUBECONFIG to the local cluster's unless it is set, and makes a relative path absolute, since the engine
-        runs in the checkout's root. Exits if the name is not valid.
+        runs in the checkout's root.
         """
-        if misnamed := fault(stack):
-            fail(str(misnamed))
         session = Session(checkout(), stack)
         os.environ["KUBECONFIG"] = str(session.kubeconfig)
         return session

@@ -35,7 +35,7 @@ _WIDE_TERMINAL = 140
 
 
 def status(
-    run: OptionalRun = None, *, stack: StackOption = "dev", watch: WatchOption = False, as_json: JsonOption = False
+    run: OptionalRun = None, *, stack: StackOption, watch: WatchOption = False, as_json: JsonOption = False
 ) -> None:
     """Show the state, queue position, reason for waiting and progress of all runs; with RUN, its details.
 

@@ -7,6 +7,7 @@ import typer
 
 from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.session import JsonOption, checkout
+from trainstack.errors import ExitCode
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.search_space.hyperparams import SETS_FILE, folder, text_of
 from trainstack.settings.search_space.space import ParameterSet, Space
@@ -44,7 +45,8 @@ def expand(
             err.print(f"no {folder('<name>')}/space.yaml in this checkout: nothing to expand")
     stale = [expansion["sweep"] for expansion in expansions if not expansion["current"]]
     if check and stale:
-        fail(f"not current: {', '.join(stale)}; run `trainstack sweep expand {' '.join(stale)}`")
+        command = f"trainstack sweep expand {' '.join(stale)}"
+        fail(f"not current: {', '.join(stale)}; run `{command}`", ExitCode.FINDINGS)
 
 
 def expand_all(root: Path, names: Iterable[str], *, check: bool = False) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from trainstack.sweeps.search.results import TrialResult, from_json
 
 def next_sets(
     name: SweepArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     results: Annotated[
         Path | None,

@@ -16,7 +16,7 @@ PAGE = "report.html"
 
 def report(
     name: SweepArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     to: Annotated[
         Path | None,

@@ -29,7 +29,7 @@ _LINES = 10
 
 def results(
     name: SweepArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     csv: Annotated[Path | None, file_option("Write a row per trial as CSV.")] = None,
     parquet: Annotated[Path | None, file_option("Write a row per trial as Parquet.")] = None,
@@ -68,7 +68,7 @@ def results(
 
 def best(
     name: SweepArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="Number of trials, the best first.")] = 1,
     as_json: JsonOption = False,

@@ -36,7 +36,7 @@ _WIDTH = 120
 
 def status(
     name: SweepArgument,
-    stack: StackOption = "dev",
+    stack: StackOption,
     *,
     watch: WatchOption = False,
     as_json: JsonOption = False,

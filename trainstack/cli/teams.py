@@ -4,6 +4,7 @@ import typer
 
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.session import DryRunOption, JsonOption, StackOption, checkout
+from trainstack.errors import ExitCode
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.editing import with_entries
 from trainstack.onboarding.new_team import Plan, plan
@@ -18,7 +19,7 @@ from trainstack.settings.model import Settings
 def add_team(  # noqa: PLR0913 (the options of the command)
     name: Annotated[str, typer.Argument(metavar="NAME", help="The team's name, also of its queue, role and stack.")],
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     namespace: Annotated[str | None, typer.Option(help="The team's namespace (default: NAME).")] = None,
     cohort: Annotated[str | None, typer.Option(help="The cohort of the team's cluster queue.")] = None,
     quota: Annotated[
@@ -88,9 +89,12 @@ def _quota(options: list[str]) -> dict[str, str]:
     for option in options:
         resource, equals, quantity = option.partition("=")
         if not (resource and equals and quantity):
-            fail(f"--quota {option}: must be RESOURCE=QUANTITY, for example --quota cpu=8 --quota memory=32Gi")
+            fail(
+                f"--quota {option}: must be RESOURCE=QUANTITY, for example --quota cpu=8 --quota memory=32Gi",
+                ExitCode.USAGE,
+            )
         if resource in found:
-            fail(f"--quota {resource}: set twice; keep one of them")
+            fail(f"--quota {resource}: set twice; keep one of them", ExitCode.USAGE)
         found[resource] = quantity
     return found
 

@@ -12,6 +12,7 @@ from trainstack.declared.declared import Declared
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.dev.image_builds import require_local
+from trainstack.errors import ExitCode
 from trainstack.live.registry import ImageMissingError, Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.live.snapshot import read_runs
@@ -59,7 +60,7 @@ def ensure_pushed(session: Session) -> None:
         if not finding.silenced:
             err.print(str(finding), style="red" if finding.stops else "yellow")
     if any(finding.stops for finding in found):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None) -> UnservedImage | None:

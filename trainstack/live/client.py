@@ -18,7 +18,7 @@ import kr8s.asyncio
 import yaml
 from kr8s import APITimeoutError, ServerError
 
-from trainstack.errors import TrainstackError
+from trainstack.errors import ExitCode, TrainstackError
 from trainstack.live import kubeconfig
 
 T = TypeVar("T")
@@ -37,6 +37,8 @@ _METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.i
 class ClusterError(TrainstackError):
     """The cluster cannot be read. The message has the server, the reason and the remedy."""
 
+    exit_code = ExitCode.UNREACHABLE
+
 
 class PermanentError(ClusterError):
     """A retry would fail again: the user has to change something, for example the kubeconfig."""
@@ -44,6 +46,8 @@ class PermanentError(ClusterError):
 
 class RightsError(PermanentError):
     """The user lacks a right. The message has who can grant it."""
+
+    exit_code = ExitCode.FAILED
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from trainstack.live.client import connect, get_all, get_available, read, run
 from trainstack.live.snapshot import exists, launch_namespaces, read_launches, read_unlabelled, run_namespaces
 from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import Identity
-from trainstack.runs.launches import live_launch
+from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.recorded import RecordedLaunch
 from trainstack.settings.model import Settings
 
@@ -71,18 +71,24 @@ def read_live_stack(
 
     """
     namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
-    launches = read_launches(settings.stack, namespaces, context)
-    unlabelled = read_unlabelled(recorded, launches, context)
+    launches = read_own_launches(settings, recorded)
     parts = run(_read(settings.stack, namespaces, context))
     return LiveStack(
         stack=settings.stack,
-        launches=(*map(live_launch, launches), *unlabelled),
+        launches=launches,
         retained=frozenset(retained),
         protected=tuple(protected),
         stop=frozenset(stop),
         known=None if known is None else frozenset(known),
         **parts,
     )
+
+
+def read_own_launches(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> tuple[LiveLaunch, ...]:
+    """Return the stack's launches. Raises ClusterError as `read_live_stack` does."""
+    namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
+    launches = read_launches(settings.stack, namespaces, context)
+    return (*map(live_launch, launches), *read_unlabelled(recorded, launches, context))
 
 
 def read_own(settings: Settings) -> tuple[Body, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from trainstack.review.report import ReviewError
+from trainstack.review.errors import ReviewError
 from trainstack.review.selection import Job, Pull, Selection, selected
 
 T = TypeVar("T")

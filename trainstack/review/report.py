@@ -31,10 +31,6 @@ STACK = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 """A stack's name as the engine accepts it, except hidden files."""
 
 
-class ReviewError(TrainstackError):
-    """A review that cannot be done or is incomplete; the message names the cause."""
-
-
 class ReportError(TrainstackError):
     """A file is not a valid report."""
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from trainstack.review.report import MAX_REPORTS, Report, ReportError, ReviewError, Unreviewed, read
+from trainstack.review.errors import UnreviewedError
+from trainstack.review.report import MAX_REPORTS, Report, ReportError, Unreviewed, read
 from trainstack.review.text import clean
 from trainstack.settings.values.stack_name import fault, stack_of
 
@@ -77,9 +78,9 @@ def reviews(folder: Path, selection: Selection, reason: Callable[[str], str]) ->
 
 
 def require_reports(reviews: Iterable[Report | Unreviewed]) -> None:
-    """Raise ReviewError if an environment has no report."""
+    """Raise UnreviewedError if an environment has no report."""
     if missing := [f"{review.stack}: {review.why}" for review in reviews if isinstance(review, Unreviewed)]:
-        raise ReviewError(clean(f"not reviewed: {'; '.join(missing[:_MAX_NAMED])}"))
+        raise UnreviewedError(clean(f"not reviewed: {'; '.join(missing[:_MAX_NAMED])}"))
 
 
 def by_pull(found: Mapping[Pull, Sequence[Report | Unreviewed]]) -> Mapping[Pull, Sequence[Report | Unreviewed]]:

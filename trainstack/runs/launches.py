@@ -61,6 +61,8 @@ class LiveLaunch:
     """A Pod with `restartPolicy: Always` and no deadline: it stays active until it is deleted."""
     completed: bool = False
     """Of an endless Pod: the last finished attempt succeeded."""
+    stack: str = ""
+    """The environment, for the commands in messages."""
 
     @property
     def active(self) -> bool:
@@ -114,6 +116,7 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
         lost_labels=dict(lost_labels),
         endless=endless(body),
         completed=attempt is not None and attempt.succeeded,
+        stack=metadata["labels"].get(labels.STACK, ""),
     )
 
 
@@ -264,11 +267,11 @@ def _stops(launch: LiveLaunch, now: datetime) -> str:
     )
 
 
-def wait_or_stop(launch: LiveLaunch, options: str = "") -> str:
-    """The remedies for an active launch that blocks a change; `options` are those of `trainstack wait`."""
+def wait_or_stop(launch: LiveLaunch) -> str:
+    """The remedies for an active launch that blocks a change."""
     if launch.endless:
         return "stop it, because it never completes (restartPolicy: Always)"
-    return f"wait for it (trainstack wait {launch.run_id}{options}), or stop it"
+    return f"wait for it (trainstack wait {launch.run_id} -s {launch.stack}), or stop it"
 
 
 def left_behind(state: str, run_id: str) -> str:
@@ -305,11 +308,13 @@ def may_have_ended(claim: Claim, now: datetime) -> str:
     if ttl_seconds is None or now - claim.since < timedelta(seconds=ttl_seconds):
         return ""
     name = f"configmap -n {ledger.namespace} run-{ledger.run_id}"
+    stack = ledger.launch["metadata"]["labels"][labels.STACK]
     return (
         f"run {ledger.run_id}: an `up` claimed its launch {ledger.launch_name} at {claim.since:%Y-%m-%d %H:%M:%S} UTC "
         f"and was interrupted. Its TTL of {ttl_seconds} s has passed, so it may have been launched, ended and removed. "
-        f"Check for its record (trainstack fetch {ledger.run_id}). If it did not run, delete the claim (kubectl delete "
-        f"{name}) and run `up` again; if it did, confirm the claim (kubectl annotate {name} {labels.CLAIM}-)"
+        f"Check for its record (trainstack fetch {ledger.run_id} -s {stack}). If it did not run, delete the claim "
+        f"(kubectl delete {name}) and run `up` again; if it did, confirm the claim (kubectl annotate {name} "
+        f"{labels.CLAIM}-)"
     )
 
 

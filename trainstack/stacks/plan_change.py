@@ -8,7 +8,7 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import InputsError
-from trainstack.errors import TrainstackError
+from trainstack.errors import RefusedError
 from trainstack.guards import cluster_identity as identity
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
@@ -28,10 +28,6 @@ from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import fields_of_others, namespaces_to_prepare, objects_of_other_states, volumes_with_data
 from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
-
-
-class Refused(TrainstackError):  # noqa: N818 (the outcome, not a fault of the program)
-    """The change is refused. The message has every reason with its remedy."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +61,8 @@ def decide(
 ) -> Program:
     """Load and check the files, read the cluster, and decide. `recorded` are the launches in the engine's state.
 
-    Raises Refused, also because of a rule, SettingsError, ReleaseError, InputsError, WorkloadError or OperatorError if
-    files are not valid, and ClusterError if the cluster cannot be read.
+    Raises RefusedError, also because of a rule; SettingsError, ReleaseError, InputsError, WorkloadError or
+    OperatorError if files are not valid; and ClusterError if the cluster cannot be read.
     """
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings
@@ -136,9 +132,9 @@ def decide(
 
 
 def _refuse(reasons: Iterable[str | None]) -> None:
-    """Raise Refused with the reasons, if there are any."""
+    """Raise RefusedError with the reasons, if there are any."""
     if message := "\n".join(filter(None, reasons)):
-        raise Refused(message)
+        raise RefusedError(message)
 
 
 def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:

@@ -9,6 +9,7 @@ from trainstack.runs.recorded import recorded_launches
 from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
 from trainstack.stacks.engine_state import own_state, read_engine_state
+from trainstack.stacks.exit_code import report
 from trainstack.stacks.plan_change import Program, decide
 from trainstack.stacks.teardown import end
 from trainstack.stacks.teardown_mode import teardown_mode
@@ -31,6 +32,7 @@ def run(root: Path) -> None:
         state = read_engine_state()
         program = decide(root, stack, engine, own_state(state), recorded_launches(stack, state))
     except TrainstackError as error:
+        report(error)
         raise pulumi.RunError(str(error)) from error
     _declare(program, config)
 

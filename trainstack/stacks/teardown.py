@@ -1,9 +1,10 @@
 """The hooks of a teardown (docs/decisions/0011), in three modes.
 
 - `pulumi destroy --run-program`: the whole program runs; the hooks guard, drain and delete.
-- `trainstack teardown`: the command is the guard. The program declares nothing, so that errors in the files do not
+- `trainstack destroy`: the command is the guard. The program declares nothing, so that errors in the files do not
   prevent the teardown; the hooks drain and delete.
-- `trainstack destroy`: the program declares nothing, and the hooks do nothing: definitions and namespaces remain.
+- `trainstack destroy --keep-platform`: the program declares nothing, and the hooks do nothing: definitions and
+  namespaces with volumes remain.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,6 +16,7 @@ import pulumi
 
 from trainstack.components.removal import delete, hold_and_drain, read_metadata, until
 from trainstack.components.teardown import HOOKS, Guard, Hooks, Work, register
+from trainstack.errors import RefusedError
 from trainstack.guards.states import NO_ID, owner_of
 from trainstack.lifecycle.teardown.context import has_label_of, owned, owners
 from trainstack.lifecycle.teardown.plan import decide, protected
@@ -37,7 +39,7 @@ DEADLINE_SECONDS = 120
 
 def end(root: Path, stack: str, mode: Mode) -> None:
     """Declare only the hooks of the resources in the state. Raises SettingsError if the files are invalid."""
-    if mode == "destroy":
+    if mode == "keep-platform":
         hooks = register(dict.fromkeys(HOOKS, _nothing))
     else:
         hooks = _hooks(load_with_places(root, stack).settings, _nothing, None)
@@ -81,7 +83,7 @@ def _guard(
     live = read_live_stack(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
     plan = decide(live, utc_now())
     if plan.refusals:
-        raise ClusterError("nothing is deleted:\n" + "\n".join(plan.refusals))
+        raise RefusedError("nothing is deleted:\n" + "\n".join(plan.refusals))
     for who, reason in sorted(plan.stays.items(), key=str):
         pulumi.log.info(f"stays: {shown(who)}: {reason}")
 

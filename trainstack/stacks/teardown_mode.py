@@ -10,16 +10,17 @@ from typing import Literal, get_args
 
 import pulumi
 
-from trainstack.errors import TrainstackError
+from trainstack.errors import RefusedError
 
 PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
-"""The variable with the permission's name, 32 hexadecimal digits, which `trainstack teardown` and `trainstack destroy`
-set for their engine only. The program refuses to run with an inherited value."""
-Mode = Literal["teardown", "destroy"]
+"""The variable with the permission's name, 32 hexadecimal digits, which `trainstack destroy` sets for its engine only.
+The program refuses to run with an inherited value."""
+Mode = Literal["everything", "keep-platform"]
+"""Whether definitions and namespaces are deleted too."""
 _FOLDER = ".trainstack/endings"
 
 
-class TeardownModeError(TrainstackError):
+class TeardownModeError(RefusedError):
     """The environment variable names a permission that is not valid."""
 
 
@@ -49,10 +50,9 @@ def teardown_mode(root: Path, stack: str) -> Mode | None:
         if permitted == f"{mode}:{stack}":
             return mode  # type: ignore[no-any-return]
     raise TeardownModeError(
-        f"the environment variable {PERMISSION_VARIABLE} is set, but no running `trainstack destroy` or "
-        f"`trainstack teardown` set it for this operation on {stack!r}. With the variable, the program declares "
-        "nothing, so everything would be deleted. Nothing was changed. "
-        f"Run `unset {PERMISSION_VARIABLE}`, then run the command again"
+        f"the environment variable {PERMISSION_VARIABLE} is set, but no running `trainstack destroy` set it for this "
+        f"operation on {stack!r}. With the variable, the program declares nothing, so everything would be deleted. "
+        f"Nothing was changed. Run `unset {PERMISSION_VARIABLE}`, then run the command again"
     )
 
 

@@ -264,7 +264,7 @@ def _stops(name: str, live: Sequence[LiveLaunch], why: str, now: datetime) -> st
     several, named = _several([each.run_id for each in live]), live[0].run_id if len(live) == 1 else name
     return (
         f"sweep {name}: {several} active (for {age(oldest, now)}), and this change would delete the launch, "
-        f"because {why}. Undo the edit, wait for it (trainstack wait {named}), or stop it: "
+        f"because {why}. Undo the edit, wait for it (trainstack wait {named} -s {live[0].stack}), or stop it: "
         f"trainstack:workloads: stop: [{named}]"
     )
 

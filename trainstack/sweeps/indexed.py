@@ -89,8 +89,8 @@ def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetim
     if not named and (edited := _edited(batch, launch, planned)):
         refusal = (
             f"{_state(batch, launch, now)} and this change would train {len(edited)} of its trials anew, because "
-            f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id}), or stop it: "
-            f"trainstack:workloads: stop: [{batch.run_id}]"
+            f"their definition was edited. Undo the edit, wait for it (trainstack wait {batch.run_id} -s "
+            f"{launch.stack}), or stop it: trainstack:workloads: stop: [{batch.run_id}]"
         )
         return BatchJudgement(refusal=refusal)
     return _active(batch, launch, wanted, planned, stop, now)

@@ -72,6 +72,7 @@ class Cluster:
             created=self.clock,
             launch=ledger.launch_name,
             sweep=sweep,
+            stack=marks["trainstack.dev/stack"],
         )
         return self.live.get(ledger.launch_name, new)
 

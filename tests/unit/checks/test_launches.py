@@ -16,16 +16,22 @@ FIRST, SECOND = f"{RUN}-aaaaaa", f"{RUN}-bbbbbb"
 
 def make_ledger(launch: str = FIRST, run: str = RUN, **launched: Any) -> Ledger:
     """A run as it would be, or was, launched under this name."""
-    return Ledger(
-        run_id=run, workload="digits", namespace="research", attempt=1, launch_name=launch, launch={"spec": launched}
-    )
+    manifest = {"metadata": {"labels": {"trainstack.dev/stack": "lab"}}, "spec": launched}
+    return Ledger(run_id=run, workload="digits", namespace="research", attempt=1, launch_name=launch, launch=manifest)
 
 
 def make_live(phase: Phase, name: str = FIRST, run: str = RUN, *, age_seconds: int = 7300) -> LiveLaunch:
     """A launch's object in this state."""
     created = NOW - timedelta(seconds=age_seconds)
     return LiveLaunch(
-        run_id=run, name=name, kind="PyTorchJob", namespace="research", phase=phase, created=created, launch=name
+        run_id=run,
+        name=name,
+        kind="PyTorchJob",
+        namespace="research",
+        phase=phase,
+        created=created,
+        launch=name,
+        stack="lab",
     )
 
 
@@ -113,9 +119,8 @@ def test_a_claimed_launch_is_made_unless_it_may_have_ended(
     claim = Claim(ledger, NOW - timedelta(seconds=age_seconds))
     decision = decide([ledger], [], [], (), NOW, [claim])
     assert [wanted.launch_name for wanted in decision.launches] == ([SECOND] if launched else [])
-    assert [f"kubectl delete configmap -n research run-{RUN}" in text for text in decision.refusals] == (
-        [] if launched else [True]
-    )
+    for remedy in (f"kubectl delete configmap -n research run-{RUN}", f"trainstack fetch {RUN} -s lab"):
+        assert [remedy in text for text in decision.refusals] == ([] if launched else [True])
 
 
 def test_of_two_active_launches_none_is_chosen() -> None:
@@ -162,7 +167,7 @@ def test_an_active_run_that_is_declared_no_more_is_refused(phase: Phase) -> None
     assert refusal == (
         f"PyTorchJob research/{FIRST} (run {RUN}) has been {phase} for 2 h and this change would delete it, because "
         "its definition was edited or removed. Undo the edit, wait for it (trainstack wait "
-        f"{RUN}), or stop it: trainstack:workloads: stop: [{RUN}]"
+        f"{RUN} -s lab), or stop it: trainstack:workloads: stop: [{RUN}]"
     )
 
 
@@ -226,7 +231,7 @@ def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> 
             "name": FIRST,
             "namespace": "research",
             "creationTimestamp": "2026-01-02T03:04:05Z",
-            "labels": {"trainstack.dev/run": RUN, "trainstack.dev/launch": FIRST},
+            "labels": {"trainstack.dev/run": RUN, "trainstack.dev/launch": FIRST, "trainstack.dev/stack": "lab"},
         },
         "spec": spec,
         "status": {"conditions": [{"type": name, "status": status} for name, status in conditions]},
@@ -283,7 +288,14 @@ def make_pod(phase: str, **spec: Any) -> dict[str, Any]:
 def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:
     """Conditions decide; without one, whether Kueue holds it."""
     expected = LiveLaunch(
-        run_id=RUN, name=FIRST, kind=body["kind"], namespace="research", phase=phase, created=NOW, launch=FIRST
+        run_id=RUN,
+        name=FIRST,
+        kind=body["kind"],
+        namespace="research",
+        phase=phase,
+        created=NOW,
+        launch=FIRST,
+        stack="lab",
     )
     assert live_launch(body) == expected
     # `status --json` copies it.

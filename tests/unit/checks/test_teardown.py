@@ -245,7 +245,7 @@ def test_an_active_run_has_to_be_named() -> None:
     scene: Mapping[str, Any] = {"own": (job,), "launches": (live_launch(job),)}
     (said,) = refusals(**scene)
     assert said.startswith(f"Job research/{job['metadata']['name']} (run {RUN}) has been queued for 1 min; ")
-    assert said.endswith(f"trainstack teardown -s dev --stop {RUN}")
+    assert said.endswith(f"trainstack destroy -s dev --stop {RUN}")
     allowed = plan(make_scene(**scene, stop=frozenset({RUN})))
     assert (allowed.refusals, allowed.active) == ((), (RUN,))
     job["metadata"]["labels"]["trainstack.dev/sweep"] = "search"
@@ -265,7 +265,7 @@ def test_what_an_earlier_destroy_left_stays() -> None:
     crd, empty = ours("CustomResourceDefinition", "jobs.example"), ours("Namespace", "empty")
     again = plan(make_scene(own=(VOLUME, NAMESPACE, crd, empty), retained=frozenset(), known=frozenset()))
     assert (again.deleted, again.refusals) == (frozenset(), ())
-    left_before = "an earlier `destroy` left it"
+    left_before = "an earlier `destroy --keep-platform` left it"
     assert again.stays == {
         CLAIM: "its data is kept",
         SPACE: "it holds the retained volume training",
@@ -279,7 +279,7 @@ def test_a_protected_volume_stops_it() -> None:
     settings = make_settings(storage=make_storage(volumes=(make_volume(protect=True),)))
     (name,) = protected(settings)
     (said,) = refusals(protected=(name,))
-    assert said.startswith("PersistentVolumeClaim research/training is protected, so nothing is torn down")
+    assert said.startswith("PersistentVolumeClaim research/training is protected, so nothing is deleted")
     assert protected(make_settings(environment=Environment(layers=("platform",)), storage=settings.storage)) == ()
 
 

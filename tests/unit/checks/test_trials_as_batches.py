@@ -201,7 +201,7 @@ def test_an_edit_of_what_is_trained_is_refused_while_the_job_is_active(phase: Ph
     assert refusal == (
         f"Job research/{first.launch_name} (4 trials) has been {phase} for 2 h and this change would train 4 of its "
         f"trials anew, because their definition was edited. Undo the edit, wait for it (trainstack wait "
-        f"{first.run_id}), or stop it: trainstack:workloads: stop: [{first.run_id}]"
+        f"{first.run_id} -s test), or stop it: trainstack:workloads: stop: [{first.run_id}]"
     )
     for name in (first.run_id, "search"):
         other = replace(cluster, live=dict(cluster.live))

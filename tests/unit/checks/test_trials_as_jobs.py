@@ -161,13 +161,13 @@ def test_an_edit_of_what_is_trained_is_refused_while_trials_are_active(phase: Ph
     assert refusal == (
         f"sweep search: {', '.join(ids(planned)[:3])} and 1 other trial are active (for 2 h), and this "
         "change would delete the launch, because their definition was edited. Undo the edit, wait for it (trainstack "
-        "wait search), or stop it: trainstack:workloads: stop: [search]"
+        "wait search -s test), or stop it: trainstack:workloads: stop: [search]"
     )
     (refusal,) = cluster.up(edited, *ids(planned)[1:]).refusals
     assert refusal == (
         f"sweep search: {ids(planned)[0]} is active (for 2 h), and this change would delete the launch, because "
-        f"their definition was edited. Undo the edit, wait for it (trainstack wait {ids(planned)[0]}), or stop it: "
-        f"trainstack:workloads: stop: [{ids(planned)[0]}]"
+        f"their definition was edited. Undo the edit, wait for it (trainstack wait {ids(planned)[0]} -s test), or stop "
+        f"it: trainstack:workloads: stop: [{ids(planned)[0]}]"
     )
     assert launched(cluster.up(edited, "search")) == ids(edited)
 

@@ -218,7 +218,7 @@ def test_what_will_not_mend_itself_ends_every_watch_at_once(
     commands = (
         lambda: runs.follow(session, None, 60),
         lambda: status._watch(session, None),
-        lambda: events.events(watch=True),
+        lambda: events.events(stack="dev", watch=True),
     )
     for command in commands:
         with pytest.raises(typer.Exit):
@@ -234,7 +234,7 @@ def test_events_are_watched_through_a_silence(
     running, ended = (make_view("a-0123456789", phase).launch for phase in ("running", "succeeded"))
     silent = ClusterError("no answer")
     monkeypatch.setattr(events, "_read", Looks(silent, ([running], []), silent, silent, ([ended], [])))
-    events.events(watch=True)
+    events.events(stack="dev", watch=True)
     assert capsys.readouterr().err.splitlines() == ["  no answer; retrying"] * 2
 
 
@@ -320,11 +320,11 @@ def test_a_wait_tells_programs_how_the_runs_ended(
     monkeypatch.setattr(runs, "_look_if_there", Looks([make_view("a-0123456789", "running")], [ended]))
     remembered(monkeypatch)
     with pytest.raises(typer.Exit) if code else nullcontext():
-        runs.wait("a", as_json=True)
+        runs.wait("a", stack="dev", as_json=True)
     (told,) = json.loads(capsys.readouterr().out)
     assert told["launch"]["phase"] == phase
     monkeypatch.setattr(status, "look", lambda *_, **__: [ended])
-    status.status(as_json=True)
+    status.status(stack="dev", as_json=True)
     assert json.loads(capsys.readouterr().out) == [told]
 
 

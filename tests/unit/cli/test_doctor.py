@@ -176,7 +176,7 @@ def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     code, out = run("--json")
     told = json.loads(out)
     assert (code, [each["id"] for each in told["troubles"]]) == (
-        1,
+        4,
         ["lock-stale", "object-unrecorded", "object-orphaned"],
     )
     assert told["commands"] == [
@@ -194,7 +194,7 @@ def test_a_loader_that_a_killed_command_left_is_found(folder: Path, monkeypatch:
     monkeypatch.setattr(command, "read_loaders", lambda *_: [job])
     code, out = run("--json")
     told = json.loads(out)
-    assert (code, [each["id"] for each in told["troubles"]]) == (1, ["loader-waiting"])
+    assert (code, [each["id"] for each in told["troubles"]]) == (4, ["loader-waiting"])
     assert told["commands"] == ["kubectl delete job loader-1 -n lab"]
 
 
@@ -202,7 +202,7 @@ def test_findings_for_people(folder: Path) -> None:
     """Each with what it is, then the commands."""
     file = make_lock(folder, pid=2**22 + 1)
     code, out = run()
-    assert code == 1
+    assert code == 4
     assert out.startswith(f"[lock-stale] {file}: process {2**22 + 1} of ann, which took it at ")
     assert out.endswith(
         '\nTo repair it, run in this order after eval "$(trainstack env -s lab)":\n\n  pulumi cancel --yes -s lab\n'
@@ -216,7 +216,7 @@ def test_a_stack_at_work_is_not_looked_into(
     make_lock(folder, pid=engine.pid)
     monkeypatch.delattr(command, "export")
     code, out = run("--json")
-    assert (code, json.loads(out)["commands"]) == (1, [f"tail --pid={engine.pid} -f /dev/null"])
+    assert (code, json.loads(out)["commands"]) == (4, [f"tail --pid={engine.pid} -f /dev/null"])
 
 
 def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: 
 
     monkeypatch.setattr(command, "read_marked", unreachable)
     code, out = run("--json")
-    assert (code, [each["id"] for each in json.loads(out)["troubles"]]) == (1, ["cluster-unreachable"])
+    assert (code, [each["id"] for each in json.loads(out)["troubles"]]) == (5, ["cluster-unreachable"])
 
 
 def test_a_state_elsewhere_has_its_locks_with_the_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

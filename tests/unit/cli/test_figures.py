@@ -288,7 +288,7 @@ def test_two_runs_on_one_node_are_warned_of(
     cluster.add("alone", make_repeating(0, {"running": {"startedAt": LATER}}), log=make_classic())
     cluster.previous["alone"] = make_stamped(make_classic())
     cluster.add("pair", make_ended("p0", "local", "2026-11-21T12:09:00Z", "2026-11-21T12:11:30Z"), log=make_classic())
-    command.compare(["alone", "pair"])
+    command.compare(["alone", "pair"], stack="dev")
     told = " ".join(capsys.readouterr().out.split())
     assert "before you compare: alone and pair ran on node local at the same time for 2 min" in told
 
@@ -317,7 +317,7 @@ def two(session: Session, cluster: Cluster) -> list[str]:
 
 def test_a_person_gets_a_table_and_sentences(two: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """And what is not known."""
-    command.compare(two)
+    command.compare(two, stack="dev")
     told = capsys.readouterr().out
     assert "STEPS EACH" in told
     assert "pair, 2 replicas: 6 progress lines each against 18 (1 : 3.0)" in told
@@ -328,7 +328,7 @@ def test_files_are_written_whole_beside_the_json(
     two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The picture and the page; JSON alone on stdout."""
-    command.compare(two, png=tmp_path / "a.png", html=tmp_path / "a.html", json_=True)
+    command.compare(two, stack="dev", png=tmp_path / "a.png", html=tmp_path / "a.html", json_=True)
     assert json.loads(capsys.readouterr().out)["runs"][1]["steps_ratio"] == 3.0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
@@ -337,9 +337,9 @@ def test_files_are_written_whole_beside_the_json(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda folder: command.compare(["alone"]), "name at least two runs"),
-        (lambda folder: command.compare(["alone", f"alone-{ID}"]), "name each run once"),
-        (lambda folder: command.compare(["alone", "pair"], html=folder / "no" / "a.html"), "cannot write"),
+        (lambda folder: command.compare(["alone"], stack="dev"), "name at least two runs"),
+        (lambda folder: command.compare(["alone", f"alone-{ID}"], stack="dev"), "name each run once"),
+        (lambda folder: command.compare(["alone", "pair"], stack="dev", html=folder / "no" / "a.html"), "cannot write"),
     ],
 )
 def test_a_persons_mistake_ends_in_one_message(

@@ -1,13 +1,16 @@
 """The help of `trainstack`: every command in one line, without importing the commands."""
 
+import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
-from trainstack.cli.app import COMMANDS, app
+from trainstack.cli.app import ALIASES, COMMANDS, PANELS, app
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,7 +26,7 @@ def test_the_help_imports_no_command() -> None:
     """It answers in a tenth of a second; the modules of all commands take ten times as long."""
     program = """
 import sys
-from trainstack.cli.app import COMMANDS, app
+from trainstack.cli.app import ALIASES, COMMANDS, PANELS, app
 try:
     app(["--help"])
 except SystemExit:
@@ -34,3 +37,48 @@ sys.stderr.write(f"{sorted(imported)}")
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr == "[]"
     assert all(name in done.stdout for name in COMMANDS)
+
+
+def test_each_command_is_under_one_heading() -> None:
+    """In 80 columns; former names are under none."""
+    assert sorted(name for names in PANELS.values() for name in names) == sorted(COMMANDS)
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(f"─ {panel} ─" in shown for panel in PANELS)
+    assert not [name for name in ALIASES if f"│ {name} " in shown]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    """On stdout, for scripts."""
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, f"trainstack {version('trainstack')}\n")
+
+
+def completed(tmp_path: Path, *words: str) -> list[str]:
+    """What bash offers for the last word, by the script that `--show-completion` prints."""
+    program = tmp_path / "trainstack"
+    program.write_text(
+        f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c "
+        '"import sys; sys.argv[0] = \'trainstack\'; from trainstack.cli.app import main; main()" "$@"\n'
+    )
+    program.chmod(0o755)
+    script = """
+eval "$(trainstack --show-completion)"
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_trainstack_completion trainstack
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+    variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["bash", "--norc", "-c", script, "bash", "trainstack", *words]
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_and_environments(tmp_path: Path) -> None:
+    """Also the commands of a group; hidden ones are not offered."""
+    assert completed(tmp_path, "st") == ["status"]
+    assert completed(tmp_path, "pl") == []
+    assert completed(tmp_path, "sweep", "re") == ["results", "report"]
+    assert completed(tmp_path, "destroy", "--k") == ["--keep-platform"]
+    assert {"dev", "prod"} <= {*completed(tmp_path, "up", "-s", "")}
+    assert completed(tmp_path, "up", "-s", "pr") == ["prod"]

@@ -79,7 +79,7 @@ def pin(*words: str) -> Result:
 
 def test_pins_are_written_for_every_image_that_has_no_digest(root: Path, served: Served) -> None:
     """And read again with the environment, which is sound then."""
-    assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 1
+    assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 4
     done = pin()
     assert done.exit_code == 0, done.output
     head, *lines = (root / FILE).read_text().splitlines()
@@ -108,7 +108,7 @@ def test_a_tag_that_moved_is_told(root: Path, served: Served) -> None:
     before = (root / FILE).read_bytes()
     served.images["example.org/hello:1"] = digest("2")
     done = pin("--check")
-    assert done.exit_code == 1
+    assert done.exit_code == 4
     assert f"moved   example.org/hello:1  {digest('2')} (was {digest('1')})" in done.output
     assert f"{FILE}: 1 moved, 1 unused; run `trainstack pin -s lab`" in done.output
     assert (root / FILE).read_bytes() == before
@@ -119,7 +119,7 @@ def test_a_tag_that_moved_is_told(root: Path, served: Served) -> None:
 def test_missing_pins_fail_the_check(root: Path, served: Served) -> None:
     """With the command that mends it."""
     done = pin("--check")
-    assert done.exit_code == 1
+    assert done.exit_code == 4
     assert f"{FILE}: 2 new; run `trainstack pin -s lab`" in done.output
     assert not (root / "pins").exists()
 
@@ -171,5 +171,5 @@ def test_without_a_cluster_the_local_one_is_to_be_started(root: Path, monkeypatc
     """Its registry serves the images of whoever has no KUBECONFIG."""
     monkeypatch.delenv("KUBECONFIG")
     done = pin()
-    assert done.exit_code == 1
+    assert done.exit_code == 5
     assert "run `trainstack cluster up`" in done.output

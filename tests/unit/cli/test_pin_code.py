@@ -123,7 +123,7 @@ def test_a_branch_is_pinned_to_its_commit(root: Path, repository: Repository) ->
     """It is asked with the person's git, written once, and kept; a check of the environment is content then."""
     commit = repository.commit()
     declare(root, "main", "main")
-    assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 1
+    assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 4
     done = pin()
     assert done.exit_code == 0, done.output
     assert f"new     {KEY}  {commit}" in done.output
@@ -159,7 +159,7 @@ def test_a_branch_that_moved_is_told(root: Path, repository: Repository) -> None
     pin()
     new = repository.commit()
     done = pin("--check")
-    assert done.exit_code == 1
+    assert done.exit_code == 4
     assert f"moved   {KEY}  {new} (was {old})" in done.output
     assert f"{FILE}: 1 moved; run `trainstack pin -s lab --code`, and commit the file" in done.output
     assert revisions(root) == [old]

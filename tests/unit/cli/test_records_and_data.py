@@ -97,7 +97,7 @@ def test_a_run_is_of_the_workload_that_its_id_names(
     """Not of another whose name the id begins with too."""
     session(make_workload("digits"), make_workload("digits-small"))
     write(volume.root / "runs" / f"digits-small-{RUN}", {"_SUCCESS": "{}"})
-    files.fetch(f"digits-small-{RUN}", to=tmp_path / "to")
+    files.fetch(f"digits-small-{RUN}", "dev", to=tmp_path / "to")
     assert started == [("research", "digits-small-runs")]
 
 
@@ -129,7 +129,7 @@ def test_asked_for_a_run_without_a_record_it_says_so(
     """And where there is something to read."""
     session(unmanaged("hello"))
     with pytest.raises(typer.Exit):
-        files.fetch(f"hello-{RUN}")
+        files.fetch(f"hello-{RUN}", "dev")
     assert f"trainstack logs hello-{RUN}" in capsys.readouterr().err
 
 
@@ -140,7 +140,7 @@ def test_names_are_listed_as_they_are(
     session()
     for name in (b"caf\xe9", b"a\nb\\c"):
         (volume.root / os.fsdecode(name)).touch()
-    files.ls("training:")
+    files.ls("training:", "dev")
     sys.stdout.flush()
     printed, digest = capfdbinary.readouterr().out, hashlib.sha256().hexdigest().encode()
     assert printed == b"\\" + digest + b"  a\\nb\\\\c\n" + digest + b"  caf\xe9\n"

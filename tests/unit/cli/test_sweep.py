@@ -53,7 +53,7 @@ def test_expand_writes_the_file_once(root: Path) -> None:
 def test_check_writes_nothing_and_names_the_command(root: Path) -> None:
     """For a pipeline: a missing file, an edited space, an edited file."""
     missing = run("expand", "--check")
-    assert missing.exit_code == 1
+    assert missing.exit_code == 4
     assert "error: not current: search; run `trainstack sweep expand search`" in missing.stderr
     assert not (root / "sweeps/search/hyperparams.yml").exists()
     run("expand")
@@ -61,7 +61,7 @@ def test_check_writes_nothing_and_names_the_command(root: Path) -> None:
     file = root / "sweeps/search/space.yaml"
     file.write_text(SPACE.replace("trials: 3", "trials: 4"), encoding="utf-8")
     edited = run("expand", "search", "--check")
-    assert (edited.exit_code, edited.stdout) == (1, "sweeps/search/hyperparams.yml: 4 sets (1 new)\n")
+    assert (edited.exit_code, edited.stdout) == (4, "sweeps/search/hyperparams.yml: 4 sets (1 new)\n")
 
 
 def test_expand_tells_programs(root: Path) -> None:

@@ -383,17 +383,17 @@ def test_trials_that_wait_alone_are_told_with_who_launches_them(project: Project
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code", "message"),
     [
-        (["results", "other"], "test has no sweep 'other' in trainstack:sweeps (its sweeps: search)"),
-        (["status", "search", "--watch", "--json"], "--watch and --json cannot be combined"),
-        (["results", "search", "--csv", "no/such/folder/a.csv"], "cannot write no/such/folder/a.csv"),
+        (["results", "other"], 1, "test has no sweep 'other' in trainstack:sweeps (its sweeps: search)"),
+        (["status", "search", "--watch", "--json"], 2, "--watch and --json cannot be combined"),
+        (["results", "search", "--csv", "no/such/folder/a.csv"], 1, "cannot write no/such/folder/a.csv"),
     ],
 )
-def test_a_persons_mistake_ends_in_one_message(project: Project, words: list[str], message: str) -> None:
+def test_a_persons_mistake_ends_in_one_message(project: Project, words: list[str], code: int, message: str) -> None:
     """With the remedy, and without a result."""
     told = run(*words)
-    assert told.exit_code == 1
+    assert told.exit_code == code
     assert message in told.stderr
     assert told.stdout == ""
 
@@ -407,7 +407,7 @@ def test_a_cluster_that_does_not_answer_is_told(project: Project, monkeypatch: p
     monkeypatch.setattr(sweep_read, "read_sweep", away)
     for command in ("status", "results", "best", "report"):
         told = run(command, "search")
-        assert (told.exit_code, told.stdout) == (1, "")
+        assert (told.exit_code, told.stdout) == (5, "")
         assert "error: the cluster is away" in told.stderr
 
 

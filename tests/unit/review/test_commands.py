@@ -87,7 +87,7 @@ def test_check_fails_on_errors_alone(checkout: Path) -> None:
     file = checkout / "Pulumi.dev.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("queue: research", "queue: reseach"), encoding="utf-8")
     code, text, _ = run("check")
-    assert code == 1
+    assert code == 4
     assert text.startswith("error [")
     assert "Pulumi.dev.yaml:" in text
     found = json.loads(run("check", "--json")[1])["findings"]
@@ -119,7 +119,7 @@ def test_check_tells_what_does_not_load(checkout: Path) -> None:
     file = checkout / "Pulumi.dev.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("size:", "sise:"), encoding="utf-8")
     code, text, _ = run("check", "-s", "dev")
-    assert code == 1
+    assert code == 4
     assert "error [settings]" in text
     assert "did you mean size?" in text
-    assert run("check", "-s", "none")[0] == 1
+    assert run("check", "-s", "none")[0] == 4

@@ -83,7 +83,7 @@ def test_an_environment_without_a_report_is_not_reviewed(
     (tmp_path / "prod.json").unlink()
     posting.jobs = [make_job("preview (dev)", "success"), job]
     code, body = posted(posting, tmp_path)
-    assert code == 1
+    assert code == 4
     assert statuses(posting) == {"trainstack/dev": "success", "trainstack/prod": "failure"}
     (failed,) = (each for each in posting.statuses if each["state"] == "failure")
     assert failed["description"] == f"not reviewed: there is no report: {why}"[:140]
@@ -96,7 +96,7 @@ def test_an_environment_without_a_report_is_not_reviewed(
 def test_a_run_without_reports_reviews_nothing(posting: Server, tmp_path: Path) -> None:
     """Every environment is listed."""
     code, body = posted(posting, tmp_path / "none")
-    assert code == 1
+    assert code == 4
     assert "**2 of 2 environments are not reviewed: `dev`, `prod`.**" in body
 
 
@@ -106,7 +106,7 @@ def test_an_unreadable_report_is_no_review(posting: Server, tmp_path: Path, text
     write_both(tmp_path)
     (tmp_path / "prod.json").write_text(text, encoding="utf-8")
     code, body = posted(posting, tmp_path)
-    assert code == 1
+    assert code == 4
     assert "### `prod`\n\n**Not reviewed:** `prod.json: " in body
     assert "| 0 | 1 | 0 | 0 | 0 |" in body
 
@@ -117,7 +117,7 @@ def test_a_folder_in_place_of_a_report_is_no_review(posting: Server, tmp_path: P
     (tmp_path / "prod.json").unlink()
     (tmp_path / "prod.json").mkdir()
     code, body = posted(posting, tmp_path)
-    assert code == 1
+    assert code == 4
     assert "**Not reviewed:** `prod.json: " in body
 
 
@@ -148,7 +148,7 @@ def test_an_invalid_name_is_not_reviewed(posting: Server, tmp_path: Path) -> Non
     write_both(tmp_path)
     posting.changed = [{"filename": "Pulumi.My_Env.yaml", "status": "added"}]
     code, body = posted(posting, tmp_path)
-    assert code == 1
+    assert code == 4
     assert "### `My_Env`\n\n**Not reviewed:** `Pulumi.My_Env.yaml: 'My_Env' is not a valid environment name" in body
 
 
@@ -166,7 +166,7 @@ def test_more_environments_than_a_comment_holds_are_not_reviewed(posting: Server
     write_both(tmp_path)
     posting.changed = [{"filename": f"Pulumi.a{number}.yaml", "status": "added"} for number in range(2000)]
     code, body = posted(posting, tmp_path)
-    assert code == 1
+    assert code == 4
     assert body.index("### `dev`") < body.index("### `prod`") < body.index("### `a0`")
     assert "1902 more environments are omitted" in body
 
@@ -195,7 +195,7 @@ def test_a_comment_goes_to_the_pull_requests_that_github_names(
     sent = [each for each in posting.asked if each.startswith("POST") and each.endswith("/comments")]
     assert sent == [f"POST /repos/us/it/issues/{number}/comments" for number in expected]
     # Where several pull requests end in one commit, a report counts for the one that it names.
-    assert code == (1 if len(expected) > 1 else 0)
+    assert code == (4 if len(expected) > 1 else 0)
 
 
 def test_by_hand_every_environment_of_the_checkout_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_by_hand_every_environment_of_the_checkout_is_listed(tmp_path: Path, mon
     monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
     monkeypatch.chdir(ROOT)
     result = review("comment", "--reports", tmp_path)
-    assert result.exit_code == 1
+    assert result.exit_code == 4
     assert all(f"### `{stack}`\n\n**Not reviewed:** `there is no report" in result.stdout for stack in stacks(ROOT))
     assert "error: not reviewed: " in result.stderr
 

@@ -136,7 +136,7 @@ def test_the_program_compares_every_environment(
     reports = tmp_path / "reports"
     assert review("static", *checkouts, "--reports", reports).exit_code == 0
     assert [report and report.pull for report in (read(reports, "dev"), read(reports, "new"))] == [7, 7]
-    assert review("static", *checkouts, "--reports", reports, "--stack", "prod").exit_code == 1
+    assert review("static", *checkouts, "--reports", reports, "--stack", "prod").exit_code == 2
     result = review("comment", "--reports", reports, "--stack", "dev", "--stack", "new")
     assert result.exit_code == 0
     text = result.stdout

@@ -84,9 +84,9 @@ def test_no_command_takes_a_name_without_a_pin(tmp_path: Path, monkeypatch: pyte
     root = make(tmp_path, "main")
     (root / "Pulumi.yaml").touch()
     monkeypatch.chdir(root)
-    for command in ("check", "render"):
+    for command, code in (("check", 4), ("render", 1)):
         done = CliRunner().invoke(app, [command, "-s", "test"], env={"COLUMNS": "300"})
-        assert done.exit_code == 1
+        assert done.exit_code == code
         assert "run `trainstack pin -s test --code`" in done.output
 
 
@@ -139,7 +139,7 @@ def test_explain_shows_the_name_and_its_pin(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_tried_needs_a_pin_too(tmp_path: Path) -> None:
-    """`trainstack plan --set` reckons with what would run."""
+    """`trainstack forecast --set` reckons with what would run."""
     root = make(tmp_path, "main", f"{ADDRESS} main: {COMMIT}\n{ADDRESS} dev: {OTHER[:-2]}ab\n")
     changes = [f"workloads.runs[train].code.revision={name}" for name in ("dev", "main")]
     (run,) = load_with_places(root, "test", changes=changes[:1]).settings.workloads.runs

@@ -37,8 +37,8 @@ def test_a_value_is_with_declared_the_files() -> None:
 
 def test_what_the_docs_try_can_be_tried() -> None:
     """Each `--set` of their examples, on the environment that it names."""
-    text = (ROOT / "docs/plan.md").read_text(encoding="utf-8")
-    examples = re.findall(r"^trainstack plan -s (\w+) --set '([^']+)'$", text, re.MULTILINE)
+    text = (ROOT / "docs/forecast.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^trainstack forecast -s (\w+) --set '([^']+)'$", text, re.MULTILINE)
     assert len(examples) > 1
     for stack, change in examples:
         assert load_with_places(ROOT, stack, changes=(change,)).settings != load(ROOT, stack)

@@ -106,7 +106,7 @@ def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeyp
     monkeypatch.setenv("PATH", str(gotool.choose().executable.parent))
     monkeypatch.setenv("KUBECONFIG", str(CHECKOUT / ".trainstack" / "cluster" / "kubeconfig"))
     monkeypatch.chdir(CHECKOUT)
-    done = CliRunner().invoke(app, ["up", "-s", "dev"])
+    done = CliRunner().invoke(app, ["up", "-s", "dev", "--yes"])
     assert done.exit_code == 1
     assert before in done.stderr
     assert after in done.stderr

@@ -59,8 +59,8 @@ class RecoveryCommands:
 
     @property
     def destroy(self) -> str:
-        """The alternative to `up` after an interrupted destroy."""
-        return f"trainstack destroy --yes -s {self.stack}"
+        """The alternative to `up` after an interrupted destroy. Active runs have to be named again, with `--stop`."""
+        return f"trainstack destroy --keep-platform --yes -s {self.stack}"
 
     def commands(self, troubles: Iterable[Trouble]) -> tuple[str, ...]:
         """Return the commands that repair all of them, without duplicates: files of the state first, `up` last."""

@@ -13,6 +13,13 @@ from trainstack.runs.launches import LiveLaunch, age, wait_or_stop
 from trainstack.settings.model import Settings
 
 _VOLUMES = ("PersistentVolumeClaim", "PersistentVolume")
+_RETAINED = {
+    "PersistentVolumeClaim": "its data is kept",
+    "PersistentVolume": "its folder on the node has data",
+    "Namespace": "it has, or may have, retained volumes",
+    "CustomResourceDefinition": "others may have objects of this kind",
+}
+"""Why the engine retains an object, by kind."""
 STAGES: Mapping[str, tuple[str, ...]] = {
     "runs": (*LAUNCHES, "TrainingRuntime"),
     "volumes": _VOLUMES,
@@ -51,14 +58,44 @@ def decide(live: LiveStack, now: datetime) -> Plan:
     of_runs = _kept_for_runs(live)
     stage_of = {who: "runs" if who in of_runs else _stage(who[0]) for who in deleted}
     stages = {stage: tuple(sorted((who for who in deleted if stage_of[who] == stage), key=str)) for stage in STAGES}
-    active = [launch for launch in live.launches if launch.active]
     refusals = [
         *(_protected(volume, live.stack) for volume in live.protected),
-        *(_active(launch, live.stack, now) for launch in active if not _named(launch, live.stop)),
+        *_active_runs(live, now, f"trainstack destroy -s {live.stack}"),
         *_unknown(live, deleted),
         *(f"{user}; ask its owner to end, move or delete it first" for user in foreign_users(live, deleted)),
     ]
-    return Plan(stages, stays, tuple(sorted(launch.run_id for launch in active)), tuple(refusals))
+    return Plan(stages, stays, _active(live), tuple(refusals))
+
+
+def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
+    """Plan the deletion of the objects in a stack's state, without those that the engine retains.
+
+    Reads no other objects than launches, so that a deployer's rights suffice. Other owners are not looked for.
+    """
+    known = live.known or frozenset()
+    deleted = sorted(known - live.retained, key=str)
+    stages = {stage: tuple(who for who in deleted if _stage(who[0]) == stage) for stage in STAGES}
+    stays = {who: _RETAINED.get(who[0], "the engine retains it") for who in known & live.retained}
+    refusals = [
+        *(_protected(volume, live.stack) for volume in live.protected),
+        *_active_runs(live, now, f"trainstack destroy -s {live.stack} --keep-platform"),
+    ]
+    return Plan(stages, stays, _active(live), tuple(refusals))
+
+
+def _active(live: LiveStack) -> tuple[str, ...]:
+    return tuple(sorted(launch.run_id for launch in live.launches if launch.active))
+
+
+def _active_runs(live: LiveStack, now: datetime, command: str) -> Iterator[str]:
+    """Yield a refusal for each active run that may not be stopped; `command` with `--stop` is the remedy."""
+    for launch in live.launches:
+        if launch.active and not _named(launch, live.stop):
+            name = launch.sweep.name if launch.sweep else launch.run_id
+            yield (
+                f"{shown((launch.kind, launch.namespace, launch.name))} (run {launch.run_id}) has been {launch.phase} "
+                f"for {age(launch, now)}; {wait_or_stop(launch)}: {command} --stop {name}"
+            )
 
 
 def _stage(kind: str) -> str:
@@ -77,7 +114,7 @@ def _kept_for_runs(live: LiveStack) -> set[Identity]:
 
 def _stays(live: LiveStack) -> Iterator[tuple[Identity, str]]:
     forgotten = _forgotten(live)
-    yield from ((who, "an earlier `destroy` left it") for who in forgotten if who[0] not in _VOLUMES)
+    yield from ((who, "an earlier `destroy --keep-platform` left it") for who in forgotten if who[0] not in _VOLUMES)
     volumes = {identity(body) for body in live.of(*_VOLUMES)} & (live.retained | forgotten)
     for who in volumes:
         yield who, "its data is kept" if who[0] == "PersistentVolumeClaim" else "its folder on the node has data"
@@ -129,17 +166,8 @@ def _named(launch: LiveLaunch, stop: frozenset[str]) -> bool:
 
 def _protected(volume: str, stack: str) -> str:
     return (
-        f"{volume} is protected, so nothing is torn down; to continue, set `protect: false` on it in "
+        f"{volume} is protected, so nothing is deleted; to continue, set `protect: false` on it in "
         f"Pulumi.{stack}.yaml and run `trainstack up -s {stack}` (with `retain: true`, it still remains)"
-    )
-
-
-def _active(launch: LiveLaunch, stack: str, now: datetime) -> str:
-    name = launch.sweep.name if launch.sweep else launch.run_id
-    return (
-        f"{shown((launch.kind, launch.namespace, launch.name))} (run {launch.run_id}) has been {launch.phase} for "
-        f"{age(launch, now)}; {wait_or_stop(launch, f' -s {stack}')}: "
-        f"trainstack teardown -s {stack} --stop {name}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Section `trainstack:plan`: prices for `trainstack plan`."""
+"""Section `trainstack:plan`: prices for `trainstack forecast`."""
 
 from typing import Annotated
 

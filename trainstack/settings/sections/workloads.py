@@ -178,8 +178,8 @@ class Workload(Section):
     with security `baseline` leaves the field out, and the cluster mounts the default ServiceAccount's token."""
     active_deadline_seconds: Positive | None = None
     expected_duration_seconds: Positive | None = None
-    """The expected time from admission to the end of the run; only `trainstack plan` uses it. None: the time of earlier
-    runs, else the deadline."""
+    """The expected time from admission to the end of the run; only `trainstack forecast` uses it. None: the time of
+    earlier runs, else the deadline."""
     ttl_seconds_after_finished: NonNegative | None = None
     """None: the finished object is kept. A run is launched once, even if its object is deleted."""
     backoff_limit: NonNegative = 0

@@ -1,18 +1,19 @@
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.console import err, fail, out, show_json, step
+from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, show_json, step
 from trainstack.cli.engine import pulumi, resources
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
-from trainstack.lifecycle.teardown.context import Body
+from trainstack.errors import ExitCode
+from trainstack.lifecycle.teardown.context import Body, LiveStack
 from trainstack.lifecycle.teardown.leftovers import explained, left
-from trainstack.lifecycle.teardown.plan import Plan, decide
+from trainstack.lifecycle.teardown.plan import Plan, decide, decide_keeping_platform
 from trainstack.live.client import reach
-from trainstack.live.teardown import read_live_stack, read_own
+from trainstack.live.teardown import read_live_stack, read_own, read_own_launches
 from trainstack.objects.ownership import Identity, shown
 from trainstack.runs.launches import utc_now
 from trainstack.runs.recorded import recorded_launches, state_resource
@@ -21,65 +22,106 @@ from trainstack.stacks.teardown_mode import permission
 _DEADLINE_SECONDS = 60
 """For Kubernetes to delete what is left when the engine has ended."""
 _PAUSE_SECONDS = 1
+_DESTROY = ("destroy", "--yes", "--skip-preview", "--run-program")
 
 
-def teardown(
+def destroy(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     stop: Annotated[
         list[str] | None,
         typer.Option("--stop", metavar="RUN", help="Stop this active run (its id) or sweep; repeatable."),
     ] = None,
+    keep_platform: Annotated[
+        bool,
+        typer.Option(
+            "--keep-platform",
+            help="Keep definitions and namespaces with volumes, so that a later `up` is quick; needs fewer rights.",
+        ),
+    ] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove an environment for good: runs, queues, operators, definitions, namespaces, in this order.
+    """Remove an environment: runs, queues, operators, definitions, namespaces, in this order; volumes are retained.
 
-    Shows what will be deleted and kept, and asks for confirmation. Retained volumes are kept. Refuses while the
-    environment has an active run without --stop, or while anyone else uses an object that would be deleted. With
-    --json and without --yes, only shows the plan.
+    Shows what will be deleted and kept, and asks for confirmation. Volumes are kept or deleted according to the
+    settings (`retain`). Refuses while the environment has a protected volume or an active run without --stop, and,
+    unless --keep-platform is given, while anyone else uses an object that would be deleted. With --json and without
+    --yes, only shows the plan.
 
     Examples:
-      trainstack teardown -s dev
-      trainstack teardown -s dev --stop digits-0f3c9a1b2d --yes
+      trainstack destroy -s dev
+      trainstack destroy -s dev --keep-platform
+      trainstack destroy -s dev --stop digits-0f3c9a1b2d --yes
     """
+    ensure_confirmable(yes=yes or as_json)
     session = Session.open(stack)
     reach(session.settings.cluster.context)
     ensure_same_cluster(session)
     ensure_own_objects(session)
     state = resources(session)
-    launches = (state_resource(resource["urn"], resource.get("outputs")) for resource in state)
-    with step("reading the cluster", "5 s"):
-        scene = read_live_stack(
-            session.settings,
-            retained=_identities(resource for resource in state if resource.get("retainOnDelete")),
-            protected=sorted(map(shown, _identities(resource for resource in state if resource.get("protect")))),
-            stop=[*(stop or ()), *session.settings.workloads.stop],
-            known=_identities(state),
-            recorded=recorded_launches(stack, launches),
-        )
-    plan = decide(scene, utc_now())
+    plan = _plan(session, state, stop or (), keep_platform=keep_platform)
     if as_json and (plan.refusals or not yes):
         show_json(_as_data(stack, plan, ()))
     elif not as_json:
         _show(stack, plan)
     if plan.refusals:
-        fail("nothing was deleted:\n" + "\n".join(plan.refusals))
+        fail("nothing was deleted:\n" + "\n".join(plan.refusals), ExitCode.REFUSED)
     if as_json and not yes:
         return
     if not plan.deleted and not _identities(state):
         out.print(f"nothing to delete; to remove the stack's state too: pulumi stack rm {stack}")
         return
-    if not yes:
-        typer.confirm(f"Tear {stack} down?", abort=True, err=True)
-    _take_down(session, plan, as_json=as_json)
+    confirm(f"Destroy {stack}?", yes=yes)
+    if keep_platform:
+        _delete_state(session, plan, as_json=as_json)
+    else:
+        _take_down(session, plan, as_json=as_json)
+
+
+def _plan(session: Session, state: Sequence[Mapping[str, Any]], stop: Iterable[str], *, keep_platform: bool) -> Plan:
+    settings, stack = session.settings, session.stack
+    retained = _identities(resource for resource in state if resource.get("retainOnDelete"))
+    protected = sorted(map(shown, _identities(resource for resource in state if resource.get("protect"))))
+    launches = (state_resource(resource["urn"], resource.get("outputs")) for resource in state)
+    recorded, stops = recorded_launches(stack, launches), [*stop, *settings.workloads.stop]
+    with step("reading the cluster", "5 s"):
+        if not keep_platform:
+            live = read_live_stack(
+                settings,
+                retained=retained,
+                protected=protected,
+                stop=stops,
+                known=_identities(state),
+                recorded=recorded,
+            )
+            return decide(live, utc_now())
+        live = LiveStack(
+            stack=stack,
+            own=(),
+            launches=read_own_launches(settings, recorded),
+            retained=retained,
+            protected=tuple(protected),
+            stop=frozenset(stops),
+            known=_identities(state),
+        )
+        return decide_keeping_platform(live, utc_now())
+
+
+def _delete_state(session: Session, plan: Plan, *, as_json: bool) -> None:
+    # The engine needs the program for the hooks in the state, which have no effect here.
+    with permission(session.root, session.stack, "keep-platform") as variables:
+        pulumi(session, *_DESTROY, variables=variables, aside=as_json)
+    if as_json:
+        show_json(_as_data(session.stack, plan, ()))
+    else:
+        _show_kept(plan, "kept")
 
 
 def _take_down(session: Session, plan: Plan, *, as_json: bool) -> None:
     stack = session.stack
-    arguments = ("destroy", "--yes", "--skip-preview", "--run-program")
-    with permission(session.root, stack, "teardown") as variables:
-        code = pulumi(session, *arguments, check=False, variables=variables, aside=as_json)
+    with permission(session.root, stack, "everything") as variables:
+        code = pulumi(session, *_DESTROY, check=False, variables=variables, aside=as_json)
     rest = _await_deletion(session, plan, 0 if code else _DEADLINE_SECONDS)
     now = utc_now()
     leftovers = [explained(body, now) for body in rest]

@@ -1,18 +1,20 @@
-"""`trainstack teardown`: what it tells, and what it has the engine do."""
+"""`trainstack destroy`: what it tells, and what it has the engine do."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.unit.make import make_settings
-from trainstack.cli import teardown
+from trainstack.cli import console, destroy
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.lifecycle.teardown.context import Body, LiveStack
+from trainstack.runs.launches import LiveLaunch
 from trainstack.settings.loading.load import Loaded
 from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, teardown_mode
 
@@ -59,6 +61,8 @@ class Around:
     """Of the engine."""
     after: Sequence[Body] = (CLAIM,)
     """What bears the mark when the engine has ended."""
+    launches: tuple[LiveLaunch, ...] = ()
+    interactive: bool = True
     ran: list[tuple[tuple[str, ...], Mode | None]] = field(default_factory=list)
     """What the engine did, and the way in which its program was permitted to end the stack."""
 
@@ -71,7 +75,10 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
     def read_live_stack(_: object, **given: Any) -> LiveStack:
         sets: dict[str, Any] = {name: frozenset(given[name]) for name in ("retained", "stop", "known")}
         ours = (QUEUE, CLUSTER_QUEUE, CLAIM) if made.state else ()
-        return LiveStack(stack="test", own=ours, lists=made.lists, protected=tuple(given["protected"]), **sets)
+        launches = made.launches
+        return LiveStack(
+            stack="test", own=ours, launches=launches, lists=made.lists, protected=tuple(given["protected"]), **sets
+        )
 
     def engine(session: Session, *words: str, variables: dict[str, str], **given: bool) -> int:
         monkeypatch.setenv(PERMISSION_VARIABLE, variables[PERMISSION_VARIABLE])
@@ -79,20 +86,22 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
         return made.code
 
     monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
-    monkeypatch.setattr(teardown, "reach", lambda _: None)
-    monkeypatch.setattr(teardown, "resources", lambda _: made.state)
-    monkeypatch.setattr(teardown, "read_live_stack", read_live_stack)
-    monkeypatch.setattr(teardown, "read_own", lambda _: tuple(made.after))
-    monkeypatch.setattr(teardown, "pulumi", engine)
-    monkeypatch.setattr(teardown, "_DEADLINE_SECONDS", 0)
-    monkeypatch.setattr(teardown, "ensure_same_cluster", lambda _: None)
-    monkeypatch.setattr(teardown, "ensure_own_objects", lambda _: None)
+    monkeypatch.setattr(destroy, "reach", lambda _: None)
+    monkeypatch.setattr(destroy, "resources", lambda _: made.state)
+    monkeypatch.setattr(destroy, "read_live_stack", read_live_stack)
+    monkeypatch.setattr(destroy, "read_own", lambda _: tuple(made.after))
+    monkeypatch.setattr(destroy, "pulumi", engine)
+    monkeypatch.setattr(destroy, "_DEADLINE_SECONDS", 0)
+    monkeypatch.setattr(destroy, "ensure_same_cluster", lambda _: None)
+    monkeypatch.setattr(destroy, "ensure_own_objects", lambda _: None)
+    monkeypatch.setattr(destroy, "read_own_launches", lambda *_: made.launches)
+    monkeypatch.setattr(console, "interactive", lambda: made.interactive)
     return made
 
 
 def call(*words: str, answer: str = "") -> tuple[int, str, str]:
     """Exit code, stdout and stderr of the command."""
-    done = CliRunner().invoke(app, ["teardown", "-s", "test", *words], input=answer)
+    done = CliRunner().invoke(app, ["destroy", "-s", "test", *words], input=answer)
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -102,7 +111,7 @@ def test_it_shows_asks_and_tells_what_stayed(around: Around) -> None:
     assert code == 0
     assert "delete: local queues: LocalQueue research/q" in said
     assert "kept: PersistentVolumeClaim research/data: its data is kept" in said
-    assert around.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "teardown")]
+    assert around.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "everything")]
     around.ran.clear()
     assert call(answer="n\n")[0] == 1
     assert around.ran == []
@@ -112,7 +121,7 @@ def test_nothing_is_deleted_while_somebody_is_in_the_way(around: Around) -> None
     """Not with --yes either."""
     around.lists = {"LocalQueue": (QUEUE, THEIRS)}
     code, _, said = call("--yes")
-    assert code == 1
+    assert code == 3
     assert "nothing was deleted:" in said
     assert "LocalQueue x/theirs, of another owner, points to ClusterQueue research" in said
     assert around.ran == []
@@ -122,8 +131,8 @@ def test_a_protected_volume_is_read_from_the_state(around: Around) -> None:
     """It was protected by the last `up`, whatever the files say since."""
     around.state = [*STATE[:-1], {**STATE[-1], "protect": True}]
     code, _, said = call("--yes")
-    assert code == 1
-    assert "PersistentVolumeClaim research/data is protected, so nothing is torn down" in said
+    assert code == 3
+    assert "PersistentVolumeClaim research/data is protected, so nothing is deleted" in said
     assert around.ran == []
 
 
@@ -157,3 +166,63 @@ def test_a_stack_that_never_came_up_is_only_forgotten(around: Around) -> None:
     assert code == 0
     assert "nothing to delete; to remove the stack's state too: pulumi stack rm test" in said
     assert around.ran == []
+
+
+ACTIVE = LiveLaunch(
+    run_id="digits-0123456789",
+    name="digits-0123456789-aaaaaa",
+    kind="Job",
+    namespace="research",
+    phase="running",
+    created=datetime.now(UTC) - timedelta(hours=2),
+    launch="digits-0123456789-aaaaaa",
+    stack="test",
+)
+
+
+@pytest.mark.parametrize("option", [(), ("--keep-platform",)], ids=["all", "keep-platform"])
+def test_an_active_run_is_refused_unless_it_is_named(around: Around, option: tuple[str, ...]) -> None:
+    """Both ways, with the same command as the remedy; `--yes` does not stop runs."""
+    around.launches = (ACTIVE,)
+    code, _, said = call("--yes", *option)
+    assert (code, around.ran) == (3, [])
+    assert f"Job research/{ACTIVE.name} (run {ACTIVE.run_id}) has been running for 2 h" in said
+    command = " ".join(("trainstack destroy -s test", *option))
+    assert f"or stop it: {command} --stop {ACTIVE.run_id}" in said
+    code, shown, _ = call("--yes", "--stop", ACTIVE.run_id, *option)
+    assert (code, len(around.ran)) == (0, 1)
+    assert f"stop: {ACTIVE.run_id}" in shown
+
+
+def test_keeping_the_platform_reads_only_the_state_and_the_launches(around: Around) -> None:
+    """So a deployer's rights suffice. What the engine retains is named before and after."""
+    around.lists = {"LocalQueue": (QUEUE, THEIRS)}
+    code, shown, told = call("--keep-platform", answer="y\n")
+    assert (code, "Destroy test? [y/N]:" in told) == (0, True)
+    assert "delete: cluster queues: ClusterQueue research" in shown
+    for label in ("keep", "kept"):
+        assert f"{label}: PersistentVolumeClaim research/data: its data is kept" in shown
+    assert around.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "keep-platform")]
+    around.state = [*STATE[:-1], {**STATE[-1], "protect": True}]
+    code, _, told = call("--keep-platform", "--yes")
+    assert (code, len(around.ran)) == (3, 1)
+    assert "PersistentVolumeClaim research/data is protected, so nothing is deleted" in told
+
+
+def test_without_a_terminal_a_deletion_has_to_be_confirmed_by_an_option(around: Around) -> None:
+    """With --json alone it only reads."""
+    around.interactive = False
+    code, shown, told = call()
+    assert (code, shown, around.ran) == (2, "", [])
+    assert told == "error: this command asks for confirmation, but there is no terminal; add --yes to confirm\n"
+    assert call("--json")[0] == 0
+    assert call("--yes")[0] == 0
+    assert len(around.ran) == 1
+
+
+def test_the_former_name_still_works_and_names_the_new_one(around: Around) -> None:
+    """For one release; the help does not list it."""
+    done = CliRunner().invoke(app, ["teardown", "-s", "test", "--yes"])
+    assert (done.exit_code, len(around.ran)) == (0, 1)
+    assert done.stderr.startswith("`trainstack teardown` is now `trainstack destroy`; the next release removes")
+    assert "teardown" not in CliRunner().invoke(app, ["--help"]).stdout

@@ -1,4 +1,4 @@
-"""A plan as table cells, sentences and a Gantt chart."""
+"""A forecast as table cells, sentences and a Gantt chart."""
 
 from collections.abc import Iterator
 
@@ -38,7 +38,7 @@ def on_page(made: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[
 
 
 def at(seconds: float) -> str:
-    """Format a time relative to the plan's start: `now`, `+2h5m`, `-10m`."""
+    """Format a time relative to the forecast's start: `now`, `+2h5m`, `-10m`."""
     if round(seconds) == 0:
         return "now"
     return f"+{duration(seconds)}" if seconds > 0 else f"-{duration(-seconds)}"
@@ -108,7 +108,7 @@ def gantt_of(made: Report) -> Gantt:
     starts = (row.start for row in made.rows if row.start is not None)
     until = 1.02 * max(made.makespan, *(1.1 * start for start in starts), 60.0)
     return Gantt(
-        title=f"Plan of {made.environment}",
+        title=f"Forecast of {made.environment}",
         until=until,
         lanes=tuple(_lane(row, colours) for row in made.rows),
         levels=tuple(_level(use, colours[use.flavor]) for use in _scarce(made)),

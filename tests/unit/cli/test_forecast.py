@@ -1,4 +1,4 @@
-"""`trainstack plan`: what it prints and writes, and what it says where it cannot."""
+"""`trainstack forecast`: what it prints and writes, and what it says where it cannot."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from tests.unit.checks.admission.make import make_admitted
 from trainstack.cli import console
-from trainstack.cli import plan as command
+from trainstack.cli import forecast as command
 from trainstack.cli.app import app
 from trainstack.declared.declared import Declared
 from trainstack.forecast.live_workloads import LiveWorkloads
@@ -62,21 +62,21 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def plan(*words: str) -> Result:
+def forecast(*words: str) -> Result:
     """Run the command on the environment."""
-    return CliRunner().invoke(app, ["plan", "-s", "lab", *words])
+    return CliRunner().invoke(app, ["forecast", "-s", "lab", *words])
 
 
 def runs(*words: str) -> dict[str, dict[str, Any]]:
     """The runs of its JSON, by name."""
-    done = plan("--json", *words)
+    done = forecast("--json", *words)
     assert done.exit_code == 0, done.output
     return {each["name"]: each for each in json.loads(done.stdout)["runs"]}
 
 
 def test_it_tells_who_starts_and_ends_when() -> None:
     """A line for each run, one for each flavor, and a sentence."""
-    done = plan()
+    done = forecast()
     assert done.exit_code == 0, done.output
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     endless = "no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set"
@@ -94,7 +94,7 @@ def test_a_narrow_terminal_has_the_notes_below(monkeypatch: pytest.MonkeyPatch) 
     """So that no line of the table is broken."""
     monkeypatch.setattr(console.out, "_force_terminal", True)
     monkeypatch.setattr(console.out, "_width", 100)
-    lines = plan().stdout.splitlines()
+    lines = forecast().stdout.splitlines()
     assert any(line.startswith("second: ends at its deadline") for line in lines)
     assert "NOTE" not in lines[0]
 
@@ -105,7 +105,7 @@ def test_a_long_name_is_broken_and_no_figure_is(root: Path, monkeypatch: pytest.
     monkeypatch.setattr(console.out, "_width", 80)
     long = "third-of-the-runs-with-a-long-name"
     (root / "Pulumi.lab.yaml").write_text(ENVIRONMENT.replace("third", long))
-    lines = plan().stdout.splitlines()
+    lines = forecast().stdout.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("third-"))
     first, second = lines[place].split(), lines[place + 1].split()
     assert first[1:] == ["lab", "+3h", "unbounded", "3h", "unbounded", "2", "-", "-", "a100"]
@@ -114,9 +114,9 @@ def test_a_long_name_is_broken_and_no_figure_is(root: Path, monkeypatch: pytest.
 
 def test_the_help_shows_the_examples_whole() -> None:
     """Brackets are no markup there."""
-    done = plan("--help")
+    done = forecast("--help")
     assert "--set 'workloads.runs[digits].priority=low'" in done.stdout
-    assert "--nodes a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8" in done.stdout
+    assert "--nodes a100=4:cpu=64,nvidia.com/gpu=8 --json" in done.stdout
 
 
 def test_json_tells_all_of_it() -> None:
@@ -128,7 +128,7 @@ def test_json_tells_all_of_it() -> None:
         "deadline",
     )
     assert (found["third"]["end"], found["third"]["gpu_hours"], found["first"]["cost"]) == (None, None, 6.0)
-    assert json.loads(plan("--json").stdout)["before"] is None
+    assert json.loads(forecast("--json").stdout)["before"] is None
 
 
 def test_what_if_is_told_beside_what_is() -> None:
@@ -136,41 +136,41 @@ def test_what_if_is_told_beside_what_is() -> None:
     quota = "queues.clusterQueues[lab].resourceGroups[0].flavors[a100].resources[nvidia.com/gpu].nominalQuota=4"
     found = runs("--set", quota)
     assert (found["first"]["start"], found["second"]["start"]) == (0.0, 0.0)
-    done = plan("--set", quota, "--set", "workloads.runs[third].expectedDurationSeconds=60")
+    done = forecast("--set", quota, "--set", "workloads.runs[third].expectedDurationSeconds=60")
     assert "3 runs in 2h, 6.0 GPU-hours, 9.05 EUR." in done.stdout
     assert "Without the changes: 2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in done.stdout
     assert "A run waits 20m on average, and 1h40m without the changes." in done.stdout
     held_back = runs("--nodes", "a100=1:cpu=8,nvidia.com/gpu=1")
     assert held_back["first"]["note"] == "admitted, but no node has room for its pods"
-    before = json.loads(plan("--json", "--nodes", "a100=1:cpu=8,nvidia.com/gpu=2").stdout)["before"]
+    before = json.loads(forecast("--json", "--nodes", "a100=1:cpu=8,nvidia.com/gpu=2").stdout)["before"]
     assert before["makespan"] == 10800.0
     assert Path("Pulumi.lab.yaml").read_text() == ENVIRONMENT
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "code", "said"),
     [
-        (("--set", "queues.clusterQueues[labb].cohort=x"), "--set queues.clusterQueues[labb].cohort=x"),
-        (("--nodes", "a100=2"), "--nodes a100=2: no node of flavor a100 is known; write its resources"),
-        (("--png", "nowhere/plan.png"), "cannot write nowhere/plan.png: No such file or directory"),
-        (("--cluster",), "no kubeconfig at"),
+        (("--set", "queues.clusterQueues[labb].cohort=x"), 1, "--set queues.clusterQueues[labb].cohort=x"),
+        (("--nodes", "a100=2"), 1, "--nodes a100=2: no node of flavor a100 is known; write its resources"),
+        (("--png", "nowhere/forecast.png"), 1, "cannot write nowhere/forecast.png: No such file or directory"),
+        (("--cluster",), 5, "no kubeconfig at"),
     ],
 )
-def test_what_cannot_be_done_is_told(words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_told(words: tuple[str, ...], code: int, said: str) -> None:
     """With the remedy, and never a stack trace."""
-    done = plan(*words)
-    assert (done.exit_code, said in done.output) == (1, True), done.output
+    done = forecast(*words)
+    assert (done.exit_code, said in done.output) == (code, True), done.output
     assert "Traceback" not in done.output
 
 
 def test_pictures_are_written(root: Path) -> None:
     """A PNG, and a page that needs nothing but itself; every run is on it."""
-    done = plan("--png", "plan.png", "--html", "plan.html")
+    done = forecast("--png", "forecast.png", "--html", "forecast.html")
     assert done.exit_code == 0, done.output
-    assert (root / "plan.png").read_bytes().startswith(b"\x89PNG")
-    page = (root / "plan.html").read_text()
+    assert (root / "forecast.png").read_bytes().startswith(b"\x89PNG")
+    page = (root / "forecast.html").read_text()
     assert all(each in page for each in ("<b>first</b>", "<b>third</b>", "a100", "ends at its deadline at the latest"))
-    assert "written: plan.html" in done.output
+    assert "written: forecast.html" in done.output
 
 
 def test_earlier_records_tell_how_long_a_run_takes(root: Path) -> None:
@@ -187,10 +187,10 @@ def test_earlier_records_tell_how_long_a_run_takes(root: Path) -> None:
     (other / "run.json").write_text(json.dumps(changed))
     found = runs()["third"]
     assert (found["duration"], found["source"]) == (1200.0, "measured")
-    assert "~ 20m" in plan().stdout
+    assert "~ 20m" in forecast().stdout
 
 
-def test_a_plan_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forecast_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster is read once, also where something is tried."""
     read = []
 
@@ -222,5 +222,13 @@ def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch)
         raise ClusterError("cannot reach the cluster; is it up?")
 
     monkeypatch.setattr(command, "held_by", held_by)
-    done = plan("--cluster")
-    assert (done.exit_code, "error: cannot reach the cluster; is it up?" in done.output) == (1, True)
+    done = forecast("--cluster")
+    assert (done.exit_code, "error: cannot reach the cluster; is it up?" in done.output) == (5, True)
+
+
+def test_the_former_name_still_works_and_names_the_new_one() -> None:
+    """For one release, with the same output; the help does not list it."""
+    done = CliRunner().invoke(app, ["plan", "-s", "lab", "--json"])
+    assert (done.exit_code, done.stdout) == (0, forecast("--json").stdout)
+    assert "`trainstack plan` is now `trainstack forecast`; the next release removes" in done.stderr
+    assert "\n│ plan " not in CliRunner().invoke(app, ["--help"]).stdout

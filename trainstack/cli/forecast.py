@@ -7,10 +7,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from trainstack.cli.console import make_table, out, show, show_json, show_written, step, write_files
-from trainstack.cli.plan_format import HEAD, LEFT, USE_HEAD, cells, compared, gantt_of, on_page, sentences, used
-from trainstack.cli.plan_inputs import held_by, measured
+from trainstack.cli.forecast_format import HEAD, LEFT, USE_HEAD, cells, compared, gantt_of, on_page, sentences, used
+from trainstack.cli.forecast_inputs import held_by, measured
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
-from trainstack.forecast.forecast import forecast
+from trainstack.forecast.forecast import forecast as simulate
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import Report, report
 from trainstack.settings.loading.load import load_with_places
@@ -20,9 +20,9 @@ _WIDE_TERMINAL = 150
 """Columns of a terminal that has room for the notes in a column; else they are printed below the table."""
 
 
-def plan(
+def forecast(
     *,
-    stack: StackOption = "dev",
+    stack: StackOption,
     cluster: Annotated[
         bool, typer.Option("--cluster", help="Start from the current workloads of the cluster, which is only read.")
     ] = False,
@@ -49,10 +49,10 @@ def plan(
     its expectedDurationSeconds, else that of earlier records in results/, else its activeDeadlineSeconds.
 
     Examples:
-      trainstack plan -s prod
-      trainstack plan -s prod --cluster --html plan.html
-      trainstack plan -s prod --set 'workloads.runs\\[digits].priority=low'
-      trainstack plan -s prod --nodes a100=4:cpu=64,memory=512Gi,nvidia.com/gpu=8 --json
+      trainstack forecast -s prod
+      trainstack forecast -s prod --cluster --html forecast.html
+      trainstack forecast -s prod --set 'workloads.runs\\[digits].priority=low'
+      trainstack forecast -s prod --nodes a100=4:cpu=64,nvidia.com/gpu=8 --json
     """
     session = Session.open(stack)
     unchanged = session.settings
@@ -76,7 +76,7 @@ def _reports(session: Session, settings: Settings, nodes: list[str], *, cluster:
 
     def make(tried: Settings, changed_nodes: list[str]) -> Report:
         current = None if held is None else held(tried)
-        return report(forecast(tried, measured=durations, nodes=changed_nodes, live=current, unchanged=unchanged))
+        return report(simulate(tried, measured=durations, nodes=changed_nodes, live=current, unchanged=unchanged))
 
     now = make(settings, nodes)
     return now, make(unchanged, []) if nodes or settings is not unchanged else None

@@ -1,4 +1,4 @@
-"""Inputs of a plan besides the environment: fetched records, and the workloads in the cluster."""
+"""Inputs of a forecast besides the environment: fetched records, and the workloads in the cluster."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,0 +1,116 @@
+"""The exit codes of commands that run the engine: those of the program's errors, and of the backend."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.unit.make import make_settings
+from trainstack.cli import engine
+from trainstack.cli.app import app
+from trainstack.cli.session import Session
+from trainstack.dev.toolchain import tools
+from trainstack.errors import ExitCode, RefusedError, TrainstackError
+from trainstack.live import private_kubeconfig
+from trainstack.live.client import ClusterError
+from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, report, reported
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A checkout whose engine is the script that `becomes` writes."""
+    program = tmp_path / "pulumi"
+    monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=program, environment={}))
+    monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
+    monkeypatch.setattr(Session, "settings", make_settings())
+    return Session(tmp_path, "dev")
+
+
+def becomes(session: Session, script: str) -> None:
+    """Make the engine this shell script."""
+    file = session.root / "pulumi"
+    file.write_text(f"#!/bin/sh\n{script}\nexit 255\n", encoding="utf-8")
+    file.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(TrainstackError("x"), 1), (RefusedError("x"), 3), (ClusterError("x"), 5)], ids=str
+)
+def test_the_command_ends_with_the_code_of_the_programs_error(
+    session: Session, monkeypatch: pytest.MonkeyPatch, error: TrainstackError, code: int
+) -> None:
+    """The program writes it to the file that the command names; the engine's own code is 255."""
+    with exit_code_file() as file:
+        monkeypatch.setenv(EXIT_CODE_VARIABLE, str(file))
+        report(error)
+        assert file.read_text(encoding="ascii") == str(code)
+    becomes(session, f'printf {code} >"${EXIT_CODE_VARIABLE}"')
+    with pytest.raises(typer.Exit) as ended:
+        engine.pulumi(session, "up", "--yes")
+    assert ended.value.exit_code == code
+
+
+def test_a_refusal_says_that_nothing_was_changed(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
+    """Another failure says that completed changes are kept."""
+    becomes(session, f'printf 3 >"${EXIT_CODE_VARIABLE}"')
+    with pytest.raises(typer.Exit):
+        engine.pulumi(session, "up")
+    assert "`pulumi up -s dev` was refused, and no object was changed" in capfd.readouterr().err
+    becomes(session, "")
+    with pytest.raises(typer.Exit):
+        engine.pulumi(session, "up")
+    assert "exited with code 255; see its output above. Completed changes are kept" in capfd.readouterr().err
+
+
+def test_without_a_waiting_command_the_program_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain `pulumi` may inherit the variable of a command that has ended."""
+    monkeypatch.setenv(EXIT_CODE_VARIABLE, str(tmp_path / "gone"))
+    report(RefusedError("x"))
+    monkeypatch.delenv(EXIT_CODE_VARIABLE)
+    report(RefusedError("x"))
+    assert list(tmp_path.iterdir()) == []
+    assert reported(tmp_path / "gone") == ExitCode.FAILED
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ('performing HTTP request: Get "https://127.0.0.1:1/api/user": dial tcp 127.0.0.1:1: connection refused', 5),
+        ("unable to open bucket file:///x: stat /x: no such file or directory", 5),
+        ("no stack named 'dev' found", 1),
+        ("incorrect passphrase", 1),
+        ("the stack is currently locked by 1 lock(s)", 3),
+    ],
+)
+def test_a_state_that_cannot_be_read(session: Session, message: str, code: int) -> None:
+    """A backend without an answer is unreachable; a lock is a guard."""
+    becomes(session, f"cat >&2 <<'END'\nerror: {message}\nEND")
+    with pytest.raises(typer.Exit) as ended:
+        engine.outputs(session)
+    assert ended.value.exit_code == code
+
+
+def test_an_error_of_a_command_ends_it_with_the_code_of_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one place for all commands."""
+    for error, code in ((TrainstackError("a"), 1), (RefusedError("b"), 3), (ClusterError("c"), 5)):
+
+        def raise_error(*_: object, error: TrainstackError = error) -> None:
+            raise error
+
+        monkeypatch.setattr(Session, "open", raise_error)
+        done = CliRunner().invoke(app, ["env", "-s", "dev"])
+        assert (done.exit_code, done.stderr) == (code, f"error: {error}\n")
+
+
+def test_the_codes_are_documented_in_the_help_and_on_the_page_of_commands() -> None:
+    """Each with its meaning."""
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    table = page.partition("## Exit codes")[2].partition("\n## ")[0]
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == {0, *ExitCode, 130}
+    shown = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+    assert "Exit codes: 0 done, 1 failed, 2 usage, 3 refused by a guard, 4 findings, 5 unreachable" in shown

@@ -1,0 +1,198 @@
+"""`trainstack preview`, and the preview and question of `trainstack up`."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.unit.make import make_settings
+from trainstack.cli import console, deploy, preview
+from trainstack.cli.app import app
+from trainstack.cli.preview_format import errors, lines
+from trainstack.cli.session import Session
+from trainstack.dev.toolchain import tools
+from trainstack.errors import ExitCode
+from trainstack.settings.loading.load import Loaded
+
+DATA = Path(__file__).resolve().parents[1] / "review" / "data"
+
+
+def make_step(op: str, kind: str, name: str, *, retained: bool = False, **inputs: Any) -> dict[str, Any]:
+    """A step with the same inputs before and after."""
+    state = {
+        "type": f"kubernetes:core/v1:{kind}",
+        "retainOnDelete": retained,
+        "inputs": {"metadata": {"name": name, "namespace": "research"}, **inputs},
+    }
+    return {"op": op, "oldState": {} if op == "create" else state, "newState": {} if op == "delete" else state}
+
+
+def make_update(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """A step that changes these inputs."""
+    old, new = make_step("update", kind, "x", **before), make_step("update", kind, "x", **after)
+    return {"op": "update", "oldState": old["oldState"], "newState": new["newState"]}
+
+
+def test_a_replaced_queue_is_shown_with_its_changed_field() -> None:
+    """From the engine's own output; the warning of the program is a note."""
+    shown = list(lines(json.loads((DATA / "queues.json").read_text(encoding="utf-8"))))
+    assert "replace: LocalQueue research/research" in shown
+    assert "  spec.clusterQueue: research → other" in shown
+    assert any(line.startswith("note: digits-1ef63d273f is running as") for line in shown)
+    assert shown[-1].endswith(" unchanged")
+
+
+def test_creations_and_deletions_are_listed_by_kind() -> None:
+    """A retained object is only forgotten."""
+    steps = [
+        make_step("create", "ConfigMap", "b"),
+        make_step("create", "ConfigMap", "a"),
+        make_step("delete", "Job", "old"),
+        make_step("delete", "PersistentVolumeClaim", "data", retained=True),
+        make_step("same", "Namespace", "research"),
+        {"op": "create", "newState": {"type": "trainstack:platform:Queues"}},
+    ]
+    assert list(lines({"steps": steps})) == [
+        "create: ConfigMap research/a, research/b",
+        "delete: Job research/old",
+        "forget: PersistentVolumeClaim research/data (kept in the cluster)",
+        "2 to create, 2 to delete, 1 unchanged",
+    ]
+
+
+def test_an_update_shows_each_changed_field() -> None:
+    """Also in lists, and added and removed ones; a long value is cut, and those of a Secret are not shown."""
+    before = {"spec": {"quota": [1, 2], "gone": "x"}, "data": {"text": "a" * 100}}
+    after = {"spec": {"quota": [1, 3], "new": True}, "data": {"text": "b" * 100}}
+    assert list(lines({"steps": [make_update("ConfigMap", before, after)]})) == [
+        "update: ConfigMap research/x",
+        "  spec.quota[1]: 2 → 3",
+        "  spec.gone: x (removed)",
+        "  spec.new: True (added)",
+        f"  data.text: {'a' * 59}… → {'b' * 59}…",
+        "1 to update, 0 unchanged",
+    ]
+    secret = make_update("Secret", {"data": {"key": "old"}}, {"data": {"key": "new"}})
+    assert list(lines({"steps": [secret]}))[1] == "  data.key"
+
+
+def test_without_changes_it_says_so() -> None:
+    """One line."""
+    assert list(lines({"steps": [make_step("same", "Job", "a")]})) == ["no changes, 1 unchanged"]
+
+
+class Engine:
+    """An engine that previews, and the order of what the commands do."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        output = json.dumps({"steps": [make_step("create", "Job", "a")]})
+        self.answer: tuple[str, str, ExitCode | None] = output, "", None
+
+    def note(self, name: str) -> Any:
+        """A function that takes note of its call."""
+        return lambda *_, **__: self.done.append(name)
+
+    def read_preview(self, _: Session, *options: str, variables: Mapping[str, str]) -> Any:
+        """The engine's answer."""
+        self.done.append(" ".join(("preview", *options, *variables)))
+        return self.answer
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """An environment with a state, its cluster and its tools, and no terminal."""
+    made = Engine()
+    monkeypatch.setattr(Session, "loaded", Loaded(make_settings(), {}))
+    monkeypatch.setattr(Session, "local", False)
+    monkeypatch.setattr(tools, "ensure", made.note("tools"))
+    monkeypatch.setattr(preview, "read_preview", made.read_preview)
+    monkeypatch.setattr(preview, "export", lambda _: "{}")
+    for module in (preview, deploy):
+        for name in ("reach", "ensure_same_cluster"):
+            monkeypatch.setattr(module, name, made.note(name))
+    monkeypatch.setattr(deploy, "check", lambda *_: [])
+    monkeypatch.setattr(deploy, "ensure_pushed", made.note("ensure_pushed"))
+    monkeypatch.setattr(deploy, "ensure_stack", made.note("ensure_stack"))
+    monkeypatch.setattr(deploy, "pulumi", lambda _, *words: made.done.append(" ".join(words)))
+    return made
+
+
+UP = "up --yes --skip-preview --refresh --suppress-outputs"
+
+
+def run(*words: str, answer: str = "") -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    done = CliRunner().invoke(app, [*words, "-s", "test"], input=answer)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_preview_changes_nothing_and_prints_the_change(engine: Engine) -> None:
+    """With --json, what the engine prints."""
+    code, shown, _ = run("preview", "--refresh")
+    assert (code, shown) == (0, "create: Job research/a\n1 to create, 0 unchanged\n")
+    assert engine.done == ["reach", "tools", "ensure_same_cluster", "preview --refresh"]
+    code, shown, _ = run("preview", "--json")
+    assert (code, shown) == (0, engine.answer[0])
+    assert engine.done[-1] == "preview"
+
+
+def test_a_refused_preview_ends_with_the_reasons_and_the_code(engine: Engine) -> None:
+    """As `up` would end."""
+    refusal = {"diagnostics": [{"severity": "error", "message": "error: run a is active; stop it\n"}], "steps": []}
+    engine.answer = json.dumps(refusal), "", ExitCode.REFUSED
+    code, shown, told = run("preview")
+    assert (code, shown) == (3, "")
+    assert "error: this change is refused:\nrun a is active; stop it\n" in told
+    assert errors(refusal) == "run a is active; stop it"
+
+
+def test_a_stack_without_a_state_is_previewed_on_a_temporary_one(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file stays as it was, though the engine adds the salt of the passphrase."""
+    (tmp_path / "Pulumi.yaml").touch()
+    file = tmp_path / "Pulumi.test.yaml"
+    file.write_text("config: {}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    backends: list[str] = []
+
+    def initialize(_: Session, variables: Mapping[str, str]) -> None:
+        backends.append(variables["PULUMI_BACKEND_URL"])
+        file.write_text("config: {}\nencryptionsalt: v1\n", encoding="utf-8")
+
+    monkeypatch.setattr(preview, "export", lambda _: None)
+    monkeypatch.setattr(preview, "initialize", initialize)
+    assert run("preview")[0] == 0
+    assert engine.done[-1] == "preview PULUMI_BACKEND_URL"
+    assert file.read_text(encoding="utf-8") == "config: {}\n"
+    (backend,) = backends
+    assert not Path(backend.removeprefix("file://")).exists()
+
+
+def test_up_previews_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On stderr, before anything is written; another answer than yes ends it."""
+    monkeypatch.setattr(console, "interactive", lambda: True)
+    code, shown, told = run("up", "--no-wait", answer="y\n")
+    assert (code, "create: Job research/a\n" in shown, "Deploy test? [y/N]:" in told) == (0, True, True)
+    read = ["tools", "reach", "ensure_same_cluster", "ensure_pushed", "preview --refresh"]
+    assert engine.done == [*read, "ensure_stack", UP]
+    engine.done.clear()
+    assert run("up", "--no-wait", answer="n\n")[0] == 1
+    assert engine.done == read
+
+
+def test_yes_skips_preview_and_question(engine: Engine) -> None:
+    """With a terminal or without."""
+    assert run("up", "--yes", "--no-wait")[0] == 0
+    assert engine.done == ["tools", "reach", "ensure_same_cluster", "ensure_pushed", "ensure_stack", UP]
+
+
+def test_without_a_terminal_a_change_has_to_be_confirmed_by_an_option(engine: Engine) -> None:
+    """It is a usage error, before anything is read."""
+    code, shown, told = run("up")
+    assert (code, shown, engine.done) == (2, "", [])
+    assert told == "error: this command asks for confirmation, but there is no terminal; add --yes to confirm\n"

@@ -1,0 +1,93 @@
+"""A preview as lines: what is created and deleted, by kind, and the changed fields of what is updated or replaced."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trainstack.objects.ownership import listed
+
+_LISTED = {"create": "create", "delete": "delete"}
+_CHANGED = {"update": "update", "replace": "replace"}
+_MAX_VALUE = 60
+"""Characters of a value; a longer one is cut."""
+_MISSING = object()
+
+
+def lines(output: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines for the output of `pulumi preview --json`; components and providers are left out."""
+    steps = [step for step in output.get("steps", ()) if _type(step).startswith("kubernetes:")]
+    for op, label in _LISTED.items():
+        yield from _listed(label, [step for step in steps if step["op"] == op])
+    for step in steps:
+        if step["op"] in _CHANGED:
+            yield f"{_CHANGED[step['op']]}: {_kind(step)} {_name(step)}"
+            yield from (f"  {line}" for line in _differences(step))
+    for entry in output.get("diagnostics", ()):
+        if entry["severity"] == "warning":
+            yield f"note: {entry['message'].removeprefix('warning: ').strip()}"
+    counts = {op: sum(step["op"] == op for step in steps) for op in (*_LISTED, *_CHANGED)}
+    changes = ", ".join(f"{count} to {op}" for op, count in counts.items() if count)
+    yield f"{changes or 'no changes'}, {sum(step['op'] == 'same' for step in steps)} unchanged"
+
+
+def errors(output: Mapping[str, Any]) -> str:
+    """Return the errors of a preview that failed."""
+    found = (entry["message"] for entry in output.get("diagnostics", ()) if entry["severity"] == "error")
+    return "\n".join(message.removeprefix("error: ").strip() for message in found)
+
+
+def _listed(label: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    groups: dict[str, list[str]] = {}
+    for step in steps:
+        kept = step["op"] == "delete" and (step.get("oldState") or {}).get("retainOnDelete")
+        groups.setdefault(f"{'forget' if kept else label}: {_kind(step)}", []).append(_name(step))
+    for head, names in groups.items():
+        kept_note = " (kept in the cluster)" if head.startswith("forget") else ""
+        yield f"{head} {listed(sorted(names))}{kept_note}"
+
+
+def _differences(step: Mapping[str, Any]) -> Iterator[str]:
+    old, new = ((step.get(state) or {}).get("inputs") or {} for state in ("oldState", "newState"))
+    for path, before, after in _leaves("", old, new):
+        if _kind(step) == "Secret":
+            yield path
+        elif before is _MISSING:
+            yield f"{path}: {_value(after)} (added)"
+        elif after is _MISSING:
+            yield f"{path}: {_value(before)} (removed)"
+        else:
+            yield f"{path}: {_value(before)} → {_value(after)}"
+
+
+def _leaves(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the path and both values of each difference."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys((*old, *new)):
+            yield from _leaves(f"{path}.{key}" if path else key, old.get(key, _MISSING), new.get(key, _MISSING))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _leaves(f"{path}[{index}]", before, after)
+    elif old != new:
+        yield path, old, new
+
+
+def _value(value: Any) -> str:
+    text = str(value).replace("\n", "\\n")
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
+
+
+def _state(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    return step.get("newState") or step.get("oldState") or {}
+
+
+def _type(step: Mapping[str, Any]) -> str:
+    return str(_state(step).get("type", ""))
+
+
+def _kind(step: Mapping[str, Any]) -> str:
+    return _type(step).rpartition(":")[2]
+
+
+def _name(step: Mapping[str, Any]) -> str:
+    metadata = (_state(step).get("inputs") or {}).get("metadata") or {}
+    name = metadata.get("name") or f"{metadata.get('generateName', '?')}…"
+    return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)

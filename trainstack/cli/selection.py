@@ -1,0 +1,45 @@
+"""The stack that is selected in Pulumi, as `pulumi stack select` stores it.
+
+Pulumi keeps it in its home, in a file for each path of a Pulumi.yaml
+(https://github.com/pulumi/pulumi/blob/v3.250.0/pkg/workspace/workspace.go).
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from hashlib import sha1
+from pathlib import Path
+
+import yaml
+
+
+def selected_stack(root: Path) -> str | None:
+    """Return the stack that is selected for the project at `root`: PULUMI_STACK, else that of `pulumi stack select`."""
+    named = os.environ.get("PULUMI_STACK") or next(filter(None, map(_stack_in, _files(root))), None)
+    # `<organization>/<project>/<stack>`
+    return named.rpartition("/")[2] if named else None
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Yield the files that may contain the selection, in order of precedence."""
+    home = os.environ.get("PULUMI_HOME")
+    homes = [Path(home)] if home else [Path.home() / ".pulumi", root / ".trainstack" / "pulumi"]
+    name = (yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8")) or {}).get("name")
+    for folder in homes:
+        for path in _paths(root):
+            digest = sha1(str(path / "Pulumi.yaml").encode(), usedforsecurity=False).hexdigest()
+            yield folder / "workspaces" / f"{name}-{digest}-workspace.json"
+
+
+def _paths(root: Path) -> Iterator[Path]:
+    """Yield the paths by which Pulumi may name the project: a shell's PWD may contain symbolic links."""
+    shell = Path(os.environ.get("PWD", ""))
+    yield from (path for path in (shell, *shell.parents) if path != root and path.resolve() == root.resolve())
+    yield root
+
+
+def _stack_in(file: Path) -> str | None:
+    try:
+        return str(json.loads(file.read_bytes())["stack"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,13 @@
+"""The errors of a review."""
+
+from trainstack.errors import ExitCode, TrainstackError
+
+
+class ReviewError(TrainstackError):
+    """A review that cannot be done; the message names the cause."""
+
+
+class UnreviewedError(ReviewError):
+    """Environments are not reviewed; the message names the causes."""
+
+    exit_code = ExitCode.FINDINGS
