@@ -1,5 +1,6 @@
 """The decision about a change, before the first resource is declared: reads files and the cluster, writes nothing."""
 
+import os
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from trainstack.guards import cluster_identity as identity
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
 from trainstack.kueue.format import lines
+from trainstack.live import kubeconfig
 from trainstack.live.identity import read_cluster
 from trainstack.live.rights import lacking
 from trainstack.live.snapshot import read_metadata, read_runs
@@ -89,6 +91,8 @@ def decide(
         raise Refused("\n".join(faults))
     if unread is not None:
         raise unread
+    if settings.cluster.local and (unset := _local_kubeconfig(root, stack)):
+        raise Refused(unset)
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
     if elsewhere := identity.unexpected(cluster, stack, settings.cluster.identity, where):
         raise Refused(elsewhere)
@@ -149,6 +153,16 @@ def decide(
             ),
         ),
         verdicts=tuple(lines(checked.verdicts)),
+    )
+
+
+def _local_kubeconfig(root: Path, stack: str) -> str:
+    """Return an error if KUBECONFIG is not set: the engine's provider, another process, would use another cluster."""
+    if os.environ.get(kubeconfig.VARIABLE):
+        return ""
+    return (
+        f"stack {stack!r} uses the local cluster (`trainstack:cluster: {{local: true}}`), and {kubeconfig.VARIABLE} is not "
+        f'set; run `eval "$(trainstack env -s {stack})"`, or export {kubeconfig.VARIABLE}={root / kubeconfig.LOCAL}'
     )
 
 
