@@ -161,7 +161,7 @@ def _local_kubeconfig(root: Path, stack: str) -> str:
     if os.environ.get(kubeconfig.VARIABLE):
         return ""
     return (
-        f"stack {stack!r} uses the local cluster (`trainstack:cluster: {{local: true}}`), and {kubeconfig.VARIABLE} is not "
+        f"stack {stack!r} uses the local cluster (`cluster.local`), and {kubeconfig.VARIABLE} is not "
         f'set; run `eval "$(trainstack env -s {stack})"`, or export {kubeconfig.VARIABLE}={root / kubeconfig.LOCAL}'
     )
 

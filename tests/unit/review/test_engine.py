@@ -13,7 +13,7 @@ from trainstack.review.engine import KUBECONFIG_TEXT, report
 
 ENV = """
 import os, sys
-assert sys.argv[1:] == ["env", "--stack", "dev"]
+assert sys.argv[1:] == ["env", "--stack", "dev", "--no-init"]
 print("export PATH='" + os.path.join(os.getcwd(), "bin:") + os.environ["PATH"] + "'")
 print("export PULUMI_HOME='with space'")
 """
