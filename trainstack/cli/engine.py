@@ -37,6 +37,7 @@ def ensure_backend(session: Session) -> str:
     """Return the URL of the backend of the state. Raises NotLoggedIn if there is none."""
     if session.placement.embedded:
         return os.environ.get("PULUMI_BACKEND_URL") or (session.state / "backend").as_uri()
+    ensure_file(session)
     if url := backend.selected(session.root):
         return url
     own = "" if official.find() else f' after `eval "$(trainstack env -s {session.stack})"`'
