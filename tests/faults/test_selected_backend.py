@@ -104,7 +104,7 @@ def plain(project: Project, tmp_path: Path) -> Project:
     home = tmp_path / "home"
     (home / ".kube").mkdir(parents=True)
     (home / ".kube" / "config").write_bytes(project.kubeconfig.read_bytes())
-    kept = {name: project.variables[name] for name in ("PATH", "PULUMI_HOME") if name in project.variables}
+    kept = {name: value for name, value in project.variables.items() if name in ("PATH", "PULUMI_HOME")}
     variables = {**kept, "HOME": str(home), "KUBECONFIG": "", "PYTHONPATH": ""}
     return replace(project, kubeconfig=Path(), variables=variables)
 

@@ -34,7 +34,7 @@ def environment(session: Session, engine: Engine | None = None) -> dict[str, str
 
 
 def ensure_backend(session: Session) -> str:
-    """Return the URL of the backend of the state. Raises NotLoggedIn if there is none."""
+    """Return the URL of the backend of the state. Raises NotLoggedIn if Pulumi selects no backend."""
     if session.placement.embedded:
         return os.environ.get("PULUMI_BACKEND_URL") or (session.state / "backend").as_uri()
     ensure_file(session)
@@ -152,7 +152,7 @@ def _exists(session: Session) -> bool:
 
 
 def _earlier_state(session: Session) -> str:
-    """Return a remedy if the checkout has a state of a stack that is not embedded, from before it had to say so."""
+    """Return a remedy if the checkout has a state of a stack that is not embedded, as former versions kept it."""
     folder = session.state / "backend"
     if session.placement.embedded or state_file(folder, session.stack) is None:
         return ""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from trainstack.preflight.examples import digits, yaml_at
+from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.values.published_passphrase import protects
@@ -42,7 +42,7 @@ def dockerfile_missing(context: RuleContext) -> Iterator[Violation]:
     id="passphrase-published",
     summary="The secrets of a stack that is not embedded are encrypted with the published passphrase.",
     details="Everyone who can read the file or the state can decrypt them.",
-    change=yaml_at("environment", "state: pulumi"),
+    example="`Pulumi.dev.yaml` without `state: embedded`.",
     remedy="Run `pulumi stack change-secrets-provider` and change the secrets, or set `environment.state: embedded`.",
 )
 def passphrase_published(context: RuleContext) -> Iterator[Violation]:
