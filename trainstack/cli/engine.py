@@ -124,7 +124,8 @@ def ensure_stack(session: Session) -> None:
             f"{session.stack}`, and with `--secrets-provider` if its secrets are not encrypted with a passphrase"
             f"{_earlier_state(session)}"
         )
-    created = _query(session, "stack", "init", session.stack)
+    # In the user's own home, the selected stack is the user's choice.
+    created = _query(session, "stack", "init", session.stack, *(() if prepared(session).own else ("--no-select",)))
     if created.returncode:
         _unusable(session, created.stderr.strip() or created.stdout.strip(), action="created")
 

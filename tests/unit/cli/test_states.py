@@ -163,6 +163,16 @@ def test_a_preview_of_another_stack_creates_none(root: Path) -> None:
     assert list(states.iterdir()) == []
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_the_users_selected_stack_stays_selected(root: Path, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    """An official engine has the user's home, where `stack init` would select the new stack."""
+    program = tools.engine(root, embedded=True).pulumi
+    monkeypatch.setattr(tools, "engine", lambda checkout, **given: prepare(checkout, program, own=own, **given))
+    engine.ensure_stack(write(root, "embedded"))
+    (words,) = [words for words, _, _ in calls(root) if words[:2] == ["stack", "init"]]
+    assert ("--no-select" in words) is not own
+
+
 def env(*words: str) -> tuple[dict[str, str], set[str]]:
     """The variables that the command sets, and those that it unsets."""
     done = CliRunner().invoke(app, ["env", "-s", "lab", *words])
