@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.console import confirm, ensure_confirmable, fail, out, report, step
-from trainstack.cli.engine import ensure_stack, outputs, pulumi
+from trainstack.cli.engine import ensure_backend, ensure_stack, outputs, pulumi
+from trainstack.cli.ensure_tools import ensure_tools
 from trainstack.cli.files import fetch_run
 from trainstack.cli.preview import show_preview
-from trainstack.cli.releases import with_downloads
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_same_cluster
 from trainstack.cli.session import Session, StackOption
@@ -17,10 +17,8 @@ from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_slots import await_slot
 from trainstack.cli.transfers import data_loader
 from trainstack.cli.unserved_images import ensure_pushed
-from trainstack.declared.inputs import is_built
 from trainstack.dev.cluster import cluster
 from trainstack.dev.cluster.images import ensure_images, git, helpers, operators, workload
-from trainstack.dev.toolchain import tools
 from trainstack.dev.toolchain.digests import sha256
 from trainstack.errors import ExitCode
 from trainstack.live.client import reach
@@ -48,8 +46,8 @@ def up(
 ) -> None:
     """Deploy an environment, follow its runs and fetch their results.
 
-    Shows what will change, and asks for confirmation. Repeating the command repeats no work. Uses the cluster of
-    KUBECONFIG; by default, starts and uses the local cluster.
+    Shows what will change, and asks for confirmation. Repeating the command repeats no work. Uses the cluster of the
+    kubeconfig; starts the local cluster if the environment uses it.
 
     Examples:
       trainstack up -s dev
@@ -59,13 +57,14 @@ def up(
     ensure_confirmable(yes=yes)
     session = Session.open(stack)
     settings = session.settings
+    ensure_backend(session)
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
         fail("\n".join(faults), ExitCode.REFUSED)
     if not session.local:
         # Before anything is built, which takes minutes.
         reach(settings.cluster.context)
-    _ensure_tools(session, kubectl=wait)
+    ensure_tools(session, kubectl=wait, local_cluster=session.local)
     if session.local:
         _local_cluster(session)
         # The engine refreshes first: without a cluster it would report an error for every object.
@@ -84,21 +83,6 @@ def up(
         follow(session, None, _TRAINING_SECONDS)
         _launch_dependents(session)
         _fetch_results(session)
-
-
-def _ensure_tools(session: Session, *, kubectl: bool) -> None:
-    """Find or build what a deployment needs: tools, and the release manifests that its settings name.
-
-    `kubectl`: whether files are exchanged with pods.
-    """
-    operators = session.settings.operators
-    groups = tools.needed_groups(
-        local_cluster=session.local, kubectl=kubectl, releases=any(map(is_built, operators.installs.values()))
-    )
-    tools.ensure(groups, project=session.root)
-    for program in tools.replacements():
-        report(f"from PATH: {program}")
-    with_downloads(session.settings)
 
 
 def _local_cluster(session: Session) -> None:

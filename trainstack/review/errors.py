@@ -11,3 +11,7 @@ class UnreviewedError(ReviewError):
     """Environments are not reviewed; the message names the causes."""
 
     exit_code = ExitCode.FINDINGS
+
+
+class EngineError(TrainstackError):
+    """The engine could not be called; the message is its output."""

@@ -348,6 +348,13 @@ CASES = {
         "file settings/Dockerfile does not exist",
         "write it, or name an existing image with `image: {name: …}`",
     ),
+    "passphrase-published": Case(
+        # As if the file of dev did not say that its state is embedded.
+        make_settings(stack="dev"),
+        "environment.state",
+        "`encryptionsalt` was made with the published passphrase",
+        "run `pulumi stack change-secrets-provider` and change the secrets, or set `environment.state: embedded`",
+    ),
     "image-unpinned": Case(
         make_settings(
             make_run(),

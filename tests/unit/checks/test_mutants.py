@@ -15,6 +15,7 @@ from tests.unit.checks import (
     test_live_verdicts,
     test_loader_rules,
     test_preflight,
+    test_published_passphrase,
     test_silences,
     test_sweep_rules,
 )
@@ -70,6 +71,7 @@ MODULES = (
 TESTS = (
     *(test_preflight, test_against_cluster, test_live_verdicts),
     *(test_silences, test_likely_mistakes, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
+    test_published_passphrase,
 )
 """Tests of rules beside their cases."""
 RECENT: dict[str, list[Judge]] = {}

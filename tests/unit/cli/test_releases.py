@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from trainstack.cli import deploy
+from trainstack.cli import ensure_tools
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
@@ -178,10 +178,10 @@ def test_up_needs_what_it_uses(
     write(project, manifest)
     monkeypatch.setenv("PATH", str(project))
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(tools, "ensure", lambda groups, checkout: asked.append(groups))
-    monkeypatch.setattr(deploy, "with_downloads", lambda settings: settings)
+    monkeypatch.setattr(tools, "ensure", lambda groups, project: asked.append(groups))
+    monkeypatch.setattr(ensure_tools, "with_downloads", lambda settings: settings)
     session = Session(project, "lab")
-    deploy._ensure_tools(session, kubectl=wait)
+    ensure_tools.ensure_tools(session, kubectl=wait, local_cluster=False)
     assert asked == [expected]
 
 
@@ -192,6 +192,6 @@ def test_up_names_the_programs_on_path(
     monkeypatch.setattr(tools, "ensure", lambda *_, **__: None)
     monkeypatch.setattr(tools, "replacements", lambda: ["kubectl v1.33.1 (/usr/bin/kubectl)"])
     settings = Session(project, "lab").settings
-    session: Any = SimpleNamespace(settings=settings, local=False, root=project)
-    deploy._ensure_tools(session, kubectl=True)
+    session: Any = SimpleNamespace(settings=settings, root=project)
+    ensure_tools.ensure_tools(session, kubectl=True, local_cluster=False)
     assert capsys.readouterr().err.strip() == "from PATH: kubectl v1.33.1 (/usr/bin/kubectl)"

@@ -192,7 +192,7 @@ def test_places_fall_back_to_what_encloses(tmp_path: Path) -> None:
 def test_the_engine_agrees_with_the_file() -> None:
     """What the engine hands over for the dev environment changes nothing."""
     config = {
-        "trainstack:cluster": json.dumps({"registry": "registry.local"}),
+        "trainstack:cluster": json.dumps({"local": True, "registry": "registry.local"}),
         "kubernetes:context": "elsewhere",
     }
     loaded = load_with_places(ROOT, "dev", config)

@@ -138,21 +138,22 @@ def kubectl() -> Path:
         raise _missing("kubectl", official.kubectl(), official.KUBECTL, KUBECTL) from None
 
 
-def engine(checkout: Path) -> Engine:
-    """Return a project's Pulumi engine; raise MissingTool if none is on PATH and it has not been built.
+def engine(checkout: Path, *, embedded: bool = False) -> Engine:
+    """Return a project's Pulumi engine, for an embedded state or for the backend that Pulumi selects.
 
+    Raises MissingTool if no engine is on PATH and none has been built.
     A built kubectl is linked into the project's state folder, for the shells of `trainstack env`, unless a supported
     one is on PATH.
     """
     _link_kubectl(state_root(checkout) / "bin" / "kubectl")
     found = official.pulumi().program
     if found is not None:
-        return prepare(checkout, found.path, own=False)
+        return prepare(checkout, found.path, own=False, embedded=embedded)
     try:
         built, provider = program("pulumi"), program("pulumi-resource-kubernetes")
     except MissingTool:
         raise _missing("pulumi", official.pulumi(), official.PULUMI, ENGINE) from None
-    return prepare(checkout, built, own=True, provider=provider)
+    return prepare(checkout, built, own=True, embedded=embedded, provider=provider)
 
 
 def _link_kubectl(place: Path) -> None:

@@ -23,13 +23,19 @@ def state_folder(url: str) -> Path | None:
     return Path(unquote(parts.netloc + parts.path)).expanduser()
 
 
+def state_file(folder: Path, project: str, stack: str) -> Path | None:
+    """The file with the state of a stack, if there is one. `project`: the name in Pulumi.yaml."""
+    stacks = folder / ".pulumi" / "stacks" / project
+    # The engine uses the newest of the existing forms (state.go, stackPath).
+    forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
+    return max(forms, key=lambda file: file.stat().st_mtime, default=None)
+
+
 def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
     """`project`: the name in Pulumi.yaml, and of the engine's folder for the project's stacks."""
     base = folder / ".pulumi"
     stacks = base / "stacks" / project
-    # The engine uses the newest of the existing forms (state.go, stackPath).
-    forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
-    checkpoint = max(forms, key=lambda file: file.stat().st_mtime, default=None)
+    checkpoint = state_file(folder, project, stack)
     unreadable = checkpoint is not None and _json(checkpoint) is None
     sidecars = [*base.glob("meta.yaml.attrs"), *stacks.glob(f"{stack}.json*.attrs")]
     sidecars += (base / "history" / project / stack).glob("*.attrs")

@@ -1,0 +1,68 @@
+"""Stacks whose secrets everyone can decrypt."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import yaml
+
+from tests.unit.make import make_settings
+from trainstack.preflight.preflight import check
+from trainstack.settings.sections.environment import Environment
+from trainstack.settings.values.published_passphrase import protects
+
+ROOT = Path(__file__).resolve().parents[3]
+PUBLISHED = str(yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["encryptionsalt"])
+"""Written by the engine."""
+OTHER = "v1:eZ90ywdHy20=:v1:b7SnRQ3t6TcKqN6u:IuLJahnKs3r/Z0vsjR/xk6m3401U0w=="
+"""Likewise, for the passphrase `correct horse`."""
+
+
+@pytest.mark.parametrize(
+    ("salt", "published"),
+    [
+        (PUBLISHED, True),
+        (OTHER, False),
+        ("", False),
+        ("v1:eA==", False),
+        ("v1:eA==:v1:eA==:eA==", False),
+        (PUBLISHED.replace("v1:", "v2:", 1), False),
+        ("v1:ü:v1:ü:ü", False),
+    ],
+)
+def test_a_salt_tells_whose_passphrase_it_is(salt: str, published: bool) -> None:
+    """Also one that was edited."""
+    assert protects(salt) is published
+
+
+def test_only_an_embedded_stack_may_have_the_published_passphrase() -> None:
+    """Another one is not deployed, by plain `pulumi` either; a file that the engine could not read is its business."""
+    files = {
+        f"encryptionsalt: {PUBLISHED}\n": ["passphrase-published"],
+        f"encryptionsalt: {OTHER}\n": [],
+        "secretsprovider: awskms://alias/lab\nencryptedkey: abc\n": [],
+        "encryptionsalt: [\n": [],
+        "encryptionsalt: 1\n": [],
+        "- encryptionsalt\n": [],
+        "": [],
+    }
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        assert found(root, "pulumi") == []
+        for text, expected in files.items():
+            (root / "Pulumi.test.yaml").write_text(text)
+            assert found(root, "pulumi") == expected, text
+            assert found(root, "embedded") == [], text
+
+
+def found(root: Path, state: str) -> list[str]:
+    """The findings about an environment with such a state."""
+    return [
+        one.id
+        for one in check(
+            make_settings(
+                environment=Environment.model_validate({"state": state, "namespaces": ({"name": "research"},)})
+            ),
+            root,
+        )
+    ]

@@ -1,0 +1,20 @@
+"""What a deployment needs before it calls the engine."""
+
+from trainstack.cli.console import report
+from trainstack.cli.releases import with_downloads
+from trainstack.cli.session import Session
+from trainstack.declared.inputs import is_built
+from trainstack.dev.toolchain import tools
+
+
+def ensure_tools(session: Session, *, kubectl: bool, local_cluster: bool) -> None:
+    """Find or build tools, and the release manifests that the settings name.
+
+    `kubectl`: whether files are exchanged with pods. `local_cluster`: whether the local cluster is started.
+    """
+    installs = session.settings.operators.installs.values()
+    groups = tools.needed_groups(local_cluster=local_cluster, kubectl=kubectl, releases=any(map(is_built, installs)))
+    tools.ensure(groups, project=session.root)
+    for program in tools.replacements():
+        report(f"from PATH: {program}")
+    with_downloads(session.settings)
