@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from trainstack.cli import ensure_tools
+from trainstack.cli import deploy, ensure_tools
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
