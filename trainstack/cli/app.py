@@ -66,7 +66,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 own help: it is here too, because the help of all commands would otherwise import all of their modules."""
 
 PANELS: Mapping[str, tuple[str, ...]] = {
-    "Deploy": ("up", "preview", "destroy", "env", "doctor"),
+    "Deploy": ("init", "up", "preview", "destroy", "env", "doctor"),
     "Check before deploying": ("check", "explain", "forecast", "render", "rights", "pin"),
     "Runs and their files": ("status", "wait", "logs", "events", "compare", "upload", "ls", "fetch"),
     "Sweeps and images": ("sweep", "image"),

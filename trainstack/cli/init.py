@@ -10,6 +10,7 @@ import typer
 from trainstack.cli.console import err, fail, out
 from trainstack.cli.session import DryRunOption
 from trainstack.declared.declared import Declared
+from trainstack.errors import ExitCode
 from trainstack.onboarding import project_files
 from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
 from trainstack.onboarding.new_project.request import ProjectError, Request
@@ -64,7 +65,7 @@ def init(  # noqa: PLR0913 (the options of the command)
       trainstack init --upgrade
     """
     if stack is not None and (misnamed := fault(stack)):
-        fail(str(misnamed))
+        fail(str(misnamed), ExitCode.USAGE)
     root = folder.resolve()
     if upgrade:
         if [option for option in (profile, cluster, name, stack, namespace, queue) if option is not None]:

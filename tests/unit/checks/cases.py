@@ -271,7 +271,7 @@ CASES = {
         ),
         "operators.trainingOperator.manifest.sha256",
         f"LICENSE has sha256 {sha256((ROOT / 'LICENSE').read_bytes()).hexdigest()}, not {'0' * 64}",
-        "run `make tools`, or pin the new digest if the change is intended",
+        "run `trainstack dev tools`, or pin the new digest if the change is intended",
     ),
     "volume-one-pod": Case(
         make_settings(

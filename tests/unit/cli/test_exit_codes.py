@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import typer
@@ -13,9 +12,11 @@ from trainstack.cli import engine
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
+from trainstack.dev.toolchain.engine import Engine
 from trainstack.errors import ExitCode, RefusedError, TrainstackError
 from trainstack.live import private_kubeconfig
 from trainstack.live.client import ClusterError
+from trainstack.settings.loading.load import Placement
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, report, reported
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,9 +26,10 @@ ROOT = Path(__file__).resolve().parents[3]
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A checkout whose engine is the script that `becomes` writes."""
     program = tmp_path / "pulumi"
-    monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=program, environment={}))
+    monkeypatch.setattr(tools, "engine", lambda _root, embedded: Engine(program, {}, own=embedded))
     monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
     monkeypatch.setattr(Session, "settings", make_settings())
+    monkeypatch.setattr(Session, "placement", Placement(embedded=True, local=False))
     return Session(tmp_path, "dev")
 
 

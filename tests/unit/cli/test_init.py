@@ -63,7 +63,7 @@ def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> Non
     checked = trainstack("check", "-s", stack)
     text = written[f"Pulumi.{stack}.yaml"]
     if cluster == "other":
-        assert checked.exit_code == 1
+        assert checked.exit_code == 4
         line = text[: text.index("- name: training\n        namespace")].count("\n") + 1
         missing = f"Pulumi.{stack}.yaml:{line}: storage.volumes[training].storageClass: is missing; add `storageClass:`"
         assert re.findall("^error.*", checked.stdout, re.MULTILINE) == [f"error [settings] {missing}"]
@@ -268,7 +268,7 @@ def test_there_is_nothing_to_upgrade(folder: Path) -> None:
 def test_no_project_here(folder: Path) -> None:
     """Commands name `init` as a remedy."""
     done = trainstack("render", "-s", "dev")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "or create one with `trainstack init`" in done.stderr
 
 

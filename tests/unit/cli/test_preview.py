@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from trainstack.cli import console, deploy, preview
 from trainstack.cli.app import app
 from trainstack.cli.preview_format import errors, lines
 from trainstack.cli.session import Session
-from trainstack.dev.toolchain import tools
 from trainstack.errors import ExitCode
 from trainstack.settings.loading.load import Loaded
 
@@ -108,9 +108,11 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     made = Engine()
     monkeypatch.setattr(Session, "loaded", Loaded(make_settings(), {}))
     monkeypatch.setattr(Session, "local", False)
-    monkeypatch.setattr(tools, "ensure", made.note("tools"))
+    for module in (preview, deploy):
+        monkeypatch.setattr(module, "ensure_backend", made.note("ensure_backend"))
+        monkeypatch.setattr(module, "ensure_tools", made.note("tools"))
     monkeypatch.setattr(preview, "read_preview", made.read_preview)
-    monkeypatch.setattr(preview, "export", lambda _: "{}")
+    monkeypatch.setattr(preview, "preview_variables", lambda _: nullcontext({}))
     for module in (preview, deploy):
         for name in ("reach", "ensure_same_cluster"):
             monkeypatch.setattr(module, name, made.note(name))
@@ -134,7 +136,7 @@ def test_a_preview_changes_nothing_and_prints_the_change(engine: Engine) -> None
     """With --json, what the engine prints."""
     code, shown, _ = run("preview", "--refresh")
     assert (code, shown) == (0, "create: Job research/a\n1 to create, 0 unchanged\n")
-    assert engine.done == ["reach", "tools", "ensure_same_cluster", "preview --refresh"]
+    assert engine.done == ["ensure_backend", "reach", "tools", "ensure_same_cluster", "preview --refresh"]
     code, shown, _ = run("preview", "--json")
     assert (code, shown) == (0, engine.answer[0])
     assert engine.done[-1] == "preview"
@@ -151,26 +153,12 @@ def test_a_refused_preview_ends_with_the_reasons_and_the_code(engine: Engine) ->
 
 
 def test_a_stack_without_a_state_is_previewed_on_a_temporary_one(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its file stays as it was, though the engine adds the salt of the passphrase."""
-    (tmp_path / "Pulumi.yaml").touch()
-    file = tmp_path / "Pulumi.test.yaml"
-    file.write_text("config: {}\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    backends: list[str] = []
-
-    def initialize(_: Session, variables: Mapping[str, str]) -> None:
-        backends.append(variables["PULUMI_BACKEND_URL"])
-        file.write_text("config: {}\nencryptionsalt: v1\n", encoding="utf-8")
-
-    monkeypatch.setattr(preview, "export", lambda _: None)
-    monkeypatch.setattr(preview, "initialize", initialize)
+    """The engine gets the variables of the temporary state."""
+    monkeypatch.setattr(preview, "preview_variables", lambda _: nullcontext({"PULUMI_BACKEND_URL": "file:///x"}))
     assert run("preview")[0] == 0
     assert engine.done[-1] == "preview PULUMI_BACKEND_URL"
-    assert file.read_text(encoding="utf-8") == "config: {}\n"
-    (backend,) = backends
-    assert not Path(backend.removeprefix("file://")).exists()
 
 
 def test_up_previews_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +166,7 @@ def test_up_previews_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(console, "interactive", lambda: True)
     code, shown, told = run("up", "--no-wait", answer="y\n")
     assert (code, "create: Job research/a\n" in shown, "Deploy test? [y/N]:" in told) == (0, True, True)
-    read = ["tools", "reach", "ensure_same_cluster", "ensure_pushed", "preview --refresh"]
+    read = ["ensure_backend", "reach", "tools", "ensure_same_cluster", "ensure_pushed", "preview --refresh"]
     assert engine.done == [*read, "ensure_stack", UP]
     engine.done.clear()
     assert run("up", "--no-wait", answer="n\n")[0] == 1
@@ -188,7 +176,8 @@ def test_up_previews_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPat
 def test_yes_skips_preview_and_question(engine: Engine) -> None:
     """With a terminal or without."""
     assert run("up", "--yes", "--no-wait")[0] == 0
-    assert engine.done == ["tools", "reach", "ensure_same_cluster", "ensure_pushed", "ensure_stack", UP]
+    read = ["ensure_backend", "reach", "tools", "ensure_same_cluster", "ensure_pushed"]
+    assert engine.done == [*read, "ensure_stack", UP]
 
 
 def test_without_a_terminal_a_change_has_to_be_confirmed_by_an_option(engine: Engine) -> None:

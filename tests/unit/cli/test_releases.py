@@ -21,7 +21,7 @@ from trainstack.live.client import ClusterError
 from trainstack.platform.operators.release import DownloadError, RefusedDownloadError, WrongBytesError
 
 CONFIG: dict[str, Any] = {
-    "trainstack:environment": {"namespaces": [{"name": "lab"}]},
+    "trainstack:environment": {"state": "embedded", "namespaces": [{"name": "lab"}]},
     "trainstack:operators": {"jobset": {}},
 }
 URL = "http://localhost:9/jobset.yaml"
@@ -81,7 +81,7 @@ def test_check_of_a_file_that_nothing_builds_is_an_error(project: Path) -> None:
     write(project, {"path": "releases/jobset.yaml"})
     (found,) = findings()
     assert (found["id"], found["severity"]) == ("manifest-missing", "error")
-    assert run("check")[0] == 1
+    assert run("check")[0] == 4
 
 
 def test_check_without_a_network_is_unknown(project: Path) -> None:
@@ -158,8 +158,8 @@ def test_up_builds_nothing_before_the_cluster_has_answered(project: Path, monkey
 
     monkeypatch.setattr(tools, "ensure", lambda *words, **_: built.append(words))
     monkeypatch.setattr(deploy, "reach", reach)
-    code, _, said = run("up")
-    assert (code, said.strip(), built) == (1, "error: no answer", [])
+    code, _, said = run("up", "--yes")
+    assert (code, said.strip(), built) == (5, "error: no answer", [])
 
 
 @pytest.mark.parametrize(
