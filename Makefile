@@ -36,7 +36,7 @@ unit: venv ## Tests that need no cluster
 	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto -m "not slow" tests/unit
 
 cluster-test: venv machine tools
-	@$(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit -n 2 --dist loadscope --no-loadscope-reorder \
+	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit -n 2 --dist loadscope --no-loadscope-reorder \
 		--durations 10 --durations-min 1
 
 # `make test-admission CASES=… CROWDS=… SEED=…` takes so many, and repeats those of a seed.

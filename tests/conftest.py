@@ -67,6 +67,7 @@ SEPARATE = {
     "test_digits_image",
     "test_escalations",
     "test_fresh_installs",
+    "test_image_commands",
     "test_images",
     "test_kube_score",
     "test_plan",

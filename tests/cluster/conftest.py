@@ -11,6 +11,7 @@ from tests.cluster.lab import NAMESPACE, platform_config
 from tests.cluster.people import NAMESPACE as TENANT
 from tests.cluster.people import OTHER_PRODUCT, Person, cluster_command
 from tests.cluster.project import Project
+from tests.cluster.registries import buildah_variables
 from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.spec import ClusterSpec
@@ -93,3 +94,14 @@ def tenant(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
 def _sites_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     return Path(f"{kept}-sites") if kept else tmp_path_factory.getbasetemp() / "sites"
+
+
+@pytest.fixture
+def buildah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buildah as a user has it, whose files are the test's own."""
+    (tmp_path / "auth.json").write_text("{}")
+    for variable in ("DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in buildah_variables(tmp_path).items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))

@@ -108,6 +108,12 @@ def log_in(folder: Path, registry: str, password: str) -> None:
     (folder / "auth.json").write_text(json.dumps({"auths": {registry: {"auth": auth}}}))
 
 
+def buildah_login(registry: str) -> None:
+    """Log in as the user does."""
+    login = ["buildah", "login", "--username", USER, "--password-stdin", registry]
+    subprocess.run(login, input=PASSWORD, text=True, check=True, capture_output=True)
+
+
 def write_dockerfile(folder: Path) -> None:
     """An image of busybox, in which one command is run."""
     (program,) = helpers()[0].programs.values()

@@ -7,17 +7,9 @@ import pytest
 
 from tests.cluster.image_runs import run_in_image
 from tests.cluster.project import ROOT, Project
-from trainstack.dev.cluster.cluster import Cluster
 from trainstack.runs.images.images import base_reference
 
 pytestmark = pytest.mark.cluster
-A_NAMESPACE = {
-    "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": "small"}]},
-    "trainstack:cluster": {"local": True},
-    "trainstack:operators": {"kueue": None, "trainingOperator": None},
-    "trainstack:queues": {"priorityClasses": None},
-}
-"""An environment of nothing else."""
 
 
 def record(dev: Project) -> Path:
@@ -40,26 +32,6 @@ def test_with_a_kubeconfig_no_local_cluster_is_started(dev: Project) -> None:
     """It trained on the cluster that KUBECONFIG names."""
     assert record(dev).is_dir()
     assert not (dev.root / ".trainstack" / "cluster").exists()
-
-
-def test_without_a_kubeconfig_the_local_cluster_is(tmp_path: Path, cluster: Cluster) -> None:
-    """One of the checkout's own, where the environment says so; a second `up` uses it, and `cluster down` ends it."""
-    project = Project.copy(tmp_path, cluster).other("small", A_NAMESPACE)
-    local = {"KUBECONFIG": None}
-    words = ["up", "-s", "small", "--yes"]
-    try:
-        for _ in range(2):
-            done = project.run(words, trainstack=True, environment=local)
-            assert done.code == 0, done.text
-        status = project.run(["cluster", "status", "--json"], trainstack=True, environment=local)
-        assert json.loads(status.out)["ready"] is True
-        own = Project(project.root, project.root / ".trainstack" / "cluster" / "kubeconfig", "small")
-        assert own.kubectl("get", "namespace", "small").code == 0
-        assert project.kubectl("get", "namespace", "small").code != 0
-    finally:
-        done = project.run(["cluster", "down", "--wipe"], trainstack=True, environment=local)
-        assert done.code == 0, done.text
-    assert not (project.root / ".trainstack" / "cluster").exists()
 
 
 def test_the_job_was_created_ran_and_succeeded_through_the_queue(dev: Project) -> None:

@@ -1,5 +1,6 @@
 """The local cluster does what it says, and survives the death of any of its parts."""
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec, run_pod
+from tests.cluster.project import Project
 from tests.cluster.registry_push import push
 from trainstack.dev.cluster import cluster
 from trainstack.dev.cluster.api import path_of
@@ -22,6 +24,13 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.processes import wait_until
 
 pytestmark = pytest.mark.cluster
+A_NAMESPACE = {
+    "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": "small"}]},
+    "trainstack:cluster": {"local": True},
+    "trainstack:operators": {"kueue": None, "trainingOperator": None},
+    "trainstack:queues": {"priorityClasses": None},
+}
+"""An environment of nothing else."""
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +203,26 @@ def test_gpus_without_gpus(running: Cluster) -> None:
     assert wait_until(succeeded, 30, 0.2)
     pods = api.request("GET", f"{PODS}?labelSelector=job-name%3Dsimulated")["items"]
     assert {pod["spec"]["nodeName"] for pod in pods} == {"simulated-0", "simulated-1"}
+
+
+def test_without_a_kubeconfig_up_starts_a_local_cluster(tmp_path: Path, running: Cluster) -> None:
+    """One of the checkout's own; a second `up` uses it as it is, and `cluster down` ends it."""
+    project = Project.copy(tmp_path, running).other("small", A_NAMESPACE)
+    local = {"KUBECONFIG": None}
+    words = ["up", "-s", "small", "--yes"]
+    try:
+        for _ in range(2):
+            done = project.run(words, trainstack=True, environment=local)
+            assert done.code == 0, done.text
+        status = project.run(["cluster", "status", "--json"], trainstack=True, environment=local)
+        assert json.loads(status.out)["ready"] is True
+        own = Project(project.root, project.root / ".trainstack" / "cluster" / "kubeconfig", "small")
+        assert own.kubectl("get", "namespace", "small").code == 0
+        assert project.kubectl("get", "namespace", "small").code != 0
+    finally:
+        done = project.run(["cluster", "down", "--wipe"], trainstack=True, environment=local)
+        assert done.code == 0, done.text
+    assert not (project.root / ".trainstack" / "cluster").exists()
 
 
 @pytest.mark.parametrize("victim", ["kubelet", "containerd", "etcd", "apiserver", "coredns", "reconcile"])

@@ -29,9 +29,14 @@ def state(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path: Path) -> None:
-    """No process, mount, link, cgroup, firewall rule or file of the cluster remains; objects and volumes are kept."""
+    """No process, mount, link, cgroup, firewall rule or file of the cluster remains; objects and volumes are kept.
+
+    Two `up` at the same time start one cluster; `down` ends it even if its folder was deleted under it.
+    """
     before = traces.look(state)
-    running = cluster.up(state, make_spec(tmp_path))
+    with ThreadPoolExecutor() as pool:
+        running, other = pool.map(lambda _: cluster.up(state, make_spec(tmp_path)), range(2))
+    assert running == other
     api, inside = api_of(running), traces.inside_of(running.pid)
     pod = make_pod("keeper", "echo boot >> /data/boots; sleep 1000", restartPolicy="Always")
     pod["spec"]["volumes"] = [{"name": "data", "hostPath": {"path": str(tmp_path)}}]
@@ -51,7 +56,15 @@ def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path
     again = cluster.up(state)
     assert wait_until(lambda: (tmp_path / "boots").read_text() == "boot\nboot\n", 60, 0.2)
     await_phase(api_of(again), "keeper", "Running")
-    cluster.down(state, keep_data=False)
+    inside = traces.inside_of(again.pid)
+
+    def deleted() -> bool:
+        shutil.rmtree(state, ignore_errors=True)  # the cluster goes on writing into it
+        return not state.exists()
+
+    assert wait_until(deleted, 10)
+    cluster.down(state)
+    assert traces.look(state, inside) == before
     assert not state.exists()
 
 
@@ -78,21 +91,3 @@ def test_a_killed_supervisor_takes_everything_with_it(state: Path, tmp_path: Pat
     os.kill(record.guard.pid, signal.SIGKILL)
     cluster.down(state)
     assert traces.look(state, inside) == before
-
-
-def test_two_at_once_and_a_deleted_folder(state: Path, tmp_path: Path) -> None:
-    """Two `up` at the same time start one cluster; `down` ends it even if its folder was deleted under it."""
-    before = traces.look(state)
-    with ThreadPoolExecutor() as pool:
-        first, second = pool.map(lambda _: cluster.up(state, make_spec(tmp_path)), range(2))
-    assert first == second
-    inside = traces.inside_of(first.pid)
-
-    def deleted() -> bool:
-        shutil.rmtree(state, ignore_errors=True)  # the cluster goes on writing into it
-        return not state.exists()
-
-    assert wait_until(deleted, 10)
-    cluster.down(state)
-    assert traces.look(state, inside) == before
-    assert not state.exists()

@@ -1,143 +1,27 @@
-"""A registry with a password and TLS: what `trainstack image`, `pin`, `check` and `up` make of it, with buildah."""
+"""A registry with a password and TLS, and a cluster that pulls from it: `check`, `up` and `image push`."""
 
 import json
 import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from typer.testing import CliRunner, Result
 
 from tests.cluster.lab import NAMESPACE, await_end, bare, launches, ledgers, team_config, uid, uids
-from tests.cluster.project import ROOT, Project
+from tests.cluster.project import Project
 from tests.cluster.registries import (
     PASSWORD,
     USER,
-    buildah_variables,
+    buildah_login,
     log_in,
     make_access,
     served_with_password,
     write_dockerfile,
 )
-from trainstack.cli.app import app
 from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import Recipe, Storage, ensure_built
 from trainstack.dev.cluster.registry_access import RegistryAccess
-from trainstack.dev.image_builds import OWN_BASE
-from trainstack.dev.image_tools import ImageTool
 
 pytestmark = pytest.mark.cluster
-
-TRAINING, MODEL_IMAGE = "traindb-training-mnist", "joleedocker/traindb-training-mnist:1.0"
-"""The run of the database's training service, and its image as the service publishes it."""
-
-
-@pytest.fixture
-def buildah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Buildah as a user has it, whose files are the test's own."""
-    (tmp_path / "auth.json").write_text("{}")
-    for variable in ("DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
-        monkeypatch.delenv(variable, raising=False)
-    for variable, value in buildah_variables(tmp_path).items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
-
-
-@pytest.fixture
-def guarded(tmp_path: Path, buildah: None) -> Iterator[str]:
-    """A registry with a password, whose authority the user has put where buildah looks for it; its address."""
-    access = make_access(tmp_path)
-    with served_with_password(tmp_path, access):
-        yield access.address
-
-
-def make_project(folder: Path, registry: str) -> Path:
-    """The committed environment of the training service, of images in this registry, with the user's Dockerfile."""
-    (folder / "workloads" / TRAINING).mkdir(parents=True)
-    for name in ("Pulumi.yaml", "defaults.yaml"):
-        shutil.copy(ROOT / name, folder)
-    (folder / "trainstack" / "runs").mkdir(parents=True)
-    (folder / "trainstack" / "runs" / "wrapper").symlink_to(ROOT / "trainstack" / "runs" / "wrapper")
-    text = (ROOT / "Pulumi.traindb.yaml").read_text()
-    assert text.count(MODEL_IMAGE) == 2
-    text = text.replace(MODEL_IMAGE, f"{registry}/{MODEL_IMAGE}")
-    local = "  trainstack:cluster:\n    local: true\n"
-    assert text.count(local) == 1
-    loader = f"  trainstack:cluster: {{registry: '{registry}', loader: {{image: '{registry}/{MODEL_IMAGE}'}}}}\n"
-    content = {"name": "content", "kind": "Job", "namespace": "kubeflow", "managed": False}
-    content["image"] = {"build": "workloads/content"}
-    (folder / "Pulumi.traindb.yaml").write_text(text.replace(local, loader) + f"      - {json.dumps(content)}\n")
-    for name in (TRAINING, "content"):
-        (folder / "workloads" / name).mkdir(exist_ok=True)
-        write_dockerfile(folder / "workloads" / name)
-    return folder
-
-
-def trainstack(*words: str) -> Result:
-    """Run a command for the environment."""
-    return CliRunner().invoke(app, [*words, "-s", "traindb"])
-
-
-def listed() -> Mapping[str, dict[str, Any]]:
-    """What `image list` has, by the first workload."""
-    done = trainstack("image", "list", "--json")
-    assert done.exit_code == 0, done.stderr
-    return {line["workloads"][0]: line for line in json.loads(done.stdout)}
-
-
-def buildah_login(registry: str) -> None:
-    """Log in as the user does."""
-    login = ["buildah", "login", "--username", USER, "--password-stdin", registry]
-    subprocess.run(login, input=PASSWORD, text=True, check=True, capture_output=True)
-
-
-def test_a_users_image_is_built_pushed_listed_and_pinned(
-    tmp_path: Path, guarded: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To a registry with a password and TLS, by what `buildah login` left; the digest is the same to everybody."""
-    project = make_project(tmp_path / "project", guarded)
-    monkeypatch.chdir(project)
-    reference = f"{guarded}/{MODEL_IMAGE}"
-    log_in(tmp_path, guarded, "wrong")
-    done = trainstack("image", "push", TRAINING)
-    assert done.exit_code == 1
-    assert (
-        f"{guarded} rejected the credentials, or none are stored for it; run `buildah login {guarded}`" in done.stderr
-    )
-    assert "unauthorized: authentication required" in done.stderr
-    before = listed()[TRAINING]
-    assert (before["built"], before["registry"]) == (True, "unknown")
-    assert f"{guarded} denies access to ann" in before["problem"]
-
-    buildah_login(guarded)
-    assert {line["registry"] for line in listed().values()} == {"missing"}
-    done = trainstack("image", "push")
-    assert done.exit_code == 0, done.stderr
-    digests = dict(line.split("@") for line in done.stdout.splitlines())
-    after = listed()
-    assert {line["image"]: line["digest"] for line in after.values()} == digests
-    image = after[TRAINING]
-    assert image["workloads"] == [TRAINING, "traindb-recorded"]
-    assert (image["image"], image["platforms"]) == (reference, ["linux/amd64"])
-    assert image["sizeBytes"] > 100_000
-    assert after["content"]["image"].startswith(f"{guarded}/trainstack/content:")
-    done = trainstack("pin")
-    assert done.exit_code == 0, done.stderr
-    assert yaml.safe_load((project / "pins" / "traindb.yaml").read_text()) == digests
-
-
-def test_an_unknown_authority_is_explained(tmp_path: Path, guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the place where its certificate has to be."""
-    monkeypatch.chdir(make_project(tmp_path / "project", guarded))
-    log_in(tmp_path, guarded, PASSWORD)
-    shutil.rmtree(tmp_path / "home")
-    done = trainstack("image", "push", TRAINING)
-    assert done.exit_code == 1
-    assert f"copy the authority's certificate to /etc/containers/certs.d/{guarded}/ca.crt" in done.stderr
-    assert "certificate verify failed" in listed()[TRAINING]["problem"]
 
 
 @pytest.fixture
@@ -232,19 +116,3 @@ def refused_for_the_image(project: Project, reference: str) -> str:
     (command,) = found
     assert command == "trainstack image push hello -s registry"
     return command
-
-
-def test_buildah_builds_on_the_base_of_the_projects_layout(tmp_path: Path, buildah: None) -> None:
-    """The base is in no registry, and none is asked for it."""
-    storage = Storage(tmp_path / "images")
-    (tmp_path / "base").mkdir()
-    write_dockerfile(tmp_path / "base")
-    (base,) = ensure_built([Recipe("base", tmp_path / "base")], print, storage)
-    tool = ImageTool("buildah")
-    assert not tool.has(base)
-    tool.load(storage.layout, base)
-    assert tool.has(base)
-    (tmp_path / "context").mkdir()
-    (tmp_path / "context" / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nCOPY Dockerfile /\n")
-    tool.build("r.example.org/lab/on-base:1", tmp_path / "context", {"BASE": base}, *OWN_BASE)
-    assert tool.has("r.example.org/lab/on-base:1")

@@ -2,10 +2,7 @@
 
 import json
 import os
-import re
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +18,15 @@ from tests.cluster.people import (
     make_claim,
     make_job,
     make_pod,
-    make_pytorchjob,
 )
-from tests.cluster.project import ROOT, Project, eventually
+from tests.cluster.project import Project, eventually
 from trainstack.dev.cluster import cgroups, network
 from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.layout import HIDDEN_MARK, Layout
-from workloads.digits.prepare import write_dataset
 
 pytestmark = pytest.mark.cluster
 
-GPU_IMAGE = "pytorch/pytorch:2.0.1-cuda11.7-cudnn8-devel"
-VSPHERE = "projects.registry.vmware.com/models/kubeflow-docs/model-training-pytorch:1.11.0-"
-BASELINE = "harbor-repo.vmware.com/kubeflow_learning/lab3-pytorch-training:dlc-0.0.1"
 FOLDERS = ("/home/traindbjst/traindb/models", "/mnt/disks/local-storage")
 
 
@@ -134,81 +126,6 @@ def test_a_tenant_sees_its_queue_and_no_other_namespace(tenant: Person) -> None:
     assert "is forbidden" in tenant.kubectl("get", "pods", "-n", "default").err
 
 
-@contextmanager
-def loader(tenant: Person) -> Iterator[str]:
-    """The tutorial's data loader with the volume, by the name of its running pod; gone afterwards."""
-    resources = {"cpu": 1, "memory": "1Gi"}
-    job = make_job("lightweight-job-", "sleep infinity", claim="tutorial", requests=resources, limits=resources)
-    name = tenant.create(job)["metadata"]["name"]
-
-    def running() -> str:
-        pods = tenant.pods(f"job-name={name}", NAMESPACE)
-        return next((str(pod["metadata"]["name"]) for pod in pods if pod["status"]["phase"] == "Running"), "")
-
-    yield eventually("the loader runs", running)
-    done = tenant.kubectl("delete", "job", name)
-    assert done.code == 0, done.text
-
-
-def test_the_tutorial_of_the_gpu_service(tenant: Person, tmp_path: Path) -> None:
-    """A shared volume, a loader that code and data go through, a training Job on a GPU, the model back."""
-    tenant.create(make_claim("tutorial", "csi-cephfs-sc", "ReadWriteMany", NAMESPACE))
-    write_dataset(tmp_path / "files")
-    shutil.copy(ROOT / "workloads" / "eidf" / "example_pytorch_code.py", tmp_path / "files")
-    with loader(tenant) as pod:
-        for path in (tmp_path / "files").iterdir():
-            done = tenant.kubectl("cp", str(path), f"{pod}:/mnt/ceph/{path.name}")
-            assert done.code == 0, done.text
-    requests = {"cpu": 2, "memory": "1Gi"}
-    limits = {"cpu": 4, "memory": "4Gi", "nvidia.com/gpu": 1}
-    command = "python3 /mnt/ceph/example_pytorch_code.py"
-    job = make_job("pytorch-job-", command, GPU_IMAGE, claim="tutorial", requests=requests, limits=limits)
-    job["spec"]["template"]["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": PRODUCT}
-    name = tenant.create(job)["metadata"]["name"]
-    (log,) = tenant.ended(f"job-name={name}", NAMESPACE, 1).values()
-    assert "epoch 5/5 loss" in log
-    with loader(tenant) as pod:
-        done = tenant.kubectl("cp", f"{pod}:/mnt/ceph/model.pth", str(tmp_path / "model.pth"))
-        assert done.code == 0, done.text
-    assert (tmp_path / "model.pth").stat().st_size > 1000
-
-
-def test_the_images_of_the_pytorchjobs_train(owner: Person) -> None:
-    """Distributed and alone: a third of the steps on each of three processes, and the arguments of the references."""
-    owner.create(make_claim("data", "k8s-storage-policy", "ReadWriteOnce", "default"))
-    output = [{"name": "data", "mountPath": "/opt/pytorch/output"}]
-    owner.create(make_pod("baseline", BASELINE, claim="data", volumeMounts=output))
-    (alone,) = owner.ended("test=baseline", "default", 1).values()
-    owner.create(make_pytorchjob("cpu", f"{VSPHERE}cpu-py3.8-v0.1", 2))
-    together = owner.ended("training.kubeflow.org/job-name=cpu", "default", 3)
-    assert [line.split(" loss")[0] for line in alone.splitlines() if "step 48/48" in line] == [
-        f"epoch {epoch}/6 step 48/48" for epoch in range(1, 7)
-    ]
-    for log in together.values():
-        assert [line.split(" loss")[0] for line in log.splitlines() if "step 16/16" in line] == [
-            f"epoch {epoch}/6 step 16/16" for epoch in range(1, 7)
-        ]
-    accuracies = [float(log.rsplit("accuracy ", 1)[1].split()[0]) for log in (alone, *together.values())]
-    assert min(accuracies) > 0.9
-    owner.create(make_pod("kept", "busybox", command=["ls", "/data"], claim="data"))
-    (kept,) = owner.ended("test=kept", "default", 1).values()
-    assert kept.split() == ["metrics.jsonl", "model.pt"]
-
-
-def test_the_other_images_take_their_arguments(owner: Person) -> None:
-    """`--backend nccl` where GPUs are none, `--backend gloo --no-cuda` over four processes."""
-    owner.create(make_pod("gpu", f"{VSPHERE}gpu-cu11.6-py3.8-v0.1", args=("--backend", "nccl", "--epochs", "1")))
-    owner.create(make_pytorchjob("gloo", "kubeflow/pytorch-dist-mnist-test:1.0", 3, "--backend", "gloo", "--no-cuda"))
-    (log,) = owner.ended("test=gpu", "default", 1).values()
-    assert log.startswith("no GPU here: gloo stands in for nccl\n")
-    logs = owner.ended("training.kubeflow.org/job-name=gloo", "default", 4)
-    assert {log.splitlines()[0] for log in logs.values()} == {"Using distributed PyTorch with gloo backend"}
-    assert all(
-        re.search(r"^Train Epoch: 1 \[0/1440 \(0%\)\]\tloss=\d\.\d{4}$", log, re.MULTILINE) for log in logs.values()
-    )
-    assert all(re.search(r"^accuracy=0\.\d{4}$", log, re.MULTILINE) for log in logs.values())
-
-
 def test_the_model_is_on_the_nodes_folder(sites: Cluster, owner: Person) -> None:
     """Written by a pod through a volume on the host, read by another, which is not root; nothing of it is outside."""
     volume = {
@@ -225,13 +142,8 @@ def test_the_model_is_on_the_nodes_folder(sites: Cluster, owner: Person) -> None
     owner.create(volume)
     selector = {"matchLabels": {"type": "by-hand"}}
     owner.create(make_claim("models", "manual", "ReadWriteMany", "default", selector=selector))
-    words = ["python3", "/opt/mnist/src/mnist_training.py", "--epochs=1"]
-    image, mount = "joleedocker/traindb-training-mnist:1.0", [{"name": "data", "mountPath": "/opt/mnist/models"}]
-    trainer = make_pod("traindb", image, claim="models", command=words, imagePullPolicy="Always", volumeMounts=mount)
-    owner.create(trainer)
-    (log,) = owner.ended("test=traindb", "default", 1).values()
-    assert re.search(r"^Train Epoch: 1 \[640/1440 \(\d+%\)\]\tLoss: \d\.\d{6}$", log, re.MULTILINE)
-    assert re.search(r"^Test set: Average loss: \d\.\d{4}, Accuracy: \d+/160 \(\d+%\)$", log, re.MULTILINE)
+    owner.create(make_pod("trainer", "busybox", claim="models", command=["touch", "/data/mnist_cnn.pt"]))
+    assert list(owner.ended("test=trainer", "default", 1).values()) == [""]
     script = ["sh", "-c", "touch /data/written && ls /data"]
     owner.create(make_pod("reader", "busybox", claim="models", command=script, securityContext={"runAsUser": 1000}))
     assert list(owner.ended("test=reader", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]

@@ -30,7 +30,7 @@ from trainstack.objects.labels import STACK, STATE
 pytestmark = pytest.mark.cluster
 
 KILLS = 100
-QUICK = 10
+QUICK = 6
 """So many of them are in the CI tier."""
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 

@@ -69,15 +69,15 @@ def test_a_login_is_enough(team: tuple[Project, str], server: ApiServer, tmp_pat
     project, url = team
     assert {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"}.isdisjoint(project.variables)
     offset = server.offset()
-    done = project.trainstack("up", "--no-wait")
+    done = project.trainstack("up", "--yes", "--no-wait")
     assert (done.code, "Pulumi is not logged in" in done.text) == (1, True), done.text
     assert server.events(offset) == []
 
     went_well(project.run(["pulumi", "login", url, "--non-interactive"]))
-    done = project.trainstack("up", "--no-wait")
+    done = project.trainstack("up", "--yes", "--no-wait")
     assert (done.code, "create it with `pulumi stack init team`" in " ".join(done.text.split())) == (1, True), done.text
     went_well(project.run(["pulumi", "stack", "init", "team", "--non-interactive"]))
-    done = went_well(project.trainstack("up", "--no-wait"))
+    done = went_well(project.trainstack("up", "--yes", "--no-wait"))
     assert f"cluster: context {context(project)}, {server.server} ({project.kubeconfig})\n" in done.err
     assert server.get(f"{CLASSES}/team") is not None
     went_well(project.trainstack("status"))

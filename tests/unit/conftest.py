@@ -12,11 +12,16 @@ settings.register_profile("untimed", deadline=None, derandomize=True, max_exampl
 settings.register_profile("fresh", deadline=None, max_examples=100)
 settings.load_profile("untimed")
 
+# Garbage is collected rarely: nothing made by collection is, and a test has little.
+gc.disable()
+
 
 def pytest_collection_finish() -> None:
     """Keep what collection made from the collector of garbage: it stays to the end, and to walk it takes long."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

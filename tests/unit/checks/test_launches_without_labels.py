@@ -24,6 +24,9 @@ PAGE = 500
 class ApiServer(ThreadingHTTPServer):
     """An API server with Jobs in namespaces, which answers by pages and by rights, and remembers its requests."""
 
+    # A client has 16 requests at a time; the kernel drops connections beyond the backlog, to be tried a second later.
+    request_queue_size = 16
+
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.jobs: dict[str, dict[str, Any]] = {}

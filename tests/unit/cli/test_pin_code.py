@@ -273,8 +273,9 @@ def test_a_repository_that_is_not_there_is_told_with_the_last_line_of_git(root: 
 
 def test_a_server_that_does_not_answer_is_waited_for_so_long(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git and its helper are ended then."""
-    monkeypatch.setattr(code_commits, "TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(code_commits, "TIMEOUT_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
         address = f"https://127.0.0.1:{silent.getsockname()[1]}/mnist.git"
         declare(root, "main", address=address)
         done = pin()
@@ -284,7 +285,7 @@ def test_a_server_that_does_not_answer_is_waited_for_so_long(root: Path, monkeyp
             while connection.recv(4096):
                 pass  # the greeting of TLS, and then the end, since nobody is left who holds the connection
     assert done.exit_code == 1
-    assert f"{address}: no response within 2 s" in done.output
+    assert f"{address}: no response within 1 s" in done.output
 
 
 def test_without_git_the_remedy_is_told(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +347,7 @@ class Private(BaseHTTPRequestHandler):
 def private(root: Path) -> Iterator[str]:
     """The base address of the server, which the person's git is sent to instead of the site."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Private) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         declare(root, "main")
         yield f"127.0.0.1:{server.server_address[1]}"

@@ -1,12 +1,12 @@
 """The pages in a real browser, as wide as a phone and as a desk's screen."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.unit.reports.chromium import PROGRAM, Browser, Visit, browser
+from tests.unit.reports.chromium import PROGRAM, Browser, Visit
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_sweep_page import make_sweep, page
 from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
@@ -42,13 +42,6 @@ LAYOUT = """(() => {
     pictures: document.querySelectorAll("svg").length,
   };
 })()"""
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all pages."""
-    with browser(tmp_path_factory.mktemp("chromium")) as started:
-        yield started
 
 
 @cache

@@ -1,11 +1,10 @@
 """The page of a plan in a real browser, as wide as a phone and as a desk's screen."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.reports.chromium import PROGRAM, Browser, browser
+from tests.unit.reports.chromium import PROGRAM, Browser
 from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
 from trainstack.reports.gantt import Lane
 from trainstack.reports.gantt_page import html
@@ -34,13 +33,6 @@ LAYOUT = """(() => {
 })()"""
 HEAD = ("run", "queue", "start", "end", "wait", "takes", "gpus", "gpu-h", "cost", "flavors")
 CELLS = ("a-queue", "+10h30m", "unbounded", "1h30m", "unbounded", "0.571", "123.4", "1,234.00", "a100-mig, h100")
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all pages."""
-    with browser(tmp_path_factory.mktemp("chromium")) as started:
-        yield started
 
 
 def page() -> str:

@@ -170,6 +170,7 @@ def test_what_is_damaged_on_its_way_to_the_volume_never_gets_its_name(
 ) -> None:
     """It is tried again, and then told."""
     make_big(tmp_path / "source").write_bytes(b"x" * SIZE)
+    volume.ended_after(0.05)
     volume.kubectl_does(f'case "$*" in *truncate*) {sys.executable} -c "{DAMAGE}" | pod "$@"; exit;; esac; pod "$@"')
     with transfer_fails():
         upload(LOADER, tmp_path / "source", "data")
@@ -290,6 +291,7 @@ def test_a_part_that_another_takes_is_not_written_on(
     """Its writer notices, and begins another: the file has no hole."""
     source = make_big(tmp_path / "source")
     partial = volume.root / "data" / PARTIAL
+    volume.ended_after(0.05)
     take = f'for each in {partial}/*; do mv "$each" {tmp_path}/taken; done'
     cut_once(volume, tmp_path, "truncate", f'{{ head -c {5 * CHUNK // 2}; {take}; cat; }} | pod "$@"; exit')
     upload(LOADER, tmp_path / "source", "data")

@@ -30,6 +30,14 @@ def make_copy(folder: Path) -> Path:
     return file
 
 
+def has_ended(process: int) -> bool:
+    """Whether a process has ended. It has no command line then, also before the system's first process reaps it."""
+    try:
+        return not Path(f"/proc/{process}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return True
+
+
 def test_a_killed_command_has_its_loader_deleted(tmp_path: Path) -> None:
     """Also by SIGKILL of its whole process group; again later, for a loader that was made at the last moment."""
     log, kubeconfig = tmp_path / "log", make_copy(tmp_path)
@@ -40,7 +48,7 @@ def test_a_killed_command_has_its_loader_deleted(tmp_path: Path) -> None:
         assert not log.exists()
         os.killpg(process.pid, signal.SIGKILL)
     assert wait_until(lambda: log.exists() and log.read_text() == "a cluster\n" * 2, SECONDS)
-    assert wait_until(lambda: not Path(f"/proc/{guard}/cmdline").exists(), SECONDS)
+    assert wait_until(lambda: has_ended(guard), SECONDS)
     assert not kubeconfig.parent.exists()
 
 

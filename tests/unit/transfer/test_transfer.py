@@ -294,6 +294,7 @@ def test_a_broken_stream_ends_a_process_that_does_not_end(
 ) -> None:
     """It is killed: it might wait for ever to say what nobody reads any more."""
     write(volume.root / "run", {"model.pt": "x" * 100_000})
+    volume.ended_after(0.05)
     volume.giving(f'echo $$ > {tmp_path}/pid; pod "$@" | head -c 50000; exec >&-; exec sleep 1000')
     with transfer_fails():
         fetch(LOADER, "run", tmp_path / "target")

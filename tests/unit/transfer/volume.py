@@ -40,6 +40,11 @@ class FakeVolume:
     root: Path
     programs: Path
     kubectl: Path
+    patch: pytest.MonkeyPatch
+
+    def ended_after(self, seconds: float) -> None:
+        """Kill a kubectl that goes on this long after its connection broke: less where its message is not awaited."""
+        self.patch.setattr(pod_script, "_STDERR_SECONDS", seconds)
 
     def kubectl_does(self, script: str) -> None:
         """Change what kubectl does: a shell script, in which `pod "$@"` is what runs in the pod."""
@@ -65,10 +70,10 @@ def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "b
         if found is None:
             pytest.skip(f"this machine has no {image} {name}")
         (programs / name).symlink_to(found)
-    volume = FakeVolume(tmp_path / "volume", programs, tmp_path / "kubectl")
+    volume = FakeVolume(tmp_path / "volume", programs, tmp_path / "kubectl", monkeypatch)
     volume.root.mkdir()
     volume.kubectl_does('pod "$@"')
-    monkeypatch.setattr(pod_script, "_STDERR_SECONDS", 0.5)
+    volume.ended_after(0.5)
     monkeypatch.setattr(retry, "PAUSES_SECONDS", (0, 0))
     monkeypatch.setattr(loader_module, "MOUNT", str(volume.root))
     monkeypatch.setattr(loader_module, "kubectl_command", lambda *words, context: [str(volume.kubectl), *words])

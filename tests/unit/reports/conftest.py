@@ -1,0 +1,14 @@
+"""Fixtures of the tests of reports."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.reports.chromium import Browser, browser
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all pages."""
+    with browser(tmp_path_factory.mktemp("chromium")) as started:
+        yield started
