@@ -91,7 +91,13 @@ class Project:
         return project
 
     def write_stack(self, stack: str, config: Mapping[str, Any]) -> None:
-        """Write `Pulumi.<stack>.yaml`, keeping the salt of its passphrase where there is one."""
+        """Write `Pulumi.<stack>.yaml`, keeping the salt of its passphrase where there is one.
+
+        Its state is this copy's, unless it says otherwise.
+        """
+        if config:
+            environment = {"state": "embedded", **config.get("trainstack:environment", {})}
+            config = {**config, "trainstack:environment": environment}
         file = self.root / f"Pulumi.{stack}.yaml"
         old = yaml.safe_load(file.read_text()) if file.is_file() else {}
         salt = {"encryptionsalt": old["encryptionsalt"]} if "encryptionsalt" in old else {}

@@ -13,6 +13,7 @@ from trainstack.runs.images.images import base_reference
 pytestmark = pytest.mark.cluster
 A_NAMESPACE = {
     "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": "small"}]},
+    "trainstack:cluster": {"local": True},
     "trainstack:operators": {"kueue": None, "trainingOperator": None},
     "trainstack:queues": {"priorityClasses": None},
 }
@@ -42,7 +43,7 @@ def test_with_a_kubeconfig_no_local_cluster_is_started(dev: Project) -> None:
 
 
 def test_without_a_kubeconfig_the_local_cluster_is(tmp_path: Path, cluster: Cluster) -> None:
-    """One of the checkout's own; a second `up` uses it as it is, and `cluster down` ends it."""
+    """One of the checkout's own, where the environment says so; a second `up` uses it, and `cluster down` ends it."""
     project = Project.copy(tmp_path, cluster).other("small", A_NAMESPACE)
     local = {"KUBECONFIG": None}
     words = ["up", "-s", "small"]

@@ -163,7 +163,7 @@ def test_an_unreachable_cluster_leaves_the_state_of_what_runs_there(dev: Project
     environment = {"KUBECONFIG": str(unreachable(dev.kubeconfig, tmp_path / "unreachable"))}
     before = declared(dev)
     assert before
-    told = ("cannot reach the cluster at", "check that it is running", "trainstack cluster up")
+    told = ("cannot reach the cluster of context", "https://127.0.0.1:9", str(tmp_path), "check that it is running")
     refused(dev, *told, environment=environment)
     for command in (["status"], ["destroy", "--yes"], ["teardown", "--yes"]):
         says(dev.run([*command, "-s", "dev"], trainstack=True, environment=environment), *told)

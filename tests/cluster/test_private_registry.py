@@ -64,12 +64,12 @@ def make_project(folder: Path, registry: str) -> Path:
     text = (ROOT / "Pulumi.traindb.yaml").read_text()
     assert text.count(MODEL_IMAGE) == 2
     text = text.replace(MODEL_IMAGE, f"{registry}/{MODEL_IMAGE}")
+    local = "  trainstack:cluster:\n    local: true\n"
+    assert text.count(local) == 1
     loader = f"  trainstack:cluster: {{registry: '{registry}', loader: {{image: '{registry}/{MODEL_IMAGE}'}}}}\n"
     content = {"name": "content", "kind": "Job", "namespace": "kubeflow", "managed": False}
     content["image"] = {"build": "workloads/content"}
-    (folder / "Pulumi.traindb.yaml").write_text(
-        text.replace("config:\n", f"config:\n{loader}") + f"      - {json.dumps(content)}\n"
-    )
+    (folder / "Pulumi.traindb.yaml").write_text(text.replace(local, loader) + f"      - {json.dumps(content)}\n")
     for name in (TRAINING, "content"):
         (folder / "workloads" / name).mkdir(exist_ok=True)
         write_dockerfile(folder / "workloads" / name)

@@ -42,8 +42,13 @@ def name(image: str) -> str:
 
 @pytest.fixture
 def staging(lab_cluster: Cluster, tmp_path: Path) -> Project:
-    """The environment, and of the lab what it does not declare: the context, the pool, the file system's volumes."""
+    """The environment, and of the lab what it does not declare: the state, the context, the pool, the volumes."""
     project = Project.copy(tmp_path / "copy", lab_cluster, "staging")
+    (tmp_path / "states").mkdir()
+    project.variables["PULUMI_BACKEND_URL"] = (tmp_path / "states").as_uri()
+    project.variables["PULUMI_CONFIG_PASSPHRASE"] = "the lab's own"
+    done = project.run(["pulumi", "stack", "init", "staging", "--non-interactive"])
+    assert done.code == 0, done.text
     for words in (
         ("config", "rename-context", current(project), "lab-staging"),
         ("label", "node", NODE_NAME, "node.example.org/pool=cpu"),

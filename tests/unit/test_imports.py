@@ -47,7 +47,12 @@ NARROW = {
         "trainstack.settings.search_space.constraints",
         "trainstack.settings.search_space.space",
     ),
-    "trainstack.dev.toolchain": ("trainstack.dev.toolchain", "trainstack.errors"),
+    # A rule recognizes stacks whose secrets have the passphrase that the engine gets for embedded states.
+    "trainstack.dev.toolchain": (
+        "trainstack.dev.toolchain",
+        "trainstack.errors",
+        "trainstack.settings.values.published_passphrase",
+    ),
     # The names of images are the workloads': the program names the same images that the local cluster builds.
     "trainstack.dev.cluster": (
         "trainstack.errors",

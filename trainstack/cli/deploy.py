@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.console import fail, out, report, step
-from trainstack.cli.engine import ensure_stack, outputs, pulumi
+from trainstack.cli.engine import ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.files import fetch_run
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
@@ -42,8 +42,8 @@ def up(
 ) -> None:
     """Deploy an environment, follow its runs and fetch their results.
 
-    Repeating the command repeats no work. Uses the cluster of KUBECONFIG; by default, starts and uses the local
-    cluster.
+    Repeating the command repeats no work. Uses the cluster of the kubeconfig; starts the local cluster if the
+    environment uses it.
 
     Examples:
       trainstack up -s dev
@@ -52,6 +52,7 @@ def up(
     """
     session = Session.open(stack)
     settings = session.settings
+    ensure_backend(session)
     tools.ensure(tools.needed_groups(local_cluster=session.local))
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
@@ -87,6 +88,7 @@ def destroy(
       trainstack destroy -s dev
     """
     session = Session.open(stack)
+    ensure_backend(session)
     reach(session.settings.cluster.context)
     ensure_same_cluster(session)
     ensure_own_objects(session)

@@ -6,7 +6,7 @@ import typer
 
 from trainstack.cli.check_cluster import declared_manifests
 from trainstack.cli.console import err, fail, out, show_json
-from trainstack.cli.engine import environment, export
+from trainstack.cli.engine import ensure_backend, export
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
@@ -47,7 +47,7 @@ def doctor(*, stack: StackOption = "dev", as_json: JsonOption = False) -> None:
 
 
 def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
-    folder = state_folder(environment(session)["PULUMI_BACKEND_URL"])
+    folder = state_folder(ensure_backend(session))
     files = read_state_files(session.root / folder, session.stack) if folder is not None else None
     unchecked = [] if folder is not None else [_LOCKS_ELSEWHERE]
     if blocking := diagnose_files(files, session.stack):

@@ -4,22 +4,48 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from trainstack.cli.console import err, fail
 from trainstack.cli.session import Session
-from trainstack.dev.toolchain import tools
+from trainstack.dev.toolchain import backend, official, tools
+from trainstack.dev.toolchain.engine import Engine
+from trainstack.dev.toolchain.errors import NotLoggedIn
+from trainstack.lifecycle.recovery.state_files import state_file
 from trainstack.live import private_kubeconfig
+from trainstack.review.temporary_state import MISSING, temporary_state
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
 """The engine's messages about a locked state, in lower case: of a file backend, and of a service."""
 
 
-def environment(session: Session) -> dict[str, str]:
-    """Return the variables of the project's engine, state, passphrase and cluster."""
-    engine = tools.engine(session.root)
-    return {**engine.environment, "KUBECONFIG": str(session.kubeconfig)}
+def prepared(session: Session) -> Engine:
+    """Return the project's engine, for the environment's state."""
+    return tools.engine(session.root, embedded=session.placement.embedded)
+
+
+def environment(session: Session, engine: Engine | None = None) -> dict[str, str]:
+    """Return the variables to set for the project's engine, state, passphrase and cluster."""
+    variables = (engine or prepared(session)).environment
+    kubeconfig = os.environ.get("KUBECONFIG")
+    return {**variables, "KUBECONFIG": str(session.kubeconfig)} if kubeconfig else dict(variables)
+
+
+def ensure_backend(session: Session) -> str:
+    """Return the URL of the backend of the state. Raises NotLoggedIn if Pulumi selects no backend."""
+    if session.placement.embedded:
+        return os.environ.get("PULUMI_BACKEND_URL") or (session.state / "backend").as_uri()
+    ensure_file(session)
+    if url := backend.selected(session.root):
+        return url
+    own = "" if official.find() else f' after `eval "$(trainstack env -s {session.stack})"`'
+    raise NotLoggedIn(
+        f"Pulumi is not logged in, so stack {session.stack!r} has no state",
+        f"run `pulumi login`{own}, set PULUMI_BACKEND_URL, or, for an environment without secrets, set "
+        f"`trainstack:environment: {{state: embedded}}` in Pulumi.{session.stack}.yaml{_earlier_state(session)}",
+    )
 
 
 def pulumi(
@@ -34,9 +60,11 @@ def pulumi(
     The engine gets a private copy of the kubeconfig as this command first read it. Exits with a remedy if the stack is
     locked, when the engine has done nothing, and unless `check` is false also if the engine fails.
     """
-    command = [str(tools.engine(session.root).pulumi), *arguments, "--stack", session.stack, "--non-interactive"]
+    ensure_backend(session)
+    engine = prepared(session)
+    command = [str(engine.pulumi), *arguments, "--stack", session.stack, "--non-interactive"]
     cluster = private_kubeconfig.variables(session.settings.cluster.context)
-    env = {**os.environ, **environment(session), **cluster, **(variables or {})}
+    env = {**_environment(session, engine), **cluster, **(variables or {})}
     to = sys.stderr if aside else None
     with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:
         stderr = ""
@@ -70,7 +98,7 @@ def export(session: Session) -> str | None:
     if result.returncode == 0:
         return result.stdout
     stderr = result.stderr.strip()
-    return None if "no stack named" in stderr else _unusable(session, stderr)
+    return None if MISSING in stderr else _unusable(session, stderr)
 
 
 def resources(session: Session) -> list[dict[str, Any]]:
@@ -79,18 +107,60 @@ def resources(session: Session) -> list[dict[str, Any]]:
     return [] if exported is None else list((json.loads(exported)["deployment"] or {}).get("resources") or [])
 
 
-def ensure_stack(session: Session) -> None:
-    """Create the stack's state unless it exists.
-
-    Exits if the environment has no file: the engine would create an empty one.
-    """
+def ensure_file(session: Session) -> None:
+    """Raise SettingsError if the environment has no file: the engine would create an empty one."""
     if not (session.root / f"Pulumi.{session.stack}.yaml").is_file():
         _ = session.loaded
-    if _query(session, "stack", "--stack", session.stack).returncode == 0:
+
+
+def ensure_stack(session: Session) -> None:
+    """Create an embedded stack's state unless it exists. Exits with the command to create any other missing stack."""
+    ensure_file(session)
+    if _exists(session):
         return
-    created = _query(session, "stack", "init", session.stack)
+    if not session.placement.embedded:
+        fail(
+            f"stack {session.stack!r} does not exist in {ensure_backend(session)}; create it with `pulumi stack init "
+            f"{session.stack}`, and with `--secrets-provider` if its secrets are not encrypted with a passphrase"
+            f"{_earlier_state(session)}"
+        )
+    # In the user's own home, the selected stack is the user's choice.
+    created = _query(session, "stack", "init", session.stack, *(() if prepared(session).own else ("--no-select",)))
     if created.returncode:
         _unusable(session, created.stderr.strip() or created.stdout.strip(), action="created")
+
+
+@contextmanager
+def preview_variables(session: Session) -> Iterator[dict[str, str]]:
+    """Yield further variables of a preview: a temporary state, removed afterwards, for an embedded stack without one.
+
+    So a preview writes no state. Exits if another stack does not exist.
+    """
+    if not session.placement.embedded or _exists(session):
+        ensure_stack(session)
+        yield {}
+        return
+    engine = prepared(session)
+    with temporary_state(session.root, session.stack, engine.pulumi, _environment(session, engine)) as variables:
+        yield variables
+
+
+def _exists(session: Session) -> bool:
+    result = _query(session, "stack", "--stack", session.stack)
+    if result.returncode and MISSING not in result.stderr:
+        _unusable(session, result.stderr.strip())
+    return result.returncode == 0
+
+
+def _earlier_state(session: Session) -> str:
+    """Return a remedy if the checkout has a state of a stack that is not embedded, as former versions kept it."""
+    folder = session.state / "backend"
+    if session.placement.embedded or state_file(folder, session.stack) is None:
+        return ""
+    return (
+        f". {folder} has an earlier state of this stack: keep it with `state: embedded`, or move it with `pulumi stack "
+        "export` and `pulumi stack import` (docs/environments.md#state-and-secrets)"
+    )
 
 
 def _unusable(session: Session, message: str, action: str = "read") -> NoReturn:
@@ -114,13 +184,21 @@ def _remedy(message: str) -> str:
     if "passphrase" not in message.lower():
         return ""
     return (
-        ". The passphrase of dev is in .trainstack/passphrase, and is used unless PULUMI_CONFIG_PASSPHRASE or "
-        "PULUMI_CONFIG_PASSPHRASE_FILE is set; for another environment, set one of them to the passphrase that its "
-        "owner gave you"
+        ". Embedded environments use the published passphrase in .trainstack/passphrase unless "
+        "PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE is set; for any other environment, set one of them "
+        "to the passphrase that its owner gave you"
     )
 
 
 def _query(session: Session, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [str(tools.engine(session.root).pulumi), *arguments, "--non-interactive"]
-    env = {**os.environ, **environment(session)}
+    ensure_backend(session)
+    engine = prepared(session)
+    command = [str(engine.pulumi), *arguments, "--non-interactive"]
+    env = _environment(session, engine)
     return subprocess.run(command, cwd=session.root, env=env, check=False, capture_output=True, text=True)
+
+
+def _environment(session: Session, engine: Engine) -> dict[str, str]:
+    """Return all variables of the engine's process."""
+    kept = {name: value for name, value in os.environ.items() if name not in engine.removed}
+    return kept | environment(session, engine)

@@ -1,23 +1,37 @@
 import shlex
 import sys
+from typing import Annotated
 
-from trainstack.cli.engine import ensure_stack, environment
+import typer
+
+from trainstack.cli.engine import ensure_file, ensure_stack, environment, prepared
 from trainstack.cli.session import Session, StackOption
 from trainstack.dev.toolchain import tools
 
 
-def env(stack: StackOption = "dev") -> None:
+def env(
+    *,
+    stack: StackOption = "dev",
+    init: Annotated[
+        bool, typer.Option("--init/--no-init", help="Create the state of an embedded environment that has none.")
+    ] = True,
+) -> None:
     """Print the variables that `pulumi` and `kubectl` need for an environment, as shell commands.
 
     Examples:
       eval "$(.venv/bin/trainstack env -s dev)"
     """
     session = Session.open(stack)
-    variables = environment(session)
+    ensure_file(session)
+    engine = prepared(session)
+    variables = environment(session, engine)
     if session.local:
         variables["PATH"] = f"{tools.program('kubectl').parent}:{variables['PATH']}"
-    ensure_stack(session)
+    if init and session.placement.embedded:
+        ensure_stack(session)
     # Includes `trainstack`, which the stack's outputs recommend.
     variables["PATH"] = f"{session.root / '.venv' / 'bin'}:{variables['PATH']}"
+    for name in sorted(engine.removed - variables.keys()):
+        sys.stdout.write(f"unset {name}\n")
     for name, value in sorted(variables.items()):
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")

@@ -6,6 +6,7 @@ program and destroys without it: on another cluster it would take every missing 
 
 import json
 
+from trainstack.cli.cluster_in_use import announce_cluster
 from trainstack.cli.console import fail
 from trainstack.cli.engine import export, resources
 from trainstack.cli.session import Session
@@ -17,7 +18,8 @@ from trainstack.live.marked import read_held
 
 
 def ensure_same_cluster(session: Session) -> None:
-    """Exit with a remedy if this is not the cluster that the stack was created on. Raises ClusterError."""
+    """Print the cluster, and exit with a remedy if the stack was created on another one. Raises ClusterError."""
+    announce_cluster(session.settings.cluster.context)
     identity, expected = read_cluster(session.settings), session.settings.cluster.identity
     refusal = unexpected(identity, session.stack, expected, session.loaded.where("cluster.identity"))
     if expected is None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from trainstack.cli.console import fail
-from trainstack.live.kubeconfig import absolute
-from trainstack.settings.loading.load import Loaded, load_with_places
+from trainstack.live.kubeconfig import LOCAL, VARIABLE, absolute, default_path
+from trainstack.settings.loading.load import Loaded, Placement, load_with_places, placement
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.stack_name import fault
@@ -46,13 +46,14 @@ class Session:
     def open(stack: str) -> "Session":
         """Open an environment of the current checkout.
 
-        Sets KUBECONFIG to the local cluster's unless it is set, and makes a relative path absolute, since the engine
-        runs in the checkout's root. Exits if the name is not valid.
+        Sets KUBECONFIG to the local cluster's if that is the environment's default, and makes a relative path absolute,
+        since the engine runs in the checkout's root. Exits if the name is not valid.
         """
         if misnamed := fault(stack):
             fail(str(misnamed))
         session = Session(checkout(), stack)
-        os.environ["KUBECONFIG"] = str(session.kubeconfig)
+        if os.environ.get(VARIABLE) or session.placement.local:
+            os.environ[VARIABLE] = str(session.kubeconfig)
         return session
 
     @property
@@ -66,18 +67,25 @@ class Session:
 
     @property
     def local(self) -> bool:
-        """Whether KUBECONFIG refers to the local cluster, as it does by default."""
-        return self.kubeconfig.resolve() == (self.cluster_state / "kubeconfig").resolve()
+        """Whether the commands use the local cluster."""
+        return self.kubeconfig.resolve() == (self.root / LOCAL).resolve()
 
     @property
     def kubeconfig(self) -> Path:
         """The kubeconfig: one absolute path, or several as KUBECONFIG lists them."""
-        return Path(absolute(os.environ.get("KUBECONFIG") or str(self.cluster_state / "kubeconfig")))
+        if given := absolute(os.environ.get(VARIABLE) or ""):
+            return Path(given)
+        return self.root / LOCAL if self.placement.local else default_path()
 
     @property
     def results(self) -> Path:
         """The folder of fetched records: `results/<run-id>/`."""
         return self.root / "results"
+
+    @cached_property
+    def placement(self) -> Placement:
+        """Where the state and the cluster are, also if the environment's file is missing or not valid."""
+        return placement(self.root, self.stack)
 
     @cached_property
     def loaded(self) -> Loaded:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from trainstack.cli.console import err, fail, out, show_json, step
-from trainstack.cli.engine import pulumi, resources
+from trainstack.cli.engine import ensure_backend, pulumi, resources
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
 from trainstack.lifecycle.teardown.context import Body
@@ -44,6 +44,7 @@ def teardown(
       trainstack teardown -s dev --stop digits-0f3c9a1b2d --yes
     """
     session = Session.open(stack)
+    ensure_backend(session)
     reach(session.settings.cluster.context)
     ensure_same_cluster(session)
     ensure_own_objects(session)

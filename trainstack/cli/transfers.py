@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import typer
 
 from trainstack.cli import console, progress
+from trainstack.cli.cluster_in_use import announce_cluster
 from trainstack.settings.model import Settings
 from trainstack.transfer import loader
 
@@ -30,6 +31,7 @@ class TerminalProgress:
 @contextmanager
 def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[loader.Loader]:
     """Run a data loader for the duration of the block. Raises the errors of `loader.data_loader`."""
+    announce_cluster(settings.cluster.context)
     reporter = TerminalProgress()
     try:
         with loader.data_loader(settings, namespace, volume, reporter) as running:

@@ -128,10 +128,9 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
     """Return a client for the cluster of the kubeconfig as this process first read it."""
     file = kubeconfig.shown_path()
     if not kubeconfig.exists():
-        raise PermanentError(
-            f"no kubeconfig at {file}; set KUBECONFIG to your cluster's file, or start the local cluster: "
-            "trainstack cluster up"
-        )
+        own = "set KUBECONFIG to your cluster's file"
+        local = f"start the local cluster with `trainstack cluster up`, or {own}"
+        raise PermanentError(f"no kubeconfig at {file}", local if kubeconfig.is_local() else own)
     try:
         chosen: Any = kubeconfig.chosen(context)
         with _temporary_files_removed():
@@ -143,13 +142,13 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
             f"{where} is not a usable kubeconfig ({error}); check it with: kubectl config get-contexts{remedy}"
         ) from error
     except (httpx.TransportError, APITimeoutError) as error:
-        raise _unreachable("the kubeconfig's server", error) from error
+        raise _unreachable(kubeconfig.described(context), error) from error
     except ServerError as error:
-        server, status = "the kubeconfig's server", 0
+        cluster, status = kubeconfig.described(context), 0
         if error.response is not None:
-            server, status = error.response.url.netloc.decode(), error.response.status_code
+            status = error.response.status_code
         refusal = RightsError if status == FORBIDDEN else ClusterError
-        raise _problem(server, "/version", status) or refusal(f"the cluster at {server}: {error}") from error
+        raise _problem(cluster, "/version", status) or refusal(f"the cluster of {cluster}: {error}") from error
     api.timeout = _TIMEOUT_SECONDS
     return api
 
@@ -166,23 +165,28 @@ def _temporary_files_removed() -> Iterator[None]:
             tempfile.tempdir = before
 
 
-def _unreachable(server: str, error: Exception) -> ClusterError:
+def _unreachable(cluster: str, error: Exception) -> ClusterError:
+    local = ". Start the local cluster with: trainstack cluster up" if kubeconfig.is_local() else ""
     return ClusterError(
-        f"cannot reach the cluster at {server} ({str(error) or type(error).__name__}); check that it is running and "
-        f"that {kubeconfig.shown_path()} is its kubeconfig. Start the local cluster with: trainstack cluster up"
+        f"cannot reach the cluster of {cluster}: {str(error) or type(error).__name__}",
+        f"check that it is running, and that kubeconfig and context are the right ones{local}",
     )
 
 
-def _problem(server: str, path: str, status: int) -> ClusterError | None:
+def _problem(cluster: str, path: str, status: int) -> ClusterError | None:
     """Return the error for a status that does not concern the object of `path`."""
     if status == httpx.codes.UNAUTHORIZED:
         return PermanentError(
-            f"the cluster at {server} does not accept the credentials in {kubeconfig.shown_path()}; renew them, or "
-            "point KUBECONFIG at another file"
+            f"the cluster of {cluster} does not accept the credentials",
+            "renew them, or point KUBECONFIG at another file",
         )
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        return ClusterError(f"the cluster at {server} answered {status} to {path}; retry when it is healthy")
+        return ClusterError(f"the cluster of {cluster} answered {status} to {path}", "retry when it is healthy")
     return None
+
+
+def _cluster(api: kr8s.asyncio.Api) -> str:
+    return f"context {api.auth.active_context}, {api.auth.server} ({kubeconfig.shown_path()})"
 
 
 async def get_all(
@@ -263,11 +267,11 @@ async def _fetch(
             ) as response:
                 status, text, delay = response.status_code, response.text, _retry_after_seconds(response)
         except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
-            raise _unreachable(api.auth.server, error) from error
+            raise _unreachable(_cluster(api), error) from error
         if delay is None or time.monotonic() + delay > deadline:
             break
         await asyncio.sleep(delay)
-    if problem := _problem(api.auth.server, path, status):
+    if problem := _problem(_cluster(api), path, status):
         raise problem
     return status, text
 

@@ -17,6 +17,8 @@ VARIABLE = "KUBECONFIG"
 """One file, or several to merge, separated like PATH."""
 ORIGIN = "TRAINSTACK_KUBECONFIG_ORIGIN"
 """Set if KUBECONFIG is a private copy: the user's own files, for messages."""
+LOCAL = Path(".trainstack/cluster/kubeconfig")
+"""The local cluster's file in a checkout."""
 
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
 """The fields with paths, which are relative to their kubeconfig."""
@@ -30,12 +32,29 @@ def absolute(files: str) -> str:
 
 def kubeconfig_path() -> str:
     """Return the file, or files, that kubectl and the Kubernetes provider use too."""
-    return absolute(os.environ.get(VARIABLE) or "") or str(Path.home() / ".kube" / "config")
+    return absolute(os.environ.get(VARIABLE) or "") or str(default_path())
 
 
 def shown_path() -> str:
     """Return the user's own file, or files, for messages."""
     return os.environ.get(ORIGIN) or kubeconfig_path()
+
+
+def default_path() -> Path:
+    """Return the file that kubectl reads without KUBECONFIG."""
+    return Path.home() / ".kube" / "config"
+
+
+def is_local() -> bool:
+    """Whether the file is the local cluster's."""
+    return Path(shown_path()).parts[-len(LOCAL.parts) :] == LOCAL.parts
+
+
+def described(context: str | None) -> str:
+    """Return `context NAME, SERVER (FILE)`, for messages. Raises the errors of `chosen`."""
+    config = chosen(context)
+    server = config["clusters"][0]["cluster"].get("server", "no server") if config["clusters"] else "no server"
+    return f"context {config['current-context']}, {server} ({shown_path()})"
 
 
 def exists() -> bool:

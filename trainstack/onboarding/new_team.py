@@ -119,11 +119,14 @@ def _team_file(platform: Settings, name: str, namespace: str) -> str:
     cluster = platform.cluster.model_dump(
         by_alias=True,
         exclude_defaults=True,
-        include={"registry": True, "loader": {"image", "name", "naming", "resources"}},
+        include={"local": True, "registry": True, "loader": {"image", "name", "naming", "resources"}},
     )
     reference = "The stack whose outputs list the queues. Remove the line if the team cannot read that stack's state."
     size = "Choose size and access modes; the class is the platform's."
+    # A stack reads the outputs of another one in the same backend.
+    environment = platform.environment.model_dump(by_alias=True, exclude_defaults=True, include={"state": True})
     entries = [
+        *(Entry(("environment", key), value, whole=True) for key, value in environment.items()),
         Entry(("environment", "profile"), "tenant", whole=True),
         Entry(("environment", "layers"), ["training"], whole=True),
         Entry(("environment", "platform"), f"organization/trainstack/{platform.stack}", whole=True, comment=reference),

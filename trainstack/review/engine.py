@@ -1,4 +1,4 @@
-"""Preview an environment with the engine. This is the only module of the review that starts programs."""
+"""Preview an environment with the engine."""
 
 import json
 import os
@@ -13,15 +13,16 @@ from typing import Any
 
 import yaml
 
-from trainstack.errors import TrainstackError
 from trainstack.review import secret
 from trainstack.review.admission import verdicts
 from trainstack.review.diff import tidy
+from trainstack.review.errors import EngineError
 from trainstack.review.facts import Op, Step, View, facts
 from trainstack.review.report import MAX_DIFF, MAX_ERROR, MAX_NOTE, Counts, Report, ReportedFact
+from trainstack.review.temporary_state import MISSING, temporary_state
 from trainstack.review.text import clean
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.loading.load import load
+from trainstack.settings.loading.load import load, placement
 
 KUBECONFIG_TEXT = "TRAINSTACK_KUBECONFIG"
 """The variable with the text of a kubeconfig: CI systems keep secrets as text, not as files."""
@@ -34,10 +35,6 @@ _OPS: Mapping[str, Op] = {"create": "create", "update": "update", "replace": "re
 Completed = subprocess.CompletedProcess[str]
 
 
-class EngineError(TrainstackError):
-    """The engine could not be called; the message is its output."""
-
-
 def preview(root: Path, stack: str, pull: int | None) -> Report:
     """Preview an environment of the checkout at `root`; failures are part of the report.
 
@@ -48,10 +45,12 @@ def preview(root: Path, stack: str, pull: int | None) -> Report:
         given = {name: value for name, value in os.environ.items() if value} | kubeconfig
         secrets = secret.of_environment(given)
         try:
-            variables = given | _environment(root, stack, given)
+            variables = _environment(root, stack, given)
             secrets |= _config_secrets(root, stack, variables)
-            text = _pulumi(root, variables, "preview", "--stack", stack, "--diff", "--suppress-progress")
-            objects = _pulumi(root, variables, "preview", "--stack", stack, "--json")
+            with _state(root, stack, variables) as state:
+                variables |= state
+                text = _pulumi(root, variables, "preview", "--stack", stack, "--diff", "--suppress-progress")
+                objects = _pulumi(root, variables, "preview", "--stack", stack, "--json")
         except EngineError as error:
             return _failed(stack, pull, secret.mask(clean(str(error)), secrets))
     try:
@@ -134,12 +133,31 @@ def _kubeconfig() -> Iterator[dict[str, str]]:
 
 
 def _environment(root: Path, stack: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the engine's variables, as `trainstack env` prints them for a shell."""
-    completed = _run([sys.executable, "-m", "trainstack.cli", "env", "--stack", stack], root, given)
+    """Return all variables of the engine, as `trainstack env` sets them in a shell that has those that are given."""
+    command = [sys.executable, "-m", "trainstack.cli", "env", "--stack", stack, "--no-init"]
+    completed = _run(command, root, given)
     if completed.returncode:
         raise EngineError(completed.stderr.strip() or completed.stdout.strip())
-    exports = (word for word in shlex.split(completed.stdout) if "=" in word)
-    return dict(export.split("=", 1) for export in exports)
+    words = shlex.split(completed.stdout)
+    variables = dict(given)
+    for command_name, argument in zip(words[::2], words[1::2], strict=True):
+        name, _, value = argument.partition("=")
+        if command_name == "unset":
+            variables.pop(name, None)
+        else:
+            variables[name] = value
+    return variables
+
+
+@contextmanager
+def _state(root: Path, stack: str, variables: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield the variables of a temporary state if the stack is embedded and has none: a preview creates no stack."""
+    missing = MISSING in _pulumi(root, variables, "stack", "--stack", stack).stderr
+    if not missing or not placement(root, stack).embedded:
+        yield {}
+        return
+    with temporary_state(root, stack, "pulumi", variables) as state:
+        yield state
 
 
 def _config_secrets(root: Path, stack: str, variables: Mapping[str, str]) -> set[str]:

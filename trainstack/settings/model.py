@@ -41,8 +41,10 @@ class Loader(Section):
 class Cluster(Section):
     """Section `trainstack:cluster`: the cluster that the objects are created in."""
 
+    local: bool = False
+    """Use the local cluster, unless KUBECONFIG is set. False: KUBECONFIG or ~/.kube/config, as kubectl does."""
     context: Text | None = None
-    """The kubeconfig context; None: the current one. KUBECONFIG selects the file."""
+    """The kubeconfig context; None: the current one."""
     identity: Text | None = None
     """The cluster of this environment: the UID of its namespace kube-system (for a tenant, of the tenant's namespace),
     or the sha256 of its CA. Other clusters are never changed. None: the cluster of the stack's first `up`, which the

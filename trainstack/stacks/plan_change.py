@@ -1,5 +1,6 @@
 """The decision about a change, before the first resource is declared: reads files and the cluster, writes nothing."""
 
+import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from trainstack.guards import cluster_identity as identity
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
 from trainstack.kueue.format import lines
+from trainstack.live import kubeconfig
 from trainstack.live.identity import read_cluster
 from trainstack.live.rights import lacking
 from trainstack.live.snapshot import read_metadata, read_runs
@@ -75,6 +77,8 @@ def decide(
     _refuse(str(finding) for finding in findings if finding.stops)
     if unread is not None:
         raise unread
+    if settings.cluster.local:
+        _refuse([_local_kubeconfig(root, stack)])
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
     _refuse([identity.unexpected(cluster, stack, settings.cluster.identity, where)])
     runs = read_runs(settings, recorded)
@@ -138,6 +142,16 @@ def _refuse(reasons: Iterable[str | None]) -> None:
     """Raise Refused with the reasons, if there are any."""
     if message := "\n".join(filter(None, reasons)):
         raise Refused(message)
+
+
+def _local_kubeconfig(root: Path, stack: str) -> str:
+    """Return an error if KUBECONFIG is not set: the engine's provider, another process, would use another cluster."""
+    if os.environ.get(kubeconfig.VARIABLE):
+        return ""
+    return (
+        f"stack {stack!r} uses the local cluster (`cluster.local`), and {kubeconfig.VARIABLE} is not "
+        f'set; run `eval "$(trainstack env -s {stack})"`, or export {kubeconfig.VARIABLE}={root / kubeconfig.LOCAL}'
+    )
 
 
 def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | ReleaseError | None]:

@@ -147,7 +147,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "defaults.yaml").write_text("{}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
-    monkeypatch.setattr(command, "environment", lambda _: {"PULUMI_BACKEND_URL": f"file://{tmp_path}"})
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
     monkeypatch.setattr(command, "export", lambda _: None)
     monkeypatch.setattr(command, "read_marked", lambda *_: Seen({}))
     monkeypatch.setattr(command, "read_loaders", lambda *_: [])
@@ -231,7 +231,7 @@ def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: 
 
 def test_a_state_elsewhere_has_its_locks_with_the_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is said, and is no finding."""
-    monkeypatch.setattr(command, "environment", lambda _: {"PULUMI_BACKEND_URL": "s3://team"})
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
     code, out = run("--json")
     assert (code, json.loads(out)["troubles"]) == (0, [])
     assert [each.split(":")[0] for each in json.loads(out)["not_looked_at"]] == ["locks"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import typer
@@ -11,12 +10,14 @@ from tests.unit.make import make_settings
 from trainstack.cli import engine
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import tools
+from trainstack.dev.toolchain.engine import Engine
 from trainstack.live import private_kubeconfig
 
 ADVICE = (
     "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or delete the "
     "lock file with `pulumi cancel`.\n  file:///x/.pulumi/locks/organization/trainstack/dev/1.json: by a@b"
 )
+EMBEDDED = "config:\n  trainstack:environment: {state: embedded}\n"
 OF_A_SERVICE = "error: [409] Conflict: Another update is currently in progress."
 CALLS: dict[str, Callable[[Session], object]] = {
     "up": lambda session: engine.pulumi(session, "up", "--yes"),
@@ -29,6 +30,11 @@ CALLS: dict[str, Callable[[Session], object]] = {
 }
 
 
+def make_engine(program: Path) -> Engine:
+    """An engine that is this program."""
+    return Engine(program, {}, own=True)
+
+
 @pytest.mark.parametrize("advice", [ADVICE, OF_A_SERVICE])
 @pytest.mark.parametrize("call", CALLS)
 def test_a_locked_state_names_doctor_first(
@@ -38,8 +44,8 @@ def test_a_locked_state_names_doctor_first(
     program = tmp_path / "pulumi"
     program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{advice}\nEND\nexit 255\n", encoding="utf-8")
     program.chmod(0o755)
-    (tmp_path / "Pulumi.dev.yaml").touch()
-    monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=program, environment={}))
+    (tmp_path / "Pulumi.dev.yaml").write_text(EMBEDDED, encoding="utf-8")
+    monkeypatch.setattr(tools, "engine", lambda _root, **_: make_engine(program))
     # The engine's kubeconfig, and the settings that name its context, are of no interest to a lock.
     monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
     monkeypatch.setattr(Session, "settings", make_settings())
@@ -53,7 +59,8 @@ def test_a_locked_state_names_doctor_first(
 
 def test_another_failure_names_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what the engine prints of one is taken for a lock."""
-    monkeypatch.setattr(tools, "engine", lambda _root: SimpleNamespace(pulumi=Path("/bin/false"), environment={}))
+    (tmp_path / "Pulumi.dev.yaml").write_text(EMBEDDED, encoding="utf-8")
+    monkeypatch.setattr(tools, "engine", lambda _root, **_: make_engine(Path("/bin/false")))
     monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
     monkeypatch.setattr(Session, "settings", make_settings())
     assert engine.pulumi(Session(tmp_path, "dev"), "up", check=False) == 1

@@ -168,8 +168,9 @@ def test_a_damaged_pin_is_told_with_its_line(root: Path, served: Served) -> None
 
 
 def test_without_a_cluster_the_local_one_is_to_be_started(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its registry serves the images of whoever has no KUBECONFIG."""
+    """Its registry serves the images of an environment on the local cluster."""
     monkeypatch.delenv("KUBECONFIG")
+    (root / "Pulumi.lab.yaml").write_text(f"{ENVIRONMENT}  trainstack:cluster: {{local: true}}\n")
     done = pin()
     assert done.exit_code == 1
     assert "run `trainstack cluster up`" in done.output

@@ -78,6 +78,7 @@ def around(monkeypatch: pytest.MonkeyPatch) -> Around:
         made.ran.append((words, teardown_mode(session.root, session.stack)))
         return made.code
 
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
     monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
     monkeypatch.setattr(teardown, "reach", lambda _: None)
     monkeypatch.setattr(teardown, "resources", lambda _: made.state)

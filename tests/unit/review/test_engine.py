@@ -13,10 +13,24 @@ from trainstack.review.engine import KUBECONFIG_TEXT, report
 
 ENV = """
 import os, sys
-assert sys.argv[1:] == ["env", "--stack", "dev"]
+assert sys.argv[1:] == ["env", "--stack", "dev", "--no-init"]
 print("export PATH='" + os.path.join(os.getcwd(), "bin:") + os.environ["PATH"] + "'")
 print("export PULUMI_HOME='with space'")
 """
+MISSING = """#!{python}
+import os, pathlib, sys
+words = sys.argv[1:]
+state = pathlib.Path(os.environ["PULUMI_BACKEND_URL"].removeprefix("file://"), "dev.stack")
+with open("{log}", "a") as log:
+    log.write(f"{{' '.join(words[:2])}} {{state.exists()}} {{os.environ.get('PULUMI_CONFIG_PASSPHRASE')}}\\n")
+if words[:2] == ["stack", "init"]:
+    state.touch()
+elif not state.exists():
+    sys.exit("error: no stack named 'dev' found")
+elif "--json" in words:
+    print(pathlib.Path("{data}/queues.json").read_text())
+"""
+"""An engine without the stack."""
 PULUMI = """#!{python}
 import json, os, pathlib, sys
 assert os.environ["PULUMI_HOME"] == "with space"
@@ -61,6 +75,29 @@ def test_a_preview_is_asked_for_with_the_environments_own_credentials(
     text, mode, file = (checkout / "seen").read_text(encoding="utf-8").rsplit(" ", 2)
     assert (text, mode) == ("the kubeconfig", "600")
     assert not Path(file).exists()
+
+
+@pytest.mark.parametrize("state", ["embedded", "pulumi"])
+def test_a_preview_creates_no_stack(checkout: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    """An embedded one without a state has a temporary one; without any other the review fails, as `pulumi` does."""
+    states, log = checkout / "states", checkout / "log"
+    states.mkdir()
+    cli = f"{ENV}print('export PULUMI_BACKEND_URL=file://{states}')\nprint('unset PULUMI_CONFIG_PASSPHRASE')\n"
+    (checkout / "trainstack" / "cli" / "__main__.py").write_text(cli, encoding="utf-8")
+    (checkout / "bin" / "pulumi").write_text(MISSING.format(python=sys.executable, data=DATA, log=log))
+    (checkout / "Pulumi.yaml").write_text("name: trainstack\n")
+    (checkout / "Pulumi.dev.yaml").write_text(f"config:\n  trainstack:environment: {{state: {state}}}\n")
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "trainstack-dev")
+    made = engine.preview(checkout, "dev", 7)
+    lines = log.read_text().splitlines()
+    if state == "embedded":
+        assert (made.error, made.counts.create) == ("", 3)
+        steps = ["stack --stack False", "stack init False", "preview --stack True", "preview --stack True"]
+    else:
+        assert made.error == "error: no stack named 'dev' found"
+        steps = ["stack --stack False", "preview --stack False", "preview --stack False"]
+    assert lines == [f"{step} None" for step in steps]
+    assert list(states.iterdir()) == []
 
 
 def test_a_checkout_without_tools_is_a_result(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,3 +150,13 @@ def test_a_queue_that_is_there_keeps_its_quota() -> None:
     planned = plan(platform, Request(name="vision", quota={}))
     assert [".".join(each.path) for each in planned.entries] == ["queues.localQueues", "tenants.teams"]
     assert planned.chosen["quota"] == "cpu 1 on flavor cpu, memory 1Gi on flavor cpu"
+
+
+@pytest.mark.parametrize(("state", "local"), [("embedded", "true"), ("pulumi", "false")])
+def test_a_team_has_the_state_and_the_cluster_of_its_platform(tmp_path: Path, state: str, local: str) -> None:
+    """It reads the outputs of the platform's stack, which is in the same backend."""
+    text = PLATFORM.replace("{layers", f"{{state: {state}, layers")
+    platform = make_platform(tmp_path, f"{text}  trainstack:cluster: {{local: {local}}}\n")
+    (tmp_path / "Pulumi.vision.yaml").write_text(plan(platform, Request(name="vision", quota={})).team)
+    team = load(tmp_path, "vision")
+    assert (team.environment.state, team.cluster.local) == (state, local == "true")

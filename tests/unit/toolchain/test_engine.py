@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainstack.dev.toolchain import engine, official
+from trainstack.settings.values.published_passphrase import PUBLISHED
 
 
 def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Path:
@@ -62,7 +63,7 @@ def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -
     provider = tmp_path / "cache" / "pulumi-resource-kubernetes"
     checkout = tmp_path / "checkout"
     for _ in range(2):
-        engine.prepare(checkout, tmp_path / "cache" / "pulumi", own=True, provider=provider)
+        engine.prepare(checkout, tmp_path / "cache" / "pulumi", own=True, embedded=True, provider=provider)
     state = checkout / ".trainstack"
     files = {path.relative_to(state).as_posix() for path in state.rglob("*") if not path.is_dir()}
     plugin = next(name for name in files if name.startswith("pulumi/plugins/resource-kubernetes-v"))
@@ -70,7 +71,7 @@ def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -
     assert plugin.endswith("/pulumi-resource-kubernetes")
     assert (state / plugin).readlink() == provider
     assert (state / "backend").is_dir()
-    assert (state / "passphrase").read_text().strip() == engine.DEV_PASSPHRASE
+    assert (state / "passphrase").read_text().strip() == PUBLISHED
 
 
 def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
     logs = tmp_path / ".trainstack" / "pulumi" / "logs"
     logs.mkdir(parents=True)
     (logs / "pulumi.log").write_text("secret")
-    engine.prepare(tmp_path, Path("/opt/pulumi"), own=False)
+    engine.prepare(tmp_path, Path("/opt/pulumi"), own=True, embedded=True)
     assert stat.S_ISREG(logs.stat().st_mode)
     assert logs.read_text() == ""
 
@@ -89,7 +90,9 @@ def test_environment_of_our_engine(tmp_path: Path) -> None:
     python.parent.mkdir(parents=True)
     python.touch()
     state = tmp_path / ".trainstack"
-    assert engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller={"PATH": "/usr/bin"}) == {
+    assert engine.environment(
+        tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller={"PATH": "/usr/bin"}
+    ) == {
         "PATH": f"/tools/bin:{state}/bin:/usr/bin",
         "PULUMI_HOME": f"{state}/pulumi",
         "PULUMI_PYTHON_CMD": str(python),
@@ -103,7 +106,7 @@ def test_environment_of_our_engine(tmp_path: Path) -> None:
 def test_environment_keeps_the_callers_backend_and_passphrase(tmp_path: Path) -> None:
     """A team's stack is not silently encrypted with the public passphrase of dev."""
     caller = {"PULUMI_BACKEND_URL": "s3://team", "PULUMI_CONFIG_PASSPHRASE": "theirs"}
-    variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, caller=caller)
+    variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
     assert variables["PULUMI_BACKEND_URL"] == "s3://team"
     assert "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables
     assert "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in variables
@@ -122,14 +125,62 @@ def test_environment_keeps_the_callers_backend_and_passphrase(tmp_path: Path) ->
 )
 def test_a_folder_of_states_gets_no_sidecars(tmp_path: Path, named: str, used: str) -> None:
     """A kill could leave one empty, and the engine would not read the state beside it. It stays the same folder."""
-    variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, caller={"PULUMI_BACKEND_URL": named})
+    caller = {"PULUMI_BACKEND_URL": named}
+    variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
     assert variables["PULUMI_BACKEND_URL"] == used
 
 
 def test_environment_is_the_same_from_within_itself(tmp_path: Path) -> None:
     """Evaluating `trainstack env` twice changes nothing any more: neither PATH nor the backend becomes longer."""
-    once = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller={"PATH": "/usr/bin"})
-    twice = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, caller=once)
+    once = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller={"PATH": "/usr/bin"})
+    twice = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller=once)
     assert {name: twice[name] for name in ("PATH", "PULUMI_BACKEND_URL")} == {
         name: once[name] for name in ("PATH", "PULUMI_BACKEND_URL")
     }
+
+
+def test_an_official_engine_has_the_users_home(tmp_path: Path) -> None:
+    """Nothing is made for it but the state of an embedded environment, and no variable names another home."""
+    for embedded in (False, True):
+        made = engine.prepare(
+            tmp_path, Path("/opt/pulumi"), own=False, embedded=embedded, provider=Path("/opt/provider"), caller={}
+        )
+        assert {"PULUMI_HOME", "PULUMI_CREDENTIALS_PATH"}.isdisjoint(made.environment)
+        files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
+        state = [".trainstack", ".trainstack/backend", ".trainstack/passphrase"]
+        assert files == (state if embedded else [])
+
+
+def test_our_engine_has_the_users_credentials(tmp_path: Path) -> None:
+    """Its home is the checkout's, and no state is made there."""
+    caller = {"PATH": "/usr/bin", "PULUMI_HOME": "/home/ann/pulumi"}
+    made = engine.prepare(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=False, caller=caller)
+    assert made.environment["PULUMI_HOME"] == f"{tmp_path}/.trainstack/pulumi"
+    assert made.environment["PULUMI_CREDENTIALS_PATH"] == "/home/ann/pulumi"
+    assert made.environment.keys().isdisjoint(EMBEDDED)
+    assert not (tmp_path / ".trainstack" / "backend").exists()
+    assert not (tmp_path / ".trainstack" / "passphrase").exists()
+    named = {**caller, "PULUMI_CREDENTIALS_PATH": "/home/ann/logins"}
+    variables = engine.environment(tmp_path, Path("/p"), own=True, embedded=False, caller=named)
+    assert variables["PULUMI_CREDENTIALS_PATH"] == "/home/ann/logins"
+
+
+EMBEDDED = {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_shell_of_an_embedded_environment_gives_others_nothing(tmp_path: Path, own: bool) -> None:
+    """Neither its state nor the published passphrase, by whichever variable; what a person chose stays."""
+    pulumi = tmp_path / "bin" / "pulumi"
+    shell = engine.prepare(tmp_path, pulumi, own=own, embedded=True, caller={"PATH": "/bin"}).environment
+    given = {**shell, "PULUMI_CONFIG_PASSPHRASE": PUBLISHED}
+    made = engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=given)
+    assert made.removed == EMBEDDED | ({"PULUMI_HOME"} if own else set())
+    assert made.environment.keys().isdisjoint(EMBEDDED)
+    (tmp_path / "copy").write_text(f"{PUBLISHED}\n")
+    copied = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "copy")}
+    assert engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=copied).removed == copied.keys()
+    (tmp_path / "theirs").write_text("correct horse\n")
+    theirs = {"PULUMI_BACKEND_URL": "s3://team", "PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "theirs")}
+    made = engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=theirs)
+    assert (made.removed, made.environment["PULUMI_BACKEND_URL"]) == (frozenset(), "s3://team")

@@ -1,4 +1,8 @@
-"""Set up Pulumi's engine: its home, plugin, backend, passphrase and environment."""
+"""Set up Pulumi's engine: its home, plugin, backend, passphrase and environment.
+
+Only embedded environments have the checkout's backend and the published passphrase. All others have those that Pulumi
+selects itself (`toolchain.backend`).
+"""
 
 import os
 import shutil
@@ -9,11 +13,9 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from trainstack.dev.toolchain import lock
+from trainstack.dev.toolchain.backend import credentials_folder, of_embedded
 from trainstack.dev.toolchain.places import state_root
-
-DEV_PASSPHRASE = "trainstack-dev"  # noqa: S105  not a secret
-"""Fixed and public: the dev environment's cluster runs on the user's own machine and holds no secret. Other stacks
-have a passphrase or a secrets provider of their own."""
+from trainstack.settings.values.published_passphrase import PUBLISHED
 
 
 @dataclass(frozen=True)
@@ -23,46 +25,73 @@ class Engine:
     """Variables to set in addition to the caller's. PATH is complete: our folders, then the caller's."""
     own: bool
     """Whether the engine was built here and uses our language host."""
+    removed: frozenset[str] = frozenset()
+    """The caller's variables that the engine must not get."""
 
 
-def prepare(checkout: Path, pulumi: Path, *, own: bool, provider: Path | None = None) -> Engine:
+def prepare(
+    checkout: Path,
+    pulumi: Path,
+    *,
+    own: bool,
+    embedded: bool,
+    provider: Path | None = None,
+    caller: Mapping[str, str] = os.environ,
+) -> Engine:
     """Prepare a checkout's state folder for an engine. Safe to repeat.
 
-    `provider` is the Kubernetes provider's program, for an engine that cannot download it.
+    Args:
+        checkout: the project's folder.
+        pulumi: the engine's program.
+        own: whether it was built here. Only this one has a home in the checkout.
+        embedded: whether the environment's state is in the checkout.
+        provider: the Kubernetes provider's program, for an engine that cannot download it.
+        caller: the variables of this process.
+
     """
     state = state_root(checkout)
-    home, backend, passphrase = state / "pulumi", state / "backend", state / "passphrase"
-    home.mkdir(parents=True, exist_ok=True)
-    backend.mkdir(exist_ok=True)
-    _turn_off_log(home)
-    if not passphrase.exists():
-        passphrase.write_text(DEV_PASSPHRASE + "\n")
-    if provider is not None:
-        place_plugin(home, provider, lock.version("pulumi-kubernetes"))
-    return Engine(pulumi, environment(checkout, pulumi, own=own), own)
+    if own:
+        home = state / "pulumi"
+        home.mkdir(parents=True, exist_ok=True)
+        _turn_off_log(home)
+        if provider is not None:
+            place_plugin(home, provider, lock.version("pulumi-kubernetes"))
+    if embedded:
+        (state / "backend").mkdir(parents=True, exist_ok=True)
+        passphrase = state / "passphrase"
+        if not passphrase.exists():
+            passphrase.write_text(PUBLISHED + "\n")
+    removed = frozenset() if embedded else of_embedded(caller)
+    return Engine(pulumi, environment(checkout, pulumi, own=own, embedded=embedded, caller=caller), own, removed)
 
 
-def environment(checkout: Path, pulumi: Path, *, own: bool, caller: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment(
+    checkout: Path, pulumi: Path, *, own: bool, embedded: bool, caller: Mapping[str, str] = os.environ
+) -> dict[str, str]:
     """Return the variables of an engine's commands.
 
-    The caller's backend and passphrase take precedence: an environment shared by a team has its own. The defaults are
-    the checkout's local backend and the dev passphrase.
+    The caller's backend and passphrase take precedence, except that no environment inherits those of an embedded one.
     """
     state = state_root(checkout)
     python = checkout / ".venv" / "bin" / "python"
     folders = [str(pulumi.parent), str(state / "bin")]
-    inherited = [folder for folder in caller.get("PATH", os.defpath).split(os.pathsep) if folder not in folders]
+    path = [folder for folder in caller.get("PATH", os.defpath).split(os.pathsep) if folder not in folders]
     variables = {
-        "PATH": os.pathsep.join(folders + inherited),
-        "PULUMI_HOME": str(state / "pulumi"),
+        "PATH": os.pathsep.join(folders + path),
         "PULUMI_PYTHON_CMD": str(python if python.exists() else sys.executable),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        "PULUMI_BACKEND_URL": _without_sidecars(caller.get("PULUMI_BACKEND_URL") or (state / "backend").as_uri()),
     }
     if own:
+        variables["PULUMI_HOME"] = str(state / "pulumi")
         # The plugin is installed; an attempt to download another would only time out.
         variables["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
-    if not any(caller.get(name) for name in ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")):
+        if not embedded:
+            variables["PULUMI_CREDENTIALS_PATH"] = str(credentials_folder(caller))
+    given = caller if embedded else {name: value for name, value in caller.items() if name not in of_embedded(caller)}
+    if url := given.get("PULUMI_BACKEND_URL") or ((state / "backend").as_uri() if embedded else None):
+        variables["PULUMI_BACKEND_URL"] = _without_sidecars(url)
+    passphrases = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
+    if embedded and not any(given.get(name) for name in passphrases):
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(state / "passphrase")
     return variables
 

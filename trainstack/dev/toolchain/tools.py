@@ -79,10 +79,14 @@ def program(name: str) -> Path:
     return path
 
 
-def engine(checkout: Path = CHECKOUT) -> Engine:
-    """Return a checkout's Pulumi engine; raise MissingTool if kubectl or the engine has not been built."""
+def engine(checkout: Path = CHECKOUT, *, embedded: bool = False) -> Engine:
+    """Return a checkout's Pulumi engine, for an embedded state or for the backend that Pulumi selects.
+
+    Raises MissingTool if kubectl or the engine has not been built.
+    """
     link(state_root(checkout) / "bin" / "kubectl", program("kubectl"))
     found = official.find()
     if found is not None:
-        return prepare(checkout, found, own=False)
-    return prepare(checkout, program("pulumi"), own=True, provider=program("pulumi-resource-kubernetes"))
+        return prepare(checkout, found, own=False, embedded=embedded)
+    provider = program("pulumi-resource-kubernetes")
+    return prepare(checkout, program("pulumi"), own=True, embedded=embedded, provider=provider)

@@ -25,12 +25,18 @@ def state_folder(url: str) -> Path | None:
     return Path(unquote(parts.netloc + parts.path)).expanduser()
 
 
+def state_file(folder: Path, stack: str) -> Path | None:
+    """The file with the state of a stack, if there is one."""
+    stacks = folder / ".pulumi" / "stacks" / _PROJECT
+    # The engine uses the newest of the existing forms (state.go, stackPath).
+    forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
+    return max(forms, key=lambda file: file.stat().st_mtime, default=None)
+
+
 def read_state_files(folder: Path, stack: str) -> StateFiles:
     base = folder / ".pulumi"
     stacks = base / "stacks" / _PROJECT
-    # The engine uses the newest of the existing forms (state.go, stackPath).
-    forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
-    checkpoint = max(forms, key=lambda file: file.stat().st_mtime, default=None)
+    checkpoint = state_file(folder, stack)
     unreadable = checkpoint is not None and _json(checkpoint) is None
     sidecars = [*base.glob("meta.yaml.attrs"), *stacks.glob(f"{stack}.json*.attrs")]
     sidecars += (base / "history" / _PROJECT / stack).glob("*.attrs")

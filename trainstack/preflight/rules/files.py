@@ -1,10 +1,14 @@
-"""Files of the repository that runs name."""
+"""Files of the repository: those that runs name, and the environment's own."""
 
 from collections.abc import Iterator
+
+import yaml
 
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
+from trainstack.settings.values.published_passphrase import protects
+from trainstack.settings.values.stack_name import file_of
 
 
 @Rule(
@@ -32,3 +36,22 @@ def dockerfile_missing(context: RuleContext) -> Iterator[Violation]:
         folder = run.image.build
         if folder is not None and not (context.root / folder / "Dockerfile").is_file():
             yield Violation(f"{path}.image.build", f"file {folder}/Dockerfile does not exist")
+
+
+@Rule(
+    id="passphrase-published",
+    summary="The secrets of a stack that is not embedded are encrypted with the published passphrase.",
+    details="Everyone who can read the file or the state can decrypt them.",
+    example="`Pulumi.dev.yaml` without `state: embedded`.",
+    remedy="Run `pulumi stack change-secrets-provider` and change the secrets, or set `environment.state: embedded`.",
+)
+def passphrase_published(context: RuleContext) -> Iterator[Violation]:
+    file = context.root / file_of(context.settings.stack)
+    if context.settings.environment.state == "embedded" or not file.is_file():
+        return
+    try:
+        salt = (yaml.safe_load(file.read_bytes()) or {}).get("encryptionsalt")
+    except (yaml.YAMLError, AttributeError):
+        return  # The settings were not loaded from this file.
+    if isinstance(salt, str) and protects(salt):
+        yield Violation("environment.state", "`encryptionsalt` was made with the published passphrase")

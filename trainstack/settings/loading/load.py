@@ -51,6 +51,16 @@ class Loaded:
         return nearest_place(self.places, path)
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Where the engine's state of an environment and its default cluster are."""
+
+    embedded: bool
+    """Whether the state is in a folder of the checkout."""
+    local: bool
+    """Whether the default cluster is the local one."""
+
+
 def load(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Settings:
     """Load the environment `stack` of the project at `root`.
 
@@ -90,6 +100,20 @@ def load_with_places(
         if not findings:
             return Loaded(settings, places)
     raise SettingsError(stack, findings)
+
+
+def placement(root: Path, stack: str) -> Placement:
+    """Return an environment's placement, also if other settings are not valid; the defaults if it has no file."""
+    try:
+        tree, _ = _tree(root, stack, None, [])
+    except SettingsError:
+        tree = Node({}, Place(file_of(stack)))
+
+    def value(section: str, key: str) -> Scalar:
+        node = tree.entries[section].entries.get(key) if section in tree.entries else None
+        return node.data if node is not None and isinstance(node.data, Scalar) else None
+
+    return Placement(value("environment", "state") == "embedded", value("cluster", "local") is True)
 
 
 def explain(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:

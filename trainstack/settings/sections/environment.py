@@ -112,6 +112,10 @@ class Environment(Section):
     """`platform`: namespaces, classes, queues, operators. `training`: volumes, runs. Both in one stack by default."""
     halves: tuple[Layer, ...] | None = None
     """Deprecated: the former name of `layers`."""
+    state: Literal["embedded", "pulumi"] = "pulumi"
+    """Where the engine's state is. `pulumi`: in the backend that Pulumi selects, by PULUMI_BACKEND_URL, `backend` in
+    `Pulumi.yaml`, or `pulumi login`. `embedded`: in a folder of this checkout, encrypted with a published passphrase;
+    only for environments without secrets."""
     platform: str | None = Field(None, pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")
     """For a stack with only the training part: the platform's stack, as a Pulumi stack reference
     (`organization/trainstack/dev-platform`). Its outputs list the queues; runs in other queues are refused."""

@@ -1,0 +1,129 @@
+"""Which kubeconfig a command uses, and the line about it before a write."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.checks.test_kubeconfig import make_file
+from trainstack.cli import cluster_in_use
+from trainstack.cli.cluster_in_use import announce_cluster
+from trainstack.cli.session import Session
+from trainstack.guards.states import OwnState
+from trainstack.live import kubeconfig
+from trainstack.live.client import ClusterError, PermanentError, reach
+from trainstack.stacks.plan_change import Refused, decide
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project, as the current folder, of a user with an empty home and without KUBECONFIG."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "Pulumi.yaml").write_text("name: trainstack\n")
+    (tmp_path / "home" / ".kube").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    # Set first, so that what the command sets is undone.
+    monkeypatch.setenv("KUBECONFIG", "")
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(cluster_in_use, "_announced", set())
+    kubeconfig.forget()
+    yield root
+    kubeconfig.forget()
+
+
+def write(root: Path, cluster: str) -> Session:
+    """The environment `lab` with a section `cluster`."""
+    (root / "Pulumi.lab.yaml").write_text(f"config:\n  trainstack:cluster: {cluster}\n")
+    return Session.open("lab")
+
+
+def test_the_default_is_kubectls(root: Path) -> None:
+    """`~/.kube/config`, which is not written into KUBECONFIG, so that another environment keeps its own default."""
+    session = write(root, "{}")
+    assert session.kubeconfig == root.parent / "home" / ".kube" / "config"
+    assert not session.local
+    assert "KUBECONFIG" not in os.environ
+    make_file(session.kubeconfig, "mine", mine="https://mine")
+    assert kubeconfig.chosen(None)["current-context"] == "mine"
+
+
+def test_the_local_cluster_is_the_default_of_environments_that_say_so(root: Path) -> None:
+    """Also if their other settings are not valid, as for a command that repairs them."""
+    for cluster in ("{local: true}", "{local: true, nonsense: 1}"):
+        session = write(root, cluster)
+        assert session.local
+        assert os.environ.pop("KUBECONFIG") == str(root / ".trainstack" / "cluster" / "kubeconfig")
+
+
+def test_the_default_may_be_shared(root: Path) -> None:
+    """By `defaults.yaml`, which an environment overrides."""
+    (root / "defaults.yaml").write_text("cluster: {local: true}\n")
+    assert write(root, "{registry: registry.example.org}").local
+    del os.environ["KUBECONFIG"]
+    assert not write(root, "{local: false}").local
+
+
+@pytest.mark.parametrize("cluster", ["{}", "{local: true}"])
+def test_kubeconfig_takes_precedence(root: Path, monkeypatch: pytest.MonkeyPatch, cluster: str) -> None:
+    """One file or several, from the folder of the command."""
+    one = make_file(root / "one", "", a="https://a")
+    two = make_file(root / "two", "b", b="https://b")
+    monkeypatch.setenv("KUBECONFIG", f"one{os.pathsep}two")
+    session = write(root, cluster)
+    assert os.environ["KUBECONFIG"] == str(session.kubeconfig) == f"{one}{os.pathsep}{two}"
+    assert not session.local
+    assert kubeconfig.described(None) == f"context b, https://b ({one}{os.pathsep}{two})"
+    assert kubeconfig.described("a") == f"context a, https://a ({one}{os.pathsep}{two})"
+
+
+def test_a_missing_kubeconfig_has_the_remedy_of_its_environment(root: Path) -> None:
+    """The local cluster is started only for those that use it."""
+    write(root, "{}")
+    with pytest.raises(PermanentError, match=r"no kubeconfig at .*/home/.kube/config") as caught:
+        reach(None)
+    assert caught.value.remedy == "set KUBECONFIG to your cluster's file"
+    write(root, "{local: true}")
+    with pytest.raises(PermanentError, match=r"no kubeconfig at .*/.trainstack/cluster/kubeconfig") as caught:
+        reach(None)
+    assert caught.value.remedy.startswith("start the local cluster with `trainstack cluster up`")
+
+
+def test_a_cluster_that_does_not_answer_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By context, server and file."""
+    file = make_file(root / "config", "lab", lab="https://127.0.0.1:9")
+    file.write_text(file.read_text().replace("client-key: lab.key", "token: x"))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    named = rf"^cannot reach the cluster of context lab, https://127.0.0.1:9 \({file}\): "
+    with pytest.raises(ClusterError, match=named) as caught:
+        reach(None)
+    assert caught.value.remedy == "check that it is running, and that kubeconfig and context are the right ones"
+
+
+def test_the_cluster_is_announced_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr; an invalid kubeconfig is left to the first read."""
+    monkeypatch.setenv("KUBECONFIG", str(root / "config"))
+    announce_cluster(None)
+    make_file(root / "config", "lab", lab="https://lab.example.org")
+    kubeconfig.forget()
+    for _ in range(2):
+        announce_cluster(None)
+    announce_cluster("unknown")
+    assert tuple(capfd.readouterr()) == ("", f"cluster: context lab, https://lab.example.org ({root}/config)\n")
+
+
+def test_the_program_needs_the_variable_for_the_local_cluster(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's provider would use ~/.kube/config; no other environment needs it."""
+    (root / "Pulumi.lab.yaml").write_text("config:\n  trainstack:cluster: {local: true}\n")
+    state = OwnState("a" * 32, frozenset())
+    with pytest.raises(Refused) as caught:
+        decide(root, "lab", None, state)
+    assert f"export KUBECONFIG={root}/.trainstack/cluster/kubeconfig" in str(caught.value)
+    assert 'eval "$(trainstack env -s lab)"' in str(caught.value)
+    (root / "Pulumi.lab.yaml").write_text("config:\n  trainstack:cluster: {local: false}\n")
+    with pytest.raises(PermanentError, match=r"home/.kube/config"):
+        decide(root, "lab", None, state)

@@ -1,0 +1,244 @@
+"""Which state a command uses and who may create it. The engine is a program here that keeps the names of stacks."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from trainstack.cli import engine
+from trainstack.cli.app import app
+from trainstack.cli.session import Session
+from trainstack.dev.toolchain import backend, official, tools
+from trainstack.dev.toolchain.engine import Engine, prepare
+from trainstack.dev.toolchain.errors import NotLoggedIn
+from trainstack.settings.values.published_passphrase import PUBLISHED
+
+PULUMI = """#!{python}
+import json, os, pathlib, sys
+words = sys.argv[1:]
+login = pathlib.Path(os.environ["PULUMI_CREDENTIALS_PATH"], "credentials.json")
+url = os.environ.get("PULUMI_BACKEND_URL") or json.loads(login.read_text())["current"]
+url = url.removeprefix("file://").partition("?")[0]
+file = pathlib.Path(url, f"{{words[2 if words[1] in ('init', '--stack') else 1]}}.stack")
+with open("{log}", "a") as log:
+    log.write(json.dumps([words, os.getcwd(), dict(os.environ)]) + "\\n")
+if words[:2] == ["stack", "init"]:
+    file.touch()
+    with open(f"Pulumi.{{words[2]}}.yaml", "a") as stack:
+        stack.write("encryptionsalt: new\\n")
+elif not file.exists():
+    sys.exit(f"error: no stack named '{{words[2]}}' found")
+"""
+LAB = "config:\n  trainstack:environment: {state: %s, namespaces: [{name: lab}]}\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with the engine, as the current folder, of a user who is not logged in and has no kubeconfig."""
+    root = tmp_path / "project"
+    (root / ".trainstack").mkdir(parents=True)
+    (root / "Pulumi.yaml").write_text("name: trainstack\nruntime: python\n")
+    program = tmp_path / "tools" / "pulumi"
+    program.parent.mkdir()
+    program.write_text(PULUMI.format(python=sys.executable, log=tmp_path / "log"))
+    program.chmod(0o755)
+    for name in [name for name in os.environ if name.startswith("PULUMI_")] + ["KUBECONFIG"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PULUMI_CREDENTIALS_PATH", str(tmp_path / "logins"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(official, "find", lambda: None)
+
+    def made(checkout: Path, *, embedded: bool) -> Engine:
+        return prepare(checkout, program, own=True, embedded=embedded, caller=os.environ)
+
+    monkeypatch.setattr(tools, "engine", made)
+    monkeypatch.chdir(root)
+    return root
+
+
+def write(root: Path, state: str) -> Session:
+    """The environment `lab`."""
+    (root / "Pulumi.lab.yaml").write_text(LAB % state)
+    return Session.open("lab")
+
+
+def calls(root: Path) -> list[tuple[list[str], str, dict[str, str]]]:
+    """What the engine was called with: words, folder, variables."""
+    log = root.parent / "log"
+    return [tuple(json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def log_in(root: Path) -> Path:
+    """Log in to a folder of states, as `pulumi login` does; return it."""
+    states = root.parent / "states"
+    (root.parent / "logins").mkdir()
+    states.mkdir()
+    (root.parent / "logins" / "credentials.json").write_text(json.dumps({"current": states.as_uri()}))
+    return states
+
+
+EVERY: dict[str, Callable[[Session], object]] = {
+    "ensure_backend": engine.ensure_backend,
+    "ensure_stack": engine.ensure_stack,
+    "outputs": engine.outputs,
+    "export": engine.export,
+    "pulumi": lambda session: engine.pulumi(session, "up"),
+}
+
+
+@pytest.mark.parametrize("call", EVERY)
+def test_without_a_login_nothing_is_called(root: Path, call: str) -> None:
+    """The error names the three remedies, and how to get `pulumi` on PATH."""
+    with pytest.raises(NotLoggedIn) as caught:
+        EVERY[call](write(root, "pulumi"))
+    for word in ("`pulumi login`", "trainstack env -s lab", "PULUMI_BACKEND_URL", "{state: embedded}"):
+        assert word in caught.value.remedy
+    assert "earlier state" not in caught.value.remedy
+    assert calls(root) == []
+
+
+@pytest.mark.parametrize("words", [["up"], ["destroy"], ["teardown"], ["doctor"]])
+def test_commands_that_need_a_state_fail_before_they_read_the_cluster(root: Path, words: list[str]) -> None:
+    """There is no kubeconfig, which would be the next error."""
+    write(root, "pulumi")
+    done = CliRunner().invoke(app, [*words, "-s", "lab"])
+    assert done.exit_code == 1
+    assert "error: Pulumi is not logged in, so stack 'lab' has no state; run `pulumi login`" in done.output
+    assert "kubeconfig" not in done.output
+
+
+def test_an_earlier_state_in_the_checkout_is_not_forgotten(root: Path) -> None:
+    """Before environments said where their state is, it was in the checkout by default."""
+    stacks = root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack"
+    stacks.mkdir(parents=True)
+    (stacks / "lab.json").write_text("{}")
+    with pytest.raises(NotLoggedIn, match="`pulumi stack export` and `pulumi stack import`"):
+        engine.ensure_backend(write(root, "pulumi"))
+
+
+def test_only_an_embedded_stack_is_created(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The error about any other names the command, and the backend in which it is missing."""
+    states = log_in(root)
+    with pytest.raises(typer.Exit):
+        engine.ensure_stack(write(root, "pulumi"))
+    told = " ".join(capfd.readouterr().err.split())
+    assert f"stack 'lab' does not exist in {states.as_uri()}; create it with `pulumi stack init lab`" in told
+    assert "--secrets-provider" in told
+    (states / "lab.stack").touch()
+    engine.ensure_stack(write(root, "pulumi"))
+    assert not (root / ".trainstack" / "backend").exists()
+    engine.ensure_stack(write(root, "embedded"))
+    assert (root / ".trainstack" / "backend" / "lab.stack").exists()
+
+
+def test_a_preview_of_a_stack_without_state_leaves_none(root: Path) -> None:
+    """The engine has a temporary state and a copy of the stack's file while it lasts."""
+    session = write(root, "embedded")
+    text = (root / "Pulumi.lab.yaml").read_text()
+    with engine.preview_variables(session) as variables:
+        state = Path(variables["PULUMI_BACKEND_URL"].removeprefix("file://"))
+        copy = Path(variables["PULUMI_OPTION_CONFIG_FILE"])
+        assert (state / "lab.stack").exists()
+        assert copy.read_text() == f"{text}encryptionsalt: new\n"
+    assert not state.parent.exists()
+    assert (root / "Pulumi.lab.yaml").read_text() == text
+    assert list((root / ".trainstack" / "backend").iterdir()) == []
+    engine.ensure_stack(session)
+    with engine.preview_variables(session) as variables:
+        assert variables == {}
+
+
+def test_a_preview_of_another_stack_creates_none(root: Path) -> None:
+    """It has to exist."""
+    states = log_in(root)
+    session = write(root, "pulumi")
+    with pytest.raises(typer.Exit), engine.preview_variables(session):
+        pytest.fail("a preview of nothing")
+    assert list(states.iterdir()) == []
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_users_selected_stack_stays_selected(root: Path, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    """An official engine has the user's home, where `stack init` would select the new stack."""
+    program = tools.engine(root, embedded=True).pulumi
+    monkeypatch.setattr(tools, "engine", lambda checkout, **given: prepare(checkout, program, own=own, **given))
+    engine.ensure_stack(write(root, "embedded"))
+    (words,) = [words for words, _, _ in calls(root) if words[:2] == ["stack", "init"]]
+    assert ("--no-select" in words) is not own
+
+
+def env(*words: str) -> tuple[dict[str, str], set[str]]:
+    """The variables that the command sets, and those that it unsets."""
+    done = CliRunner().invoke(app, ["env", "-s", "lab", *words])
+    assert done.exit_code == 0, done.output
+    found = [shlex.split(line) for line in done.stdout.splitlines()]
+    exported = dict(word.split("=", 1) for command, word in found if command == "export")
+    return exported, {word for command, word in found if command == "unset"}
+
+
+def test_the_shell_of_an_environment_that_is_not_embedded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs no login and no stack, and has neither state, passphrase nor kubeconfig of ours."""
+    write(root, "pulumi")
+    exported, unset = env()
+    assert unset == set()
+    assert exported.keys() & {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "KUBECONFIG"} == set()
+    assert exported["PULUMI_CREDENTIALS_PATH"] == str(root.parent / "logins")
+    assert calls(root) == []
+    assert not (root / ".trainstack" / "passphrase").exists()
+    # In a shell that was prepared for an embedded environment.
+    write(root, "embedded")
+    for name, value in env()[0].items():
+        monkeypatch.setenv(name, value)
+    write(root, "pulumi")
+    exported, unset = env()
+    assert unset == {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"}
+    assert "PULUMI_BACKEND_URL" not in exported
+    assert backend.selected(root) is None
+
+
+def test_the_shell_of_an_embedded_environment(root: Path) -> None:
+    """Its state is created, unless that is declined."""
+    write(root, "embedded")
+    exported, _ = env("--no-init")
+    assert calls(root) == []
+    assert env()[0] == exported
+    assert (root / ".trainstack" / "backend" / "lab.stack").exists()
+    assert Path(exported["PULUMI_CONFIG_PASSPHRASE_FILE"]).read_text().strip() == PUBLISHED
+
+
+def test_the_engine_never_gets_the_published_passphrase_for_another_state(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever shell the command runs in."""
+    states = log_in(root)
+    (states / "lab.stack").touch()
+    write(root, "embedded")
+    for name, value in env()[0].items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", PUBLISHED)
+    (root.parent / "log").unlink()
+    engine.ensure_stack(write(root, "pulumi"))
+    ((_, _, variables),) = calls(root)
+    assert PUBLISHED not in variables.values()
+    assert variables.keys().isdisjoint({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
+
+
+def test_plain_variables_take_precedence(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an embedded environment too."""
+    (root.parent / "team").mkdir()
+    monkeypatch.setenv("PULUMI_BACKEND_URL", (root.parent / "team").as_uri())
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
+    for state in ("embedded", "pulumi"):
+        session = write(root, state)
+        (root.parent / "team" / "lab.stack").touch()
+        engine.ensure_stack(session)
+        variables = calls(root)[-1][2]
+        assert variables["PULUMI_BACKEND_URL"] == f"{(root.parent / 'team').as_uri()}?metadata=skip"
+        assert variables["PULUMI_CONFIG_PASSPHRASE"] == "correct horse"
+        assert "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables

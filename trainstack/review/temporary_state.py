@@ -1,0 +1,47 @@
+"""An empty state of the engine, for a preview of a stack that has none: a preview creates no stack."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from trainstack.review.errors import EngineError
+
+MISSING = "no stack named"
+"""The engine's message about a stack without state."""
+
+
+@contextmanager
+def temporary_state(
+    root: Path, stack: str, pulumi: str | Path, variables: Mapping[str, str]
+) -> Iterator[dict[str, str]]:
+    """Yield the variables that replace the stack's state by a temporary one.
+
+    The engine writes the salt of a new state's passphrase into the stack's file, so it uses a copy of that file.
+
+    Args:
+        root: the project's folder.
+        stack: a stack with a file in it.
+        pulumi: the engine's program, or its name on PATH.
+        variables: all variables of the engine's process.
+
+    Raises:
+        EngineError: the engine cannot create the state.
+
+    """
+    with tempfile.TemporaryDirectory(prefix="trainstack-preview-") as name:
+        folder, file = Path(name), f"Pulumi.{stack}.yaml"
+        (folder / "state").mkdir()
+        for copied in ("Pulumi.yaml", file):
+            shutil.copyfile(root / copied, folder / copied)
+        state = {"PULUMI_BACKEND_URL": (folder / "state").as_uri()}
+        created = subprocess.run(
+            [pulumi, "stack", "init", stack, "--no-select", "--non-interactive"],
+            cwd=folder, env={**variables, **state}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if created.returncode:
+            raise EngineError(created.stderr.strip() or created.stdout.strip())
+        # The default of the engine's option `--config-file`.
+        yield {**state, "PULUMI_OPTION_CONFIG_FILE": str(folder / file)}
