@@ -20,6 +20,7 @@ from tests.cluster.registries import (
     log_in,
     make_access,
     served_with_password,
+    trusted_by_nodes,
     write_dockerfile,
 )
 from trainstack.cli.app import app
@@ -148,11 +149,6 @@ def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Ite
     """
     access = make_access(tmp_path, cluster.host_ip)
     kubeconfig = Path(shutil.copy(cluster.kubeconfig, tmp_path / "kubeconfig"))
-    hosts = cluster.state / "config" / "registries" / access.address
-    hosts.mkdir()
-    (hosts / "hosts.toml").write_text(
-        f'server = "https://{access.address}"\n[host."https://{access.address}"]\nca = "{access.authority}"\n'
-    )
     image = {"name": f"{access.address}/lab/hello:1"}
     run = bare("hello", image=image, imagePullSecrets=["hello-registry"], command=["/bin/sh", "-c", "echo trained"])
     # Without the Internet, only the nodes have the loader's registry.
@@ -166,11 +162,11 @@ def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Ite
     assert done.code == 0, done.text
     project = lab.environment("registry", kubeconfig)
     try:
-        yield project, access
+        with trusted_by_nodes(cluster, access):
+            yield project, access
     finally:
         project.take_down()
         shutil.rmtree(lab.root / "workloads" / "hello")
-        shutil.rmtree(hosts)
         assert lab.kubectl("delete", "secret", "hello-registry", "-n", NAMESPACE).code == 0
 
 
