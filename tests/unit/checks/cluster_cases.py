@@ -306,9 +306,7 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(
             make_settings(make_run()),
-            make_live(
-                unserved_images=(make_unserved(missing=False, reason="host r", host_path=f"{RUN}.image.name"),)
-            ),
+            make_live(unserved_images=(make_unserved(missing=False, reason="host r", host_path=f"{RUN}.image.name"),)),
             f"{RUN}.image.name",
             "r.example.org/train:1: host r",
             "correct the host, then run `trainstack image push train -s test`",
