@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from trainstack.dev.cluster import certificates
+from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import Registry, helpers
 from trainstack.dev.cluster.processes import wait_until
@@ -76,6 +77,20 @@ def served_with_password(folder: Path, access: RegistryAccess) -> Iterator[None]
     }
     with served(folder, access, yaml.safe_dump(settings)):
         yield
+
+
+@contextmanager
+def trusted_by_nodes(cluster: Cluster, access: RegistryAccess) -> Iterator[None]:
+    """Have the cluster's nodes pull from a registry itself instead of from the cluster's mirror."""
+    folder = cluster.state / "config" / "registries" / access.address
+    folder.mkdir()
+    (folder / "hosts.toml").write_text(
+        f'server = "https://{access.address}"\n[host."https://{access.address}"]\nca = "{access.authority}"\n'
+    )
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder)
 
 
 def answers(registry: RegistryAccess) -> bool:

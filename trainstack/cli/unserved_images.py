@@ -13,7 +13,7 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.dev.image_builds import require_local
 from trainstack.errors import ExitCode
-from trainstack.live.registry import ImageMissingError, Registries
+from trainstack.live.registry import ImageMissingError, NoAddressError, Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.live.snapshot import read_runs
 from trainstack.preflight import silences
@@ -68,17 +68,20 @@ def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None)
     if local is not None and not image.local:
         # The local cluster's registry serves the images of all registries.
         command = f"trainstack cluster load {image.folder} --as {image.reference}"
-    missing, reason = False, ""
+    missing, reason, host_path = False, "", ""
     try:
         # Pods pull a pinned digest; the tag may have been moved or deleted.
         _registries(image, local).digest(settings.pinned(image.reference))
     except ImageMissingError:
         missing = True
+    except NoAddressError as error:
+        reason = str(error)
+        host_path = "cluster.registry" if image.by_content else f"{image.paths[0]}.image.name"
     except (RegistryError, ClusterError) as error:
         reason = str(error)
     else:
         return None
-    return UnservedImage(image.paths[0], image.workloads, image.reference, command, missing, reason)
+    return UnservedImage(image.paths[0], image.workloads, image.reference, command, missing, reason, host_path)
 
 
 def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:

@@ -87,6 +87,8 @@ class UnservedImage:
     missing: bool
     """True if the registry answers that it does not have the image."""
     reason: str
+    host_path: str = ""
+    """The setting with the registry's host, if the host has no address."""
 
 
 Problem = Literal["unreachable", "missing", "denied", "unknown"]

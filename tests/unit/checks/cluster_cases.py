@@ -68,10 +68,10 @@ def make_local_queue(reason: str = "Ready") -> Body:
     return {**make_queue("research", reason), "spec": {"clusterQueue": "research"}}
 
 
-def make_unserved(*, missing: bool, reason: str = "") -> UnservedImage:
+def make_unserved(*, missing: bool, reason: str = "", host_path: str = "") -> UnservedImage:
     """An image of the run `train` that the nodes may not get."""
     command = "trainstack image push train -s test"
-    return UnservedImage(RUN, ("train",), "r.example.org/train:1", command, missing, reason)
+    return UnservedImage(RUN, ("train",), "r.example.org/train:1", command, missing, reason, host_path)
 
 
 def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **changes: Any) -> Live:
@@ -303,7 +303,14 @@ CASES: dict[str, list[Case]] = {
             f"{RUN}.image.name",
             "r.local/a:1: host r.local",
             "correct the host, or set `cluster.registry` and push the image with `trainstack image push`",
-        )
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(unserved_images=(make_unserved(missing=False, reason="host r", host_path=f"{RUN}.image.name"),)),
+            f"{RUN}.image.name",
+            "r.example.org/train:1: host r",
+            "correct the host, then run `trainstack image push train -s test`",
+        ),
     ],
     "pull-secret-unset": [
         Case(

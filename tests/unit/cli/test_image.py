@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -316,6 +317,20 @@ def test_up_goes_on_where_the_registry_cannot_be_asked(
     monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: made)
     unserved_images.ensure_pushed(Session.open("lab"))
     assert f"whether the registry has {HELLO} is unknown" in capsys.readouterr().err
+
+
+def test_a_registry_without_an_address_is_told_where_its_host_is_set(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the image's name, or in `cluster.registry`."""
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("unknown") from socket.gaierror(-2, "unknown")
+
+    made = Registries({}, transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: made)
+    found = {image.workloads: image.host_path for image in unserved_images.unserved_images(Session.open("lab"))}
+    assert found == {("hello",): "workloads.runs[hello].image.name", ("built",): "cluster.registry"}
 
 
 def test_an_image_of_the_local_cluster_needs_that_cluster(root: Path) -> None:

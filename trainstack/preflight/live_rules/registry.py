@@ -19,7 +19,7 @@ from trainstack.runs.images.references import host
     remedy="Run `trainstack image push digits -s lab`, or correct the image's name.",
 )
 def image_missing(context: LiveContext) -> Iterator[Violation]:
-    yield from map(image_violation, context.live.unserved_images)
+    yield from (image_violation(image) for image in context.live.unserved_images if not image.host_path)
     for image in context.live.named_images:
         if image.problem == "missing":
             message = f"the registry does not have {image.reference}"
@@ -40,6 +40,10 @@ def registry_unreachable(context: LiveContext) -> Iterator[Violation]:
     for image in context.live.named_images:
         if image.problem == "unreachable":
             yield Violation(image.path, f"{image.reference}: {image.reason}")
+    for unserved in context.live.unserved_images:
+        if unserved.host_path:
+            remedy = f"correct the host, then run `{unserved.command}`"
+            yield Violation(unserved.host_path, f"{unserved.reference}: {unserved.reason}", remedy)
 
 
 @Rule(
