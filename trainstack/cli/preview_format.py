@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.objects.ownership import listed
 
-_LISTED = {"create": "create", "delete": "delete"}
+_LISTED = {"create": "create", "import": "import", "delete": "delete"}
 _CHANGED = {"update": "update", "replace": "replace"}
 _MAX_VALUE = 60
 """Characters of a value; a longer one is cut."""
