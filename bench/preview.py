@@ -87,8 +87,8 @@ def measure(session: Session, times: int) -> dict[str, Any]:
 
 
 def main(
-    stack: StackOption = "dev",
     *,
+    stack: StackOption,
     times: Annotated[int, typer.Option(help="Previews of each; the median counts.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

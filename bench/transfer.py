@@ -97,8 +97,8 @@ def measure(loader: Loader, size: int, times: int, folder: Path) -> dict[str, An
 
 def main(
     volume: Annotated[str, typer.Argument(help="A claim of the environment.")],
-    stack: StackOption = "dev",
     *,
+    stack: StackOption,
     size: Annotated[int, typer.Option(help="Size of the file in MiB, a multiple of 64.")] = 2048,
     times: Annotated[int, typer.Option(help="Pairs; the median of their ratios counts.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

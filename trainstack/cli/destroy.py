@@ -71,7 +71,10 @@ def destroy(
     if as_json and not yes:
         return
     if not plan.deleted and not _identities(state):
-        out.print(f"nothing to delete; to remove the stack's state too: pulumi stack rm {stack}")
+        if as_json:
+            show_json(_as_data(stack, plan, ()))
+        else:
+            out.print(f"nothing to delete; to remove the stack's state too: pulumi stack rm {stack}")
         return
     confirm(f"Destroy {stack}?", yes=yes)
     if keep_platform:

@@ -1,5 +1,6 @@
 """`trainstack init`: a project in a repository of its own."""
 
+import shlex
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -117,7 +118,7 @@ def _show_next(root: Path, stack: str, files: list[str], findings: list[str], *,
     for finding in findings:
         err.print(finding)
     steps = [
-        *([f"cd {root}"] if root != Path.cwd() else []),
+        *([f"cd {shlex.quote(str(root))}"] if root != Path.cwd() else []),
         *(["git init"] if not (root / ".git").exists() else []),
         f"trainstack check -s {stack}",
         f"git add {' '.join(files)} && git commit",

@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.objects.ownership import listed
 
-_LISTED = {"create": "create", "delete": "delete"}
+_LISTED = {"create": "create", "import": "import", "delete": "delete"}
 _CHANGED = {"update": "update", "replace": "replace"}
 _MAX_VALUE = 60
 """Characters of a value; a longer one is cut."""
@@ -42,7 +42,9 @@ def _listed(label: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         groups.setdefault(f"{'forget' if kept else label}: {_kind(step)}", []).append(_name(step))
     for head, names in groups.items():
         kept_note = " (kept in the cluster)" if head.startswith("forget") else ""
-        yield f"{head} {listed(sorted(names))}{kept_note}"
+        # Whoever confirms a deletion has seen its name.
+        shown = ", ".join(sorted(names)) if label == "delete" else listed(sorted(names))
+        yield f"{head} {shown}{kept_note}"
 
 
 def _differences(step: Mapping[str, Any]) -> Iterator[str]:

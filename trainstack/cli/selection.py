@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from hashlib import sha1
 from pathlib import Path
 
-import yaml
+from trainstack.settings.loading.project import project_name
 
 
 def selected_stack(root: Path) -> str | None:
-    """Return the stack that is selected for the project at `root`: PULUMI_STACK, else that of `pulumi stack select`."""
+    """Return the stack that is selected for the project at `root`: PULUMI_STACK, else that of `pulumi stack select`.
+
+    Raises TrainstackError if the project has no name.
+    """
     named = os.environ.get("PULUMI_STACK") or next(filter(None, map(_stack_in, _files(root))), None)
     # `<organization>/<project>/<stack>`
     return named.rpartition("/")[2] if named else None
@@ -24,7 +27,7 @@ def _files(root: Path) -> Iterator[Path]:
     """Yield the files that may contain the selection, in order of precedence."""
     home = os.environ.get("PULUMI_HOME")
     homes = [Path(home)] if home else [Path.home() / ".pulumi", root / ".trainstack" / "pulumi"]
-    name = (yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8")) or {}).get("name")
+    name = project_name(root)
     for folder in homes:
         for path in _paths(root):
             digest = sha1(str(path / "Pulumi.yaml").encode(), usedforsecurity=False).hexdigest()

@@ -167,6 +167,9 @@ def test_a_stack_that_never_came_up_is_only_forgotten(around: Around) -> None:
     assert code == 0
     assert "nothing to delete; to remove the stack's state too: pulumi stack rm test" in said
     assert around.ran == []
+    told = json.loads(call("--json")[1])
+    code, said, _ = call("--json", "--yes")
+    assert (code, around.ran, json.loads(said)) == (0, [], told)
 
 
 ACTIVE = LiveLaunch(

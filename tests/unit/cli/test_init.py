@@ -265,6 +265,12 @@ def test_there_is_nothing_to_upgrade(folder: Path) -> None:
     assert "create a project with --profile and --cluster" in done.stderr
 
 
+def test_the_next_steps_may_be_pasted(folder: Path) -> None:
+    """A folder with a space is one word of the shell."""
+    done = trainstack("init", "my lab", "--profile", "owner", "--cluster", "kind", "--name", "lab")
+    assert f"\n  cd '{folder / 'my lab'}'\n  git init\n" in done.stderr
+
+
 def test_no_project_here(folder: Path) -> None:
     """Commands name `init` as a remedy."""
     done = trainstack("render", "-s", "dev")

@@ -79,6 +79,20 @@ def test_an_update_shows_each_changed_field() -> None:
     assert list(lines({"steps": [secret]}))[1] == "  data.key"
 
 
+def test_every_deletion_is_named() -> None:
+    """Of many creations, only the first."""
+    names = [f"j{number}" for number in range(7)]
+    shown = list(lines({"steps": [make_step(op, "Job", name) for op in ("create", "delete") for name in names]}))
+    assert shown[0].endswith("research/j4 and 2 more")
+    assert shown[1] == f"delete: Job {', '.join(f'research/{name}' for name in names)}"
+
+
+def test_an_import_is_a_change() -> None:
+    """A launch that an interrupted `up` left out of the state is imported."""
+    steps = [make_step("import", "Job", "digits-x7k2p"), make_step("same", "Job", "a")]
+    assert list(lines({"steps": steps})) == ["import: Job research/digits-x7k2p", "1 to import, 1 unchanged"]
+
+
 def test_without_changes_it_says_so() -> None:
     """One line."""
     assert list(lines({"steps": [make_step("same", "Job", "a")]})) == ["no changes, 1 unchanged"]

@@ -50,6 +50,16 @@ def test_without_a_choice_a_command_fails_and_lists_the_environments(project: Pa
         )
 
 
+@pytest.mark.parametrize("text", [b"- a", b"a: [", b"\xff\xfe", b""], ids=["list", "syntax", "encoding", "empty"])
+def test_a_project_file_without_a_name_is_reported(project: Path, text: bytes) -> None:
+    """Pulumi keeps the selection under the project's name. An option needs no selection."""
+    (project / "Pulumi.yaml").write_bytes(text)
+    done = checked()
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "error: Pulumi.yaml: the project has no name; write `name: <name>` into the file\n"
+    assert checked("-s", "lab").stderr.splitlines()[-1].startswith("lab: ")
+
+
 def test_the_option_precedes_the_variable_and_the_variable_the_selection(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
