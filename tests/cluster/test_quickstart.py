@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.people import make_claim
+from tests.cluster.people import Person, make_claim
 from tests.cluster.project import ROOT, Done, Project, emptied, eventually
 from tests.cluster.registries import (
     PASSWORD,
@@ -156,8 +156,7 @@ def newcomer(dev: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Newcome
 
 def test_a_newcomer_trains_on_a_cluster_of_somebody_else(newcomer: Newcomer, dev: Project) -> None:
     """After an edit of registry and queue, by rights in one namespace, which is left as it was."""
-    done = newcomer.project.kubectl("get", "pods", "-n", "default")
-    assert "Forbidden" in done.err
+    assert "Forbidden" in Person(newcomer.project.kubeconfig).kubectl("get", "pods", "-n", "default").err
     assert shared_volume_is_refused(dev)
     before = names(dev)
     found = newcomer.trainstack("check", "--cluster", code=4)
