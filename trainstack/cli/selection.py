@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from hashlib import sha1
 from pathlib import Path
 
-import yaml
+from trainstack.settings.loading.project import FILE
+from trainstack.settings.loading.source import read
 
 
 def selected_stack(root: Path) -> str | None:
@@ -24,10 +25,10 @@ def _files(root: Path) -> Iterator[Path]:
     """Yield the files that may contain the selection, in order of precedence."""
     home = os.environ.get("PULUMI_HOME")
     homes = [Path(home)] if home else [Path.home() / ".pulumi", root / ".trainstack" / "pulumi"]
-    name = (yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8")) or {}).get("name")
+    name = read(root, FILE, []).name
     for folder in homes:
         for path in _paths(root):
-            digest = sha1(str(path / "Pulumi.yaml").encode(), usedforsecurity=False).hexdigest()
+            digest = sha1(str(path / FILE).encode(), usedforsecurity=False).hexdigest()
             yield folder / "workspaces" / f"{name}-{digest}-workspace.json"
 
 

@@ -98,3 +98,10 @@ def test_a_file_without_a_selection_is_ignored(project: Path, content: str) -> N
     (file,) = (home / "workspaces").iterdir()
     file.write_text(content, encoding="utf-8")
     assert selected_stack(project) is None
+
+
+@pytest.mark.parametrize("content", ["name: [", "- name", ""])
+def test_a_project_without_a_name_has_no_selection(project: Path, content: str) -> None:
+    """The command then asks for the environment."""
+    (project / "Pulumi.yaml").write_text(content, encoding="utf-8")
+    assert selected_stack(project) is None
