@@ -125,6 +125,10 @@ def test_the_program_needs_the_variable_for_the_local_cluster(root: Path, monkey
         decide(root, "lab", None, state)
     assert f"export KUBECONFIG={root}/.trainstack/cluster/kubeconfig" in str(caught.value)
     assert 'eval "$(trainstack env -s lab)"' in str(caught.value)
+    spaced = root.rename(root.with_name("my project"))
+    with pytest.raises(RefusedError, match=f"export KUBECONFIG='{spaced}/.trainstack/cluster/kubeconfig'"):
+        decide(spaced, "lab", None, state)
+    spaced.rename(root)
     (root / "Pulumi.lab.yaml").write_text("config:\n  trainstack:cluster: {local: false}\n")
     with pytest.raises(PermanentError, match=r"home/.kube/config"):
         decide(root, "lab", None, state)
