@@ -79,6 +79,17 @@ def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -
     assert (state / "passphrase").read_text().strip() == PUBLISHED
 
 
+def test_prepare_completes_a_passphrase_that_a_killed_command_left_empty(tmp_path: Path) -> None:
+    """The engine would encrypt a new state with the empty passphrase. Another content is somebody's choice."""
+    file = tmp_path / ".trainstack" / "passphrase"
+    for content, expected in (("", f"{PUBLISHED}\n"), ("theirs\n", "theirs\n")):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content)
+        engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller={})
+        assert file.read_text() == expected
+    assert {path.name for path in file.parent.iterdir()} == {"backend", "passphrase"}
+
+
 def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
     """An engine that ran without us has begun to write there."""
     logs = tmp_path / ".trainstack" / "pulumi" / "logs"

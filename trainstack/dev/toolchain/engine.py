@@ -59,8 +59,11 @@ def prepare(
     if embedded:
         (state / "backend").mkdir(parents=True, exist_ok=True)
         passphrase = state / "passphrase"
-        if not passphrase.exists():
-            passphrase.write_text(PUBLISHED + "\n")
+        if not passphrase.exists() or not passphrase.stat().st_size:
+            # By rename: a concurrent engine must not read an empty passphrase, nor a killed command leave one.
+            draft = passphrase.with_name(f".{passphrase.name}.{os.getpid()}")
+            draft.write_text(PUBLISHED + "\n")
+            draft.replace(passphrase)
     removed = _empty(caller) if embedded else of_embedded(caller)
     return Engine(pulumi, environment(checkout, pulumi, own=own, embedded=embedded, caller=caller), own, removed)
 
