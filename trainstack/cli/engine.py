@@ -18,7 +18,10 @@ from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.state_files import state_file
 from trainstack.live import private_kubeconfig
 from trainstack.review.temporary_state import MISSING, temporary_state
+from trainstack.settings.errors import Finding
 from trainstack.settings.loading.project import project_name
+from trainstack.settings.loading.source import read
+from trainstack.settings.values.stack_name import file_of
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, reported
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
@@ -56,6 +59,7 @@ def ensure_backend(session: Session) -> str:
     ensure_file(session)
     if url := backend.selected(session.root):
         return url
+    _ = session.loaded  # an invalid value may be why the state is not embedded
     own = "" if official.pulumi().program else f' after `eval "$(trainstack env -s {session.stack})"`'
     raise NotLoggedIn(
         f"Pulumi is not logged in, so stack {session.stack!r} has no state",
@@ -149,8 +153,16 @@ def resources(session: Session) -> list[dict[str, Any]]:
 
 
 def ensure_file(session: Session) -> None:
-    """Raise SettingsError if the environment has no file: the engine would create an empty one."""
-    if not (session.root / f"Pulumi.{session.stack}.yaml").is_file():
+    """Raise SettingsError if the environment has no file, which the engine would create, or one that is not a map.
+
+    Such a file does not have the environment's state and cluster.
+    """
+    faults: list[Finding] = []
+    try:
+        content = read(session.root, file_of(session.stack), faults)
+    except FileNotFoundError:
+        content = None
+    if content is None or (faults and not content.entries):
         _ = session.loaded
 
 
@@ -161,9 +173,9 @@ def ensure_stack(session: Session) -> None:
         return
     if not session.placement.embedded:
         fail(
-            f"stack {session.stack!r} does not exist in {ensure_backend(session)}; create it with `pulumi stack init "
-            f"{session.stack}`, and with `--secrets-provider` if its secrets are not encrypted with a passphrase"
-            f"{_earlier_state(session)}"
+            f"stack {session.stack!r} does not exist in {backend.shown(ensure_backend(session))}; create it with "
+            f"`pulumi stack init {session.stack}`, and with `--secrets-provider` if its secrets are not encrypted with "
+            f"a passphrase{_earlier_state(session)}"
         )
     # Only the user selects a stack.
     created = _query(session, "stack", "init", session.stack, "--no-select")

@@ -66,7 +66,7 @@ def chosen(context: str | None) -> dict[str, Any]:
 
     Raises:
         ValueError, KeyError, TypeError: the context does not exist, or a file is not a kubeconfig.
-        OSError, yaml.YAMLError: a file cannot be read.
+        OSError: a file cannot be read.
 
     """
     merged = _read(kubeconfig_path())
@@ -110,7 +110,7 @@ def _merge(files: list[Path]) -> dict[str, Any]:
     for file in files:
         if not file.is_file():
             continue
-        content = yaml.safe_load(file.read_bytes()) or {}
+        content = _content(file) or {}
         if not isinstance(content, dict):
             raise TypeError(f"{file} is not a mapping")
         result["current-context"] = result["current-context"] or content.get("current-context") or ""
@@ -120,6 +120,15 @@ def _merge(files: list[Path]) -> dict[str, Any]:
                     str(item["name"]), _with_absolute_paths(item.get(kind) or {}, kind, file.parent)
                 )
     return result
+
+
+def _content(file: Path) -> Any:
+    try:
+        return yaml.safe_load(file.read_bytes())
+    except yaml.YAMLError as error:
+        # The error's text has lines of the file, which may contain a token.
+        mark = getattr(error, "problem_mark", None)
+        raise ValueError(f"{file}{f':{mark.line + 1}' if mark else ''} is not valid YAML") from None
 
 
 def _with_absolute_paths(entry: Mapping[str, Any], kind: str, folder: Path) -> dict[str, Any]:

@@ -164,7 +164,8 @@ def _raise_for(status: int, reference: str, registry: str, user: str) -> None:
 def _has_no_address(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, socket.gaierror):
         error = error.__cause__ or error.__context__
-    return error is not None
+    # Without a name server, nothing is known about the host.
+    return error is not None and error.errno != socket.EAI_AGAIN
 
 
 class _Challenged(httpx.Auth):

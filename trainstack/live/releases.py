@@ -90,7 +90,7 @@ def _fetched(name: str, manifest: Manifest, url: str, report: Report) -> Path:
             return file
         part.unlink()
     raise WrongBytesError(
-        f"the file at {url} has sha256 {found}, but {manifest.sha256} is pinned; nothing of it was used",
+        f"the file at {_shown(url)} has sha256 {found}, but {manifest.sha256} is pinned; nothing of it was used",
         "pin the digest that the release's publisher names; pin the one that was found only if you trust the file",
         path=f"{path}.sha256",
     )
@@ -122,7 +122,7 @@ def _download(url: str, part: Path, expected: str, progress: "_Progress") -> str
 def _client() -> httpx.Client:
     try:
         return httpx.Client(timeout=_TIMEOUT)
-    except (ImportError, ValueError, OSError) as error:
+    except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
         raise DownloadError(
             f"the proxy or the certificates of the environment cannot be used ({error})",
             f"correct HTTPS_PROXY, ALL_PROXY or SSL_CERT_FILE, {_ELSEWHERE}",
@@ -133,7 +133,8 @@ def _receive(client: httpx.Client, url: str, part: Path, progress: "_Progress") 
     """Write the file to `part`, after what it has already. Return whether it was resumed."""
     offset = _size(part)
     with _response(client, httpx.URL(url), offset) as response:
-        resumed = response.status_code == httpx.codes.PARTIAL_CONTENT
+        # Without a Range, a server that answers with a part of the file is not asked again: the sha256 decides.
+        resumed = offset > 0 and response.status_code == httpx.codes.PARTIAL_CONTENT
         if offset and response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise _RestartError
         if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {offset}-"):
@@ -165,12 +166,12 @@ def _response(client: httpx.Client, url: httpx.URL, offset: int) -> Iterator[htt
             target = url.join(response.headers["Location"])
         if target.scheme != "https" and not (_is_plain_loopback(target) and _is_plain_loopback(url)):
             raise RefusedDownloadError(
-                f"{url} redirects to {target}, which is not https, so it was not followed",
+                f"{_shown(url)} redirects to {_shown(target)}, which is not https, so it was not followed",
                 f"name the file's final https address, {_ELSEWHERE}",
             )
         url = target
     raise RefusedDownloadError(
-        f"{url}: more than {_REDIRECTS} redirects", f"name the file's final address, {_ELSEWHERE}"
+        f"{_shown(url)}: more than {_REDIRECTS} redirects", f"name the file's final address, {_ELSEWHERE}"
     )
 
 
@@ -179,10 +180,10 @@ def _is_plain_loopback(url: httpx.URL) -> bool:
 
 
 def _ensure_file(response: httpx.Response) -> None:
-    status, url = response.status_code, response.url
+    status, url = response.status_code, _shown(response.url)
     if response.is_success:
         return
-    answer = f"{url.host} answered {status} {response.reason_phrase}".rstrip()
+    answer = f"{response.url.host} answered {status} {response.reason_phrase}".rstrip()
     if status == httpx.codes.PROXY_AUTHENTICATION_REQUIRED:
         raise httpx.ProxyError(f"{status} {response.reason_phrase}")
     if status in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
@@ -208,7 +209,7 @@ def _ensure_size(size: int, part: Path) -> None:
 @contextmanager
 def _explained(url: str, part: Path, path: str) -> Iterator[None]:
     """Raise the errors of a download with the setting, the cause and the remedy."""
-    host, before = url.split("/")[2], _size(part)
+    host, before = _shown(url).split("/")[2], _size(part)
     try:
         yield
     except DownloadError as error:
@@ -223,7 +224,7 @@ def _explained(url: str, part: Path, path: str) -> Iterator[None]:
         raise DownloadError(*_unreachable(url, error), path=path) from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.DecodingError) as error:
         raise RefusedDownloadError(
-            f"{url} was not downloaded ({error})", f"correct the URL, {_ELSEWHERE}", path=path
+            f"{_shown(url)} was not downloaded ({error})", f"correct the URL, {_ELSEWHERE}", path=path
         ) from error
     except httpx.TransportError as error:
         received = _size(part)
@@ -255,6 +256,13 @@ def _unreachable(url: str, error: Exception) -> tuple[str, str]:
         f"{host} cannot be reached ({cause})",
         f"check the network and the name, set HTTPS_PROXY if this network has a proxy, {_ELSEWHERE}",
     )
+
+
+def _shown(url: httpx.URL | str) -> str:
+    """Return an address without its user and query: those of signed addresses are secret."""
+    scheme, _, rest = str(url).partition("?")[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _cause(error: Exception) -> str:

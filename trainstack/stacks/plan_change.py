@@ -1,6 +1,7 @@
 """The decision about a change, before the first resource is declared: reads files and the cluster, writes nothing."""
 
 import os
+import shlex
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,9 +146,10 @@ def _local_kubeconfig(root: Path, stack: str) -> str:
     """Return an error if KUBECONFIG is not set: the engine's provider, another process, would use another cluster."""
     if os.environ.get(kubeconfig.VARIABLE):
         return ""
+    export = f"export {kubeconfig.VARIABLE}={shlex.quote(str(root / kubeconfig.LOCAL))}"
     return (
         f"stack {stack!r} uses the local cluster (`cluster.local`), and {kubeconfig.VARIABLE} is not "
-        f'set; run `eval "$(trainstack env -s {stack})"`, or export {kubeconfig.VARIABLE}={root / kubeconfig.LOCAL}'
+        f'set; run `eval "$(trainstack env -s {stack})"`, or {export}'
     )
 
 

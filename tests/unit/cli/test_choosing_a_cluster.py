@@ -125,6 +125,21 @@ def test_the_program_needs_the_variable_for_the_local_cluster(root: Path, monkey
         decide(root, "lab", None, state)
     assert f"export KUBECONFIG={root}/.trainstack/cluster/kubeconfig" in str(caught.value)
     assert 'eval "$(trainstack env -s lab)"' in str(caught.value)
+    spaced = root.rename(root.with_name("my project"))
+    with pytest.raises(RefusedError, match=f"export KUBECONFIG='{spaced}/.trainstack/cluster/kubeconfig'"):
+        decide(spaced, "lab", None, state)
+    spaced.rename(root)
     (root / "Pulumi.lab.yaml").write_text("config:\n  trainstack:cluster: {local: false}\n")
     with pytest.raises(PermanentError, match=r"home/.kube/config"):
         decide(root, "lab", None, state)
+
+
+@pytest.mark.parametrize("content", ['users: [{name: u, user: {token: "secret" ]', "token: secret\n\t- x"])
+def test_an_error_has_no_line_of_the_kubeconfig(root: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    """The line may contain a token, and the error is written into the logs of CI."""
+    file = root / "config"
+    file.write_text(content)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    with pytest.raises(PermanentError, match=rf"{file}:\d is not valid YAML") as caught:
+        reach(None)
+    assert "secret" not in str(caught.value)

@@ -50,6 +50,7 @@ def make_lock(root: Path, name: str = "1.json", text: str | None = None, **chang
         ("file:///team/my%20state?metadata=skip", Path("/team/my state")),
         ("file://~/state", Path("~/state").expanduser()),
         ("file://~", Path("~").expanduser()),
+        ("file://[team]/state", Path("[team]/state")),
         ("s3://team", None),
         ("https://api.pulumi.com", None),
     ],

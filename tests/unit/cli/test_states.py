@@ -113,6 +113,26 @@ def test_commands_that_need_a_state_fail_before_they_read_the_cluster(root: Path
     assert "kubeconfig" not in done.output
 
 
+@pytest.mark.parametrize("content", ["config: [", LAB % "embeded"], ids=["not YAML", "not a state"])
+@pytest.mark.parametrize("words", [["preview"], ["destroy", "--yes"], ["doctor"]])
+def test_a_fault_in_the_file_is_not_taken_for_a_missing_login(root: Path, words: list[str], content: str) -> None:
+    """It may be why the state is not embedded."""
+    write(root, "embedded")
+    (root / "Pulumi.lab.yaml").write_text(content)
+    done = CliRunner().invoke(app, [*words, "-s", "lab"])
+    assert done.exit_code == 1
+    assert "environment 'lab' has 1 fault" in done.output
+
+
+def test_a_file_that_is_not_yaml_gives_no_shell(root: Path) -> None:
+    """Its variables would be those of another state and cluster."""
+    write(root, "embedded")
+    (root / "Pulumi.lab.yaml").write_text("config: [")
+    done = CliRunner().invoke(app, ["env", "-s", "lab"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "Pulumi.lab.yaml:2: invalid YAML" in done.stderr
+
+
 def test_an_earlier_state_in_the_checkout_is_not_forgotten(root: Path) -> None:
     """Before environments said where their state is, it was in the checkout by default."""
     stacks = root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack"

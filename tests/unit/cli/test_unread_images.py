@@ -40,6 +40,8 @@ def answer(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("Name or service not known") from socket.gaierror(-2, "Name or service not known")
     if request.url.host == "slow.example.org":
         raise httpx.ConnectTimeout("timed out")
+    if request.url.host == "offline.example.org":
+        raise httpx.ConnectError("Temporary failure") from socket.gaierror(socket.EAI_AGAIN, "Temporary failure")
     name = request.url.path.split("/")[2]
     status = {"missing": 404, "private": 401}.get(name, 200)
     return httpx.Response(status, headers={"Docker-Content-Digest": f"sha256:{'a' * 64}"})
@@ -78,3 +80,11 @@ def test_an_image_that_is_built_here_is_left_to_its_own_rule(session: Session) -
     dockerfile.parent.mkdir(parents=True)
     dockerfile.write_text("FROM scratch\n", encoding="utf-8")
     assert "r.example.org/missing:1" not in {image.reference for image in module.unread_images(session)}
+
+
+def test_without_a_name_server_nothing_is_known(session: Session) -> None:
+    """The host may have an address: the machine is offline."""
+    file = session.root / "Pulumi.test.yaml"
+    file.write_text(file.read_text().replace("r.local/away:1", "offline.example.org/away:1"))
+    found = {image.path: image.problem for image in module.unread_images(session)}
+    assert found["workloads.runs[away].image.name"] == "unknown"

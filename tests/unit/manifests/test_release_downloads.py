@@ -272,6 +272,37 @@ def test_a_range_that_was_not_asked_for_is_not_appended(server: Server, environm
     assert downloaded(server.url("/kueue.yaml")).read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize("part", [b"", CONTENT[:CUT]], ids=["from the start", "resumed"])
+@pytest.mark.parametrize("named", ["", "bytes 7-9/10"])
+def test_a_server_that_always_answers_with_a_part(server: Server, environment: Path, part: bytes, named: str) -> None:
+    """It is not resumed, and the sha256 decides."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        respond(handler, 206, CONTENT, **({"Content_Range": named} if named else {}))
+
+    server.answers["/kueue.yaml"] = answer
+    if part:
+        environment.mkdir(parents=True)
+        (environment / f"{DIGEST}.part").write_bytes(part)
+    assert downloaded(server.url("/kueue.yaml")).read_bytes() == CONTENT
+    server.answers["/kueue.yaml"] = lambda handler: respond(handler, 206, b"else", Content_Range="bytes 7-9/10")
+    other = hashlib.sha256(b"another").hexdigest()
+    assert type(refused(server.url("/kueue.yaml"), other)) is WrongBytesError
+
+
+@pytest.mark.parametrize("code", [200, 302, 403, 404, 503])
+def test_errors_have_no_secret_of_an_address(server: Server, environment: Path, code: int) -> None:
+    """Servers of releases redirect to signed addresses, and an error is written into the logs of CI."""
+    signed = f"http://user:secret@{server.address}/file?signature=secret"
+    server.answers["/kueue.yaml?token=secret"] = status(302, Location=signed)
+    server.answers["/file?signature=secret"] = (
+        status(302, Location="http://example.org/?signature=secret") if code == 302 else status(code)
+    )
+    error = refused(f"http://{server.address}/kueue.yaml?token=secret")
+    assert "secret" not in str(error)
+    assert server.address.partition(":")[0] in error.message
+
+
 def test_a_complete_part_of_a_killed_command_is_used(server: Server, environment: Path) -> None:
     """The server has nothing after it."""
     server.answers["/kueue.yaml"] = resuming()
@@ -448,9 +479,10 @@ def test_a_proxy_that_does_not_listen_is_told(environment: Path, monkeypatch: py
     assert error.remedy.startswith("correct HTTPS_PROXY or NO_PROXY")
 
 
-def test_a_proxy_of_an_unknown_kind_is_told(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an error of the environment, not of this program."""
-    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:70")
+@pytest.mark.parametrize("proxy", ["gopher://127.0.0.1:70", "http://127.0.0.1:port"])
+def test_a_proxy_that_is_no_proxy_is_told(environment: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """As an error of the environment, not of this program or the URL."""
+    monkeypatch.setenv("ALL_PROXY", proxy)
     error = refused("https://example.org/kueue.yaml")
     assert error.message.startswith("the proxy or the certificates of the environment cannot be used (")
     assert error.remedy.startswith("correct HTTPS_PROXY, ALL_PROXY or SSL_CERT_FILE")

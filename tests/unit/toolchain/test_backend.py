@@ -118,3 +118,40 @@ def test_a_broken_file_is_named(project: Path, home: Path, file: str) -> None:
     with pytest.raises(ToolchainError, match=str(broken)) as caught:
         backend.selected(project, {})
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"current": 5}',
+        '{"current": "https://api.pulumi.com", "accounts": {"https://api.pulumi.com": "pul-secret"}}',
+        '{"accounts": ["pul-secret"]}',
+        '{"accessTokens": ["pul-secret"]}',
+    ],
+)
+def test_credentials_of_another_form_are_named(project: Path, home: Path, content: str) -> None:
+    """Without their values."""
+    (home / ".pulumi").mkdir(parents=True)
+    (home / ".pulumi" / "credentials.json").write_text(content)
+    with pytest.raises(ToolchainError, match=r"credentials\.json is not a file of `pulumi login`") as caught:
+        backend.selected(project, {})
+    assert "secret" not in str(caught.value)
+    assert caught.value.remedy == "delete it and run `pulumi login`"
+
+
+def test_a_url_that_is_not_valid_is_left_to_pulumi(project: Path, home: Path) -> None:
+    assert backend.selected(project, {"PULUMI_BACKEND_URL": "s3://[team"}) == "s3://[team"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgres://ann:secret@db.example.org:5432/states?sslmode=require", "postgres://db.example.org:5432/states"),
+        ("s3://team?region=eu", "s3://team"),
+        ("file:///team/state", "file:///team/state"),
+        ("https://api.pulumi.com", "https://api.pulumi.com"),
+    ],
+)
+def test_urls_in_messages_have_no_password(url: str, shown: str) -> None:
+    assert backend.shown(url) == shown

@@ -79,6 +79,17 @@ def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -
     assert (state / "passphrase").read_text().strip() == PUBLISHED
 
 
+def test_prepare_completes_a_passphrase_that_a_killed_command_left_empty(tmp_path: Path) -> None:
+    """The engine would encrypt a new state with the empty passphrase. Another content is somebody's choice."""
+    file = tmp_path / ".trainstack" / "passphrase"
+    for content, expected in (("", f"{PUBLISHED}\n"), ("theirs\n", "theirs\n")):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content)
+        engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller={})
+        assert file.read_text() == expected
+    assert {path.name for path in file.parent.iterdir()} == {"backend", "passphrase"}
+
+
 def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
     """An engine that ran without us has begun to write there."""
     logs = tmp_path / ".trainstack" / "pulumi" / "logs"
@@ -165,6 +176,27 @@ def test_our_engine_has_the_users_credentials(tmp_path: Path) -> None:
     named = {**caller, "PULUMI_CREDENTIALS_PATH": "/home/ann/logins"}
     variables = engine.environment(tmp_path, Path("/p"), own=True, embedded=False, caller=named)
     assert variables["PULUMI_CREDENTIALS_PATH"] == "/home/ann/logins"
+
+
+def test_our_engine_has_the_users_credentials_for_another_backend_too(tmp_path: Path) -> None:
+    """An embedded environment whose state PULUMI_BACKEND_URL selects; its own state needs no login."""
+    caller = {"PULUMI_CREDENTIALS_PATH": "/home/ann/logins", "PULUMI_BACKEND_URL": "https://api.pulumi.com"}
+    variables = engine.environment(tmp_path, Path("/p"), own=True, embedded=True, caller=caller)
+    assert variables["PULUMI_CREDENTIALS_PATH"] == "/home/ann/logins"
+    caller["PULUMI_BACKEND_URL"] = f"file://{tmp_path}/.trainstack/backend?metadata=skip"
+    variables = engine.environment(tmp_path, Path("/p"), own=True, embedded=True, caller=caller)
+    assert "PULUMI_CREDENTIALS_PATH" not in variables
+
+
+@pytest.mark.parametrize(("given", "removed"), [("", {"PULUMI_CONFIG_PASSPHRASE"}), ("theirs", set()), (None, set())])
+def test_an_empty_passphrase_is_not_set(tmp_path: Path, given: str | None, removed: set[str]) -> None:
+    """The engine would use it instead of the file: `incorrect passphrase`. CI systems pass unset secrets so."""
+    caller = {} if given is None else {"PULUMI_CONFIG_PASSPHRASE": given}
+    made = engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
+    assert made.removed == removed
+    assert ("PULUMI_CONFIG_PASSPHRASE_FILE" in made.environment) == (not given)
+    # An empty passphrase may be that of another state.
+    assert not engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=False, caller={**caller}).removed
 
 
 EMBEDDED = {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"}

@@ -163,7 +163,7 @@ def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.Mo
     linked = state_root(tmp_path) / "bin" / "kubectl"
     linked.parent.mkdir(parents=True)
     linked.symlink_to("/built/before")
-    prepared = tools.engine(tmp_path)
+    prepared = tools.engine(tmp_path, embedded=False)
     assert (prepared.pulumi, prepared.own) == (pulumi, False)
     assert not linked.is_symlink()
 
@@ -217,7 +217,7 @@ def test_a_command_without_the_tool_names_what_was_found(
 ) -> None:
     """It builds nothing by itself: the error has the command, with its duration."""
     with pytest.raises(tools.MissingTool) as caught:
-        tools.engine(tmp_path) if name == "pulumi" else tools.kubectl()
+        tools.engine(tmp_path, embedded=False) if name == "pulumi" else tools.kubectl()
     wanted, groups = ("v3.250 or later, below v4", "engine provider")
     if name == "kubectl":
         wanted, groups = ("v1.29 or later, below v2", "kubectl")
@@ -266,5 +266,21 @@ def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monke
     """`trainstack env` has the folder on PATH."""
     make_builds(gotool._pinned().version)
     monkeypatch.setenv("PATH", path_of(make_pulumi(tmp_path / "a", "v3.260.0")))
-    tools.engine(tmp_path / "checkout")
+    tools.engine(tmp_path / "checkout", embedded=False)
     assert (state_root(tmp_path / "checkout") / "bin" / "kubectl").readlink() == tools.program("kubectl")
+
+
+def test_folders_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
+    """As a shell does."""
+    good = make_kubectl(tmp_path / "bin", version("v1.33.1"))
+    found = official.kubectl(os.pathsep.join(["/" + "x" * 300, "a\nb", str(good), str(good.parent)]))
+    assert found.program == official.Program(good, "v1.33.1")
+
+
+def test_a_program_in_a_relative_folder_can_be_started_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine runs in the project's folder."""
+    good = make_kubectl(tmp_path / "bin", version("v1.33.1"))
+    monkeypatch.chdir(tmp_path)
+    assert official.kubectl("bin").program == official.Program(good, "v1.33.1")

@@ -10,7 +10,6 @@ import pwd
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 
@@ -50,8 +49,8 @@ def of_embedded(caller: Mapping[str, str]) -> frozenset[str]:
     A shell with these must not give a stack with secrets the published passphrase, nor find its state missing.
     """
     found = set()
-    url = urlsplit(caller.get("PULUMI_BACKEND_URL", ""))
-    if url.scheme == "file" and _is_ours(url.path, "backend"):
+    url = caller.get("PULUMI_BACKEND_URL", "")
+    if url.startswith("file://") and _is_ours(url.removeprefix("file://").partition("?")[0], "backend"):
         found.add("PULUMI_BACKEND_URL")
     if _is_ours(caller.get("PULUMI_HOME", ""), "pulumi"):
         found.add("PULUMI_HOME")
@@ -61,6 +60,13 @@ def of_embedded(caller: Mapping[str, str]) -> frozenset[str]:
     if file and (_is_ours(file, "passphrase") or _content(Path(file)) == PUBLISHED):
         found.add("PULUMI_CONFIG_PASSPHRASE_FILE")
     return frozenset(found)
+
+
+def shown(url: str) -> str:
+    """Return the URL of a backend for messages, without user, password and query."""
+    scheme, separator, rest = url.partition("?")[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _is_ours(path: str, name: str) -> bool:
@@ -89,12 +95,27 @@ def _of_project(file: Path) -> str | None:
 def _credentials(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text()
-        found = json.loads(text) if text else {}
+        found = json.loads(text) if text else None
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise ToolchainError(f"{file} is not valid JSON: {error}", "delete it and run `pulumi login`") from error
-    return found if isinstance(found, dict) else {}
+    credentials: dict[str, Any] = {} if found is None else found
+    if not _is_valid(credentials):
+        raise ToolchainError(f"{file} is not a file of `pulumi login`", "delete it and run `pulumi login`")
+    return credentials
+
+
+def _is_valid(credentials: Any) -> bool:
+    if not isinstance(credentials, dict):
+        return False
+    accounts, tokens = credentials.get("accounts") or {}, credentials.get("accessTokens") or {}
+    return (
+        isinstance(credentials.get("current") or "", str)
+        and isinstance(tokens, dict)
+        and isinstance(accounts, dict)
+        and all(isinstance(account or {}, dict) for account in accounts.values())
+    )
 
 
 def _has_token(credentials: Mapping[str, Any], url: str) -> bool:

@@ -59,9 +59,12 @@ def prepare(
     if embedded:
         (state / "backend").mkdir(parents=True, exist_ok=True)
         passphrase = state / "passphrase"
-        if not passphrase.exists():
-            passphrase.write_text(PUBLISHED + "\n")
-    removed = frozenset() if embedded else of_embedded(caller)
+        if not passphrase.exists() or not passphrase.stat().st_size:
+            # By rename: a concurrent engine must not read an empty passphrase, nor a killed command leave one.
+            draft = passphrase.with_name(f".{passphrase.name}.{os.getpid()}")
+            draft.write_text(PUBLISHED + "\n")
+            draft.replace(passphrase)
+    removed = _empty(caller) if embedded else of_embedded(caller)
     return Engine(pulumi, environment(checkout, pulumi, own=own, embedded=embedded, caller=caller), own, removed)
 
 
@@ -86,7 +89,8 @@ def environment(
         variables["PULUMI_HOME"] = str(state / "pulumi")
         # The plugin is installed; an attempt to download another would only time out.
         variables["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
-        if not embedded:
+        # An embedded environment in another backend, by PULUMI_BACKEND_URL, needs the login too.
+        if not embedded or (caller.get("PULUMI_BACKEND_URL") and "PULUMI_BACKEND_URL" not in of_embedded(caller)):
             variables["PULUMI_CREDENTIALS_PATH"] = str(credentials_folder(caller))
     given = caller if embedded else {name: value for name, value in caller.items() if name not in of_embedded(caller)}
     if url := given.get("PULUMI_BACKEND_URL") or ((state / "backend").as_uri() if embedded else None):
@@ -95,6 +99,11 @@ def environment(
     if embedded and not any(given.get(name) for name in passphrases):
         variables["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(state / "passphrase")
     return variables
+
+
+def _empty(caller: Mapping[str, str]) -> frozenset[str]:
+    """Return PULUMI_CONFIG_PASSPHRASE if it is empty: the engine would use it instead of the passphrase's file."""
+    return frozenset(name for name in ("PULUMI_CONFIG_PASSPHRASE",) if caller.get(name) == "")
 
 
 def _without_sidecars(url: str) -> str:

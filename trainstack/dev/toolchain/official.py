@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cache
@@ -103,9 +104,11 @@ def _find_kubectl(path: str) -> Search:
 
 def _candidates(name: str, path: str) -> list[Path]:
     """Return the programs of a name on PATH, without those that `trainstack env` and the toolchain put there."""
-    folders = [Path(folder) for folder in dict.fromkeys(path.split(os.pathsep)) if folder]
-    candidates = [folder / name for folder in folders if not _is_ours(folder)]
-    return [candidate for candidate in candidates if candidate.is_file() and os.access(candidate, os.X_OK)]
+    # Absolute, since the programs run in the project's folder.
+    folders = [Path(folder).absolute() for folder in dict.fromkeys(path.split(os.pathsep)) if folder]
+    # `which` ignores folders that cannot be read, as shells do.
+    found = (shutil.which(name, path=str(folder)) for folder in folders if not _is_ours(folder))
+    return [Path(program) for program in found if program is not None]
 
 
 def _is_ours(folder: Path) -> bool:

@@ -138,7 +138,7 @@ def kubectl() -> Path:
         raise _missing("kubectl", official.kubectl(), official.KUBECTL, KUBECTL) from None
 
 
-def engine(checkout: Path, *, embedded: bool = False) -> Engine:
+def engine(checkout: Path, *, embedded: bool) -> Engine:
     """Return a project's Pulumi engine, for an embedded state or for the backend that Pulumi selects.
 
     Raises MissingTool if no engine is on PATH and none has been built.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from trainstack.lifecycle.recovery.files import Lock, StateFiles
 
@@ -19,8 +19,7 @@ def state_folder(url: str) -> Path | None:
     """The folder of a backend's URL; None for any other backend."""
     if not url.startswith("file://"):
         return None
-    parts = urlsplit(url)
-    return Path(unquote(parts.netloc + parts.path)).expanduser()
+    return Path(unquote(url.removeprefix("file://").partition("?")[0])).expanduser()
 
 
 def state_file(folder: Path, project: str, stack: str) -> Path | None:
