@@ -143,6 +143,7 @@ def test_a_namespace_made_by_hand_is_taken_over_as_it_is(dev: Project, made_by_h
     assert {key: look(project, *key) for key in TAKEN | LEFT} == before
     storage = yaml.safe_load(file.read_text())["config"]["trainstack:storage"]
     assert [each["name"] for each in storage["volumes"]] == ["data", "models"]
+    project.edit_stack(lambda config: config["trainstack:environment"].update(state="embedded"))
     project._use_environment()
     try:
         planned = project.pulumi("preview", "--json")
