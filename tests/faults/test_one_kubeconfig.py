@@ -147,7 +147,7 @@ def test_our_commands_go_on_where_they_began(two: Two, copy: Project) -> None:
         program = f"cd docs && exec {copy.root}/.venv/bin/python -m trainstack.cli {words} -s lab"
         return copy.run(["sh", "-c", program], environment=environment)
 
-    done, here, elsewhere = changed(two, lambda: run("up --no-wait"))
+    done, here, elsewhere = changed(two, lambda: run("up --yes --no-wait"))
     assert done.code == 0, done.text
     assert any("storageclasses/most" in each for each in here)
     assert elsewhere == []
