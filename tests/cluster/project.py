@@ -19,6 +19,22 @@ LOCAL = (".venv", ".trainstack", "results", ".git")
 """What a copy does not take along: it is this machine's, or the other checkout's."""
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes texts that begin with a digit: of a commit such as 0b12… or 12e4…, YAML parsers read a number."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if text[:1].isdigit() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _dump(content: object) -> str:
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False)
+
+
 @dataclass(frozen=True)
 class Done:
     """A finished command."""
@@ -101,14 +117,14 @@ class Project:
         file = self.root / f"Pulumi.{stack}.yaml"
         old = yaml.safe_load(file.read_text()) if file.is_file() else {}
         salt = {"encryptionsalt": old["encryptionsalt"]} if "encryptionsalt" in old else {}
-        file.write_text(yaml.safe_dump({"config": dict(config), **salt}, sort_keys=False))
+        file.write_text(_dump({"config": dict(config), **salt}))
 
     def edit_stack(self, edit: Callable[[dict[str, Any]], None]) -> None:
         """Change the stack's configuration in place."""
         file = self.root / f"Pulumi.{self.stack}.yaml"
         held = yaml.safe_load(file.read_text())
         edit(held["config"])
-        file.write_text(yaml.safe_dump(held, sort_keys=False))
+        file.write_text(_dump(held))
 
     def run(
         self,
