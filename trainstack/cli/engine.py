@@ -22,6 +22,7 @@ from trainstack.settings.errors import Finding
 from trainstack.settings.loading.project import project_name
 from trainstack.settings.loading.source import read
 from trainstack.settings.values.stack_name import file_of
+from trainstack.settings.values.urls import shown
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, reported
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
@@ -173,7 +174,7 @@ def ensure_stack(session: Session) -> None:
         return
     if not session.placement.embedded:
         fail(
-            f"stack {session.stack!r} does not exist in {backend.shown(ensure_backend(session))}; create it with "
+            f"stack {session.stack!r} does not exist in {shown(ensure_backend(session))}; create it with "
             f"`pulumi stack init {session.stack}`, and with `--secrets-provider` if its secrets are not encrypted with "
             f"a passphrase{_earlier_state(session)}"
         )
@@ -189,14 +190,15 @@ def preview_variables(session: Session) -> Iterator[dict[str, str]]:
 
     So a preview writes no state. Exits if another stack does not exist.
     """
-    if not session.placement.embedded or _exists(session):
+    if not session.placement.embedded:
         ensure_stack(session)
-        yield {}
+    elif not _exists(session):
+        err.print(f"  {session.stack} has no state yet: the preview uses a temporary one")
+        engine = prepared(session)
+        with temporary_state(session.root, session.stack, engine.pulumi, _environment(session, engine)) as variables:
+            yield variables
         return
-    err.print(f"  {session.stack} has no state yet: the preview uses a temporary one")
-    engine = prepared(session)
-    with temporary_state(session.root, session.stack, engine.pulumi, _environment(session, engine)) as variables:
-        yield variables
+    yield {}
 
 
 def _exists(session: Session) -> bool:

@@ -19,6 +19,7 @@ from trainstack.platform.operators.release import DownloadError, RefusedDownload
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Manifest, Operators
+from trainstack.settings.values.urls import shown
 
 MAX_BYTES = 64 << 20
 """The largest release so far, of the training operator, has 3 MB."""
@@ -90,7 +91,7 @@ def _fetched(name: str, manifest: Manifest, url: str, report: Report) -> Path:
             return file
         part.unlink()
     raise WrongBytesError(
-        f"the file at {_shown(url)} has sha256 {found}, but {manifest.sha256} is pinned; nothing of it was used",
+        f"the file at {shown(url)} has sha256 {found}, but {manifest.sha256} is pinned; nothing of it was used",
         "pin the digest that the release's publisher names; pin the one that was found only if you trust the file",
         path=f"{path}.sha256",
     )
@@ -166,12 +167,12 @@ def _response(client: httpx.Client, url: httpx.URL, offset: int) -> Iterator[htt
             target = url.join(response.headers["Location"])
         if target.scheme != "https" and not (_is_plain_loopback(target) and _is_plain_loopback(url)):
             raise RefusedDownloadError(
-                f"{_shown(url)} redirects to {_shown(target)}, which is not https, so it was not followed",
+                f"{shown(str(url))} redirects to {shown(str(target))}, which is not https, so it was not followed",
                 f"name the file's final https address, {_ELSEWHERE}",
             )
         url = target
     raise RefusedDownloadError(
-        f"{_shown(url)}: more than {_REDIRECTS} redirects", f"name the file's final address, {_ELSEWHERE}"
+        f"{shown(str(url))}: more than {_REDIRECTS} redirects", f"name the file's final address, {_ELSEWHERE}"
     )
 
 
@@ -180,7 +181,7 @@ def _is_plain_loopback(url: httpx.URL) -> bool:
 
 
 def _ensure_file(response: httpx.Response) -> None:
-    status, url = response.status_code, _shown(response.url)
+    status, url = response.status_code, shown(str(response.url))
     if response.is_success:
         return
     answer = f"{response.url.host} answered {status} {response.reason_phrase}".rstrip()
@@ -209,7 +210,7 @@ def _ensure_size(size: int, part: Path) -> None:
 @contextmanager
 def _explained(url: str, part: Path, path: str) -> Iterator[None]:
     """Raise the errors of a download with the setting, the cause and the remedy."""
-    host, before = _shown(url).split("/")[2], _size(part)
+    host, before = shown(url).split("/")[2], _size(part)
     try:
         yield
     except DownloadError as error:
@@ -224,7 +225,7 @@ def _explained(url: str, part: Path, path: str) -> Iterator[None]:
         raise DownloadError(*_unreachable(url, error), path=path) from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.DecodingError) as error:
         raise RefusedDownloadError(
-            f"{_shown(url)} was not downloaded ({error})", f"correct the URL, {_ELSEWHERE}", path=path
+            f"{shown(url)} was not downloaded ({error})", f"correct the URL, {_ELSEWHERE}", path=path
         ) from error
     except httpx.TransportError as error:
         received = _size(part)
@@ -256,13 +257,6 @@ def _unreachable(url: str, error: Exception) -> tuple[str, str]:
         f"{host} cannot be reached ({cause})",
         f"check the network and the name, set HTTPS_PROXY if this network has a proxy, {_ELSEWHERE}",
     )
-
-
-def _shown(url: httpx.URL | str) -> str:
-    """Return an address without its user and query: those of signed addresses are secret."""
-    scheme, _, rest = str(url).partition("?")[0].partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _cause(error: Exception) -> str:

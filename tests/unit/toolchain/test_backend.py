@@ -10,6 +10,7 @@ import pytest
 
 from trainstack.dev.toolchain import backend
 from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.settings.values import urls
 
 CLOUD = "https://api.pulumi.com"
 
@@ -154,4 +155,4 @@ def test_a_url_that_is_not_valid_is_left_to_pulumi(project: Path, home: Path) ->
     ],
 )
 def test_urls_in_messages_have_no_password(url: str, shown: str) -> None:
-    assert backend.shown(url) == shown
+    assert urls.shown(url) == shown

@@ -62,13 +62,6 @@ def of_embedded(caller: Mapping[str, str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def shown(url: str) -> str:
-    """Return the URL of a backend for messages, without user, password and query."""
-    scheme, separator, rest = url.partition("?")[0].partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
-
-
 def _is_ours(path: str, name: str) -> bool:
     return Path(path).parts[-2:] == (_STATE_FOLDER, name)
 
