@@ -5,8 +5,8 @@ from typing import Any
 
 from trainstack.objects.ownership import listed
 
-_LISTED = {"create": "create", "import": "import", "delete": "delete"}
-_CHANGED = {"update": "update", "replace": "replace"}
+_LISTED = ("create", "import", "delete")
+_CHANGED = ("update", "replace")
 _MAX_VALUE = 60
 """Characters of a value; a longer one is cut."""
 _MISSING = object()
@@ -15,11 +15,11 @@ _MISSING = object()
 def lines(output: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for the output of `pulumi preview --json`; components and providers are left out."""
     steps = [step for step in output.get("steps", ()) if _type(step).startswith("kubernetes:")]
-    for op, label in _LISTED.items():
-        yield from _listed(label, [step for step in steps if step["op"] == op])
+    for op in _LISTED:
+        yield from _listed(op, [step for step in steps if step["op"] == op])
     for step in steps:
         if step["op"] in _CHANGED:
-            yield f"{_CHANGED[step['op']]}: {_kind(step)} {_name(step)}"
+            yield f"{step['op']}: {_kind(step)} {_name(step)}"
             yield from (f"  {line}" for line in _differences(step))
     for entry in output.get("diagnostics", ()):
         if entry["severity"] == "warning":
@@ -35,15 +35,15 @@ def errors(output: Mapping[str, Any]) -> str:
     return "\n".join(message.removeprefix("error: ").strip() for message in found)
 
 
-def _listed(label: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _listed(op: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for step in steps:
-        kept = step["op"] == "delete" and (step.get("oldState") or {}).get("retainOnDelete")
-        groups.setdefault(f"{'forget' if kept else label}: {_kind(step)}", []).append(_name(step))
+        kept = op == "delete" and (step.get("oldState") or {}).get("retainOnDelete")
+        groups.setdefault(f"{'forget' if kept else op}: {_kind(step)}", []).append(_name(step))
     for head, names in groups.items():
         kept_note = " (kept in the cluster)" if head.startswith("forget") else ""
         # Whoever confirms a deletion has seen its name.
-        shown = ", ".join(sorted(names)) if label == "delete" else listed(sorted(names))
+        shown = ", ".join(sorted(names)) if op == "delete" else listed(sorted(names))
         yield f"{head} {shown}{kept_note}"
 
 

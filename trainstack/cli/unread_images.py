@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from trainstack.cli.console import step
 from trainstack.cli.local_registry import local_registry
 from trainstack.cli.session import Session
+from trainstack.cli.unserved_images import TIMEOUT_SECONDS, WORKERS
 from trainstack.live.registry import AccessDeniedError, ImageMissingError, NoAddressError, Registries
 from trainstack.live.registry_credentials import RegistryError
 from trainstack.preflight.live_context import Problem, UnreadImage
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.run_images import run_images
 
-_WORKERS = 8
-_TIMEOUT_SECONDS = 5.0
-"""Short, since a registry may be reachable only from the nodes."""
 _PROBLEMS: Mapping[type[RegistryError], Problem] = {
     NoAddressError: "unreachable",
     ImageMissingError: "missing",
@@ -39,7 +37,7 @@ def unread_images(session: Session) -> tuple[UnreadImage, ...]:
     images = [] if local_registry(session) is not None else list(_named(session))
     if not images:
         return ()
-    registries = Registries({}, timeout_seconds=_TIMEOUT_SECONDS)
+    registries = Registries({}, timeout_seconds=TIMEOUT_SECONDS)
 
     def unread(image: _Named) -> UnreadImage | None:
         try:
@@ -49,7 +47,7 @@ def unread_images(session: Session) -> tuple[UnreadImage, ...]:
             return UnreadImage(image.path, image.reference, problem, str(error), has_pull_secret=image.has_pull_secret)
         return None
 
-    with step("looking for images in their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
+    with step("looking for images in their registries", "1 s"), ThreadPoolExecutor(WORKERS) as pool:
         return tuple(found for found in pool.map(unread, images) if found is not None)
 
 

@@ -25,8 +25,8 @@ from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 
-_WORKERS = 8
-_TIMEOUT_SECONDS = 5.0
+WORKERS = 8
+TIMEOUT_SECONDS = 5.0
 """Short, since a registry may be reachable only from the nodes."""
 
 
@@ -40,7 +40,7 @@ def unserved_images(session: Session) -> tuple[UnservedImage, ...]:
     if not buildable:
         return ()
     local = local_registry(session)
-    with step("looking for the workloads' images in their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
+    with step("looking for the workloads' images in their registries", "1 s"), ThreadPoolExecutor(WORKERS) as pool:
         answers = pool.map(lambda image: _unserved(session.settings, image, local), buildable)
         return tuple(answer for answer in answers if answer is not None)
 
@@ -87,7 +87,7 @@ def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None)
 def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:
     if image.local or local is not None:
         return asking(require_local(local))
-    return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
+    return Registries(read_credentials(), timeout_seconds=TIMEOUT_SECONDS)
 
 
 def _launching(session: Session) -> Iterator[str]:

@@ -141,9 +141,8 @@ def kubectl() -> Path:
 def engine(checkout: Path, *, embedded: bool) -> Engine:
     """Return a project's Pulumi engine, for an embedded state or for the backend that Pulumi selects.
 
-    Raises MissingTool if no engine is on PATH and none has been built.
     A built kubectl is linked into the project's state folder, for the shells of `trainstack env`, unless a supported
-    one is on PATH.
+    one is on PATH. Raises MissingTool if no engine is on PATH and none has been built.
     """
     _link_kubectl(state_root(checkout) / "bin" / "kubectl")
     found = official.pulumi().program
