@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from trainstack.settings.values.quantities import amount
+from trainstack.settings.values.quantities import MAX, stored
 from trainstack.settings.values.quantities import readable as readable_bytes
 
 WHOLE = 10**9
@@ -15,18 +15,49 @@ _BYTES = ("memory", "ephemeral-storage", "storage")
 @lru_cache(maxsize=4096)
 def exact(text: str) -> int:
     """Return a quantity in billionths, the finest scale that Kubernetes keeps, rounded up."""
-    value = amount(text) * WHOLE
+    value = stored(text).exact * WHOLE
     return -(-value.numerator // value.denominator)
 
 
 def counted(resource: str, billionths: int) -> int:
-    """Return the amount in Kueue's integers. Source: ResourceValue in pkg/resources/requests.go."""
-    return -(-billionths // (10**6 if resource == "cpu" else WHOLE))
+    """Return the amount in Kueue's integers, rounded away from 0. Source: ResourceValue in pkg/resources/requests.go."""
+    step = 10**6 if resource == "cpu" else WHOLE
+    return -(-billionths // step) if billionths > 0 else billionths // step
 
 
+@lru_cache(maxsize=4096)
 def value(resource: str, text: object) -> int:
-    """Return a written quantity in Kueue's integers."""
-    return counted(resource, exact(str(text)))
+    """Return a written quantity in Kueue's integers; above 64 bits as Kueue gets it: `10E` of memory is 0."""
+    written = str(text)
+    number = counted(resource, exact(written))
+    return number if -MAX <= number <= MAX else _overflowed(resource, written)
+
+
+def _overflowed(resource: str, text: str) -> int:
+    """Return what Kubernetes makes of an amount that exceeds 64 bits.
+
+    Source: ParseQuantity and ScaledValue in k8s.io/apimachinery/pkg/api/resource.
+    """
+    quantity, billionths = stored(text), exact(text)
+    exponent = quantity.exponent - quantity.decimals
+    if quantity.base == 2:
+        billionths = max(-MAX * WHOLE, min(MAX * WHOLE, billionths))
+    elif quantity.digits <= _FEW_DIGITS and exponent >= _FINEST:
+        # Kept with its exponent. Usual powers of ten are multiplied in one step, which wraps around; all others are
+        # multiplied ten by ten, until the overflow is noticed.
+        shift = exponent + (3 if resource == "cpu" else 0)
+        return wrapped(counted(resource, billionths)) if shift in _ONE_STEP else 0
+    return wrapped(counted(resource, billionths))
+
+
+_FEW_DIGITS, _FINEST, _ONE_STEP = 18, -9, (1, 2, 3, 6, 9)
+
+
+def wrapped(number: int) -> int:
+    """Return an integer as it overflows in 64 bits."""
+    if -MAX <= number <= MAX:
+        return number
+    return (number + MAX + 1) % (2 * MAX + 2) - MAX - 1
 
 
 def exactly(quantities: Mapping[str, object] | None) -> dict[str, int]:

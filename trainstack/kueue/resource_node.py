@@ -2,6 +2,7 @@
 
 Source: pkg/cache/scheduler/resource_node.go of Kueue v0.15.2. A node's subtree quota is its own quota plus its
 children's, without the local quota that children do not lend. Usage above a child's local quota counts for its parent.
+Sums have 64 bits and wrap around: two queues that lend 9E each have a cohort with a negative quota.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from trainstack.kueue.model import Admitted, ClusterQueue, FlavorResource, Model, Quota, Usage
+from trainstack.kueue.quantities import wrapped
 
 _NONE = Quota(0)
 
@@ -41,13 +43,14 @@ class ResourceNode:
         """Return what may be used in addition to the usage; negative if the usage exceeds the quota."""
         used = self.usage.get(fr, 0)
         if self.parent is None:
-            return self.subtree_quota.get(fr, 0) - used
+            return wrapped(self.subtree_quota.get(fr, 0) - used)
         from_parent = self.parent.available(fr)
         local = self.local_quota.get(fr, 0)
         limit = self.quota(fr).borrowing_limit
         if limit is not None:
-            from_parent = min(from_parent, self.subtree_quota.get(fr, 0) - local - max(0, used - local) + limit)
-        return from_parent + (local - used if local > used else 0)
+            most = self.subtree_quota.get(fr, 0) - local - max(0, used - local) + limit
+            from_parent = min(from_parent, wrapped(most))
+        return wrapped(from_parent + (local - used if local > used else 0))
 
     def potential_available(self, fr: FlavorResource) -> int:
         """Return what is available without any usage."""
@@ -55,8 +58,8 @@ class ResourceNode:
         if known is None:
             known, limit = self.subtree_quota.get(fr, 0), self.quota(fr).borrowing_limit
             if self.parent is not None:
-                most = self.local_quota.get(fr, 0) + self.parent.potential_available(fr)
-                known = most if limit is None else min(most, known + limit)
+                most = wrapped(self.local_quota.get(fr, 0) + self.parent.potential_available(fr))
+                known = most if limit is None else min(most, wrapped(known + limit))
             self._potential[fr] = known
         return known
 
@@ -118,10 +121,11 @@ class ResourceNode:
         for child in (*self.cohorts, *self.queues):
             child.update_subtree_quota()
             for fr, number in child.subtree_quota.items():
-                self.subtree_quota[fr] = self.subtree_quota.get(fr, 0) + number - child.local_quota.get(fr, 0)
+                lent = number - child.local_quota.get(fr, 0)
+                self.subtree_quota[fr] = wrapped(self.subtree_quota.get(fr, 0) + lent)
         for fr, quota in self.quotas.items():
             if quota.lending_limit is not None:
-                self.local_quota[fr] = max(0, self.subtree_quota[fr] - quota.lending_limit)
+                self.local_quota[fr] = max(0, wrapped(self.subtree_quota[fr] - quota.lending_limit))
 
 
 class CohortTree:

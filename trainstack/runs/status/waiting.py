@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainstack.settings.values.quantities import amount, readable
+from trainstack.settings.values.quantities import readable, stored
 
 Body = Mapping[str, Any]
 _POD_SET = re.compile(r"(?:^|; )couldn't assign flavors to pod set (?P<name>[^:]+): ")
@@ -157,7 +157,7 @@ def in_words(message: str) -> str:
 
 def _never_fits(match: re.Match[str]) -> str:
     resource, flavor, before, request, capacity = match.groups()
-    requested, most = amount(before) + amount(request), amount(capacity)
+    requested, most = stored(before).exact + stored(request).exact, stored(capacity).exact
     return (
         f"it never fits: it requests {readable(requested)} {resource}, but flavor {flavor} has at most "
         f"{readable(most)}, {readable(requested - most)} short"

@@ -4,6 +4,7 @@ Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/q
 """
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
@@ -15,8 +16,12 @@ _FACTORS = {suffix: Fraction(1000) ** power for power, suffix in enumerate(_DECI
     suffix: Fraction(1024) ** power for power, suffix in enumerate(_BINARY)
 }
 _FORM = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?")
-_MAX = 2**63 - 1
-"""The API server silently caps larger quantities."""
+_STORED = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<decimals>[0-9]*))?(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
+)
+"""What the API server accepts, except exponents of more digits, which take it minutes. Source: parseQuantityString."""
+MAX = 2**63 - 1
+"""The largest amount that Kubernetes calculates with exactly."""
 _HINT = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
 
 
@@ -31,9 +36,43 @@ def amount(text: str) -> Fraction:
     suffix = match["suffix"] or ""
     factor = _FACTORS[suffix] if suffix in _FACTORS else Fraction(10) ** int(suffix[1:])
     exact = Fraction(match["number"]) * factor
-    if exact > _MAX:
-        raise ValueError(f"{text!r} exceeds the limit of Kubernetes; write at most {_MAX}")
+    if exact > MAX:
+        raise ValueError(f"{text!r} exceeds the limit of Kubernetes; write at most {MAX}")
     return exact
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A quantity of an object that others wrote, in any spelling that the API server accepts: `+4`, `10E`, `5.`."""
+
+    number: int
+    """All digits, without the point."""
+    decimals: int
+    """Digits after the point."""
+    digits: int
+    """All digits, without zeros in front."""
+    base: int
+    exponent: int
+
+    @property
+    def exact(self) -> Fraction:
+        return Fraction(self.number, 10**self.decimals) * Fraction(self.base) ** self.exponent
+
+
+def stored(text: str) -> Stored:
+    """Parse a quantity of a live object; settings are parsed by `amount`. Raises ValueError for anything else."""
+    match = _STORED.fullmatch(text)
+    if match is None or not text:
+        raise ValueError(f"{text!r} is not a quantity")
+    whole, decimals, suffix = match["whole"].lstrip("0"), match["decimals"] or "", match["suffix"] or ""
+    number = int(f"{match['sign']}{whole}{decimals}") if whole or decimals else 0
+    base, exponent = (2, 10 * _BINARY.index(suffix)) if suffix.endswith("i") else (10, _exponent(suffix))
+    return Stored(number, len(decimals), max(1, len(whole)) + len(decimals), base, exponent)
+
+
+def _exponent(suffix: str) -> int:
+    """Return the power of ten of a decimal suffix: 3 for `k`, -2 for `e-2`."""
+    return 3 * (_DECIMAL.index(suffix) - 3) if suffix in _DECIMAL else int(suffix[1:])
 
 
 def canonical(value: object) -> str:

@@ -103,3 +103,25 @@ def test_a_flavor_without_own_quota_gives_nothing() -> None:
     """A queue borrows only on flavors that it lists itself."""
     tree = CohortTree(make_model(make_pool("q", "a", 2), make_queue("r", {"gpu": {"cpu": 4}}, "a")))
     assert tree.potential_available("q", "gpu", "cpu") == 0
+
+
+@pytest.mark.parametrize(
+    ("pools", "expected"),
+    [
+        pytest.param([("q", "a", "9E"), ("r", "a", "100Gi")], 9 * 10**18 + 100 * 2**30, id="a sum within 64 bits"),
+        pytest.param([("q", "a", "9E"), ("r", "a", "9E")], 18 * 10**18 - 2**64, id="two of 9E wrap around"),
+        pytest.param([("q", "a", "9E", "9E"), ("r", "a", "1Gi")], 18 * 10**18 - 2**64, id="so does quota with a limit"),
+        pytest.param([("q", "a", str(2**63 - 1)), ("r", "a", "1")], -(2**63), id="one more than the largest"),
+        pytest.param([("q", None, "10E")], 0, id="10E alone is 0"),
+    ],
+)
+def test_sums_overflow_as_in_kueue(pools: list[tuple[str | None, ...]], expected: int) -> None:
+    """Quota that people write for "unlimited" may leave the cohort a negative amount, of which nothing is admitted."""
+    queues = [
+        make_queue(str(name), {"cpu": {"memory": figures}}, cohort)
+        for name, cohort, *rest in pools
+        for figures in [tuple(rest)]
+    ]
+    tree = CohortTree(make_model(*queues, cohorts=COHORTS))
+    assert tree.potential_available("q", "cpu", "memory") == expected
+    assert tree.queues["q"].available(("cpu", "memory")) == expected
