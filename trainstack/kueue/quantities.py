@@ -20,7 +20,10 @@ def exact(text: str) -> int:
 
 
 def counted(resource: str, billionths: int) -> int:
-    """Return the amount in Kueue's integers, rounded away from 0. Source: ResourceValue in pkg/resources/requests.go."""
+    """Return the amount in Kueue's integers, rounded away from 0.
+
+    Source: ResourceValue in pkg/resources/requests.go.
+    """
     step = 10**6 if resource == "cpu" else WHOLE
     return -(-billionths // step) if billionths > 0 else billionths // step
 

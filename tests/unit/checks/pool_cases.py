@@ -12,6 +12,7 @@ from tests.unit.make import (
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import (
     BorrowWithinCohort,
+    ClusterQueue,
     FlavorQuotas,
     Preemption,
     ResourceFlavor,
@@ -44,6 +45,17 @@ def spare(**limits: str) -> Settings:
     group = ResourceGroup(covered_resources=tuple(SPARE), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
     queues = (make_cluster_queue(), make_cluster_queue(name="spare", resource_groups=(group,)))
     return make_settings(queues=make_queues(cluster_queues=queues))
+
+
+def unlimited(own: str, others: str) -> Settings:
+    """An environment whose queue has so much memory on a second flavor, and another queue of its cohort as well."""
+
+    def queue(name: str, memory: str) -> ClusterQueue:
+        group = make_group(("cpu", SPARE), ("a100", {"cpu": "1", "memory": memory}))
+        return make_cluster_queue(name=name, resource_groups=(group,))
+
+    queues = (queue("research", own), queue("spare", others))
+    return make_settings(queues=make_queues(flavors=(CPU, A100), cluster_queues=queues))
 
 
 POOL_CASES: dict[str, list[Case]] = {
@@ -181,5 +193,20 @@ POOL_CASES: dict[str, list[Case]] = {
             "name a queue with flavor a100, or remove gpu from the selector",
             "warning",
         )
+    ],
+    "quota-overflow": [
+        Case(
+            unlimited("9E", "9E"),
+            f"{POOL}.resourceGroups[0].flavors[a100].resources[memory].nominalQuota",
+            "the quotas of memory on flavor a100 in cohort local add up to 18000000000000000000, which Kueue counts as "
+            "-446744073709551616",
+            "write a large amount that can be added up, such as `1P` of memory or `1M` of cpu",
+        ),
+        Case(
+            pool(make_group(("cpu", SPARE), ("a100", {"cpu": "10P", "memory": "1Gi"}))),
+            f"{POOL}.resourceGroups[0].flavors[a100].resources[cpu].nominalQuota",
+            "10P of cpu exceeds 64 bits in Kueue's unit",
+            "write a large amount that can be added up, such as `1P` of memory or `1M` of cpu",
+        ),
     ],
 }

@@ -3,12 +3,15 @@
 Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 
+from trainstack.kueue.quantities import counted, exact, wrapped
 from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.settings.values.quantities import amount
+from trainstack.settings.sections.queues import ClusterQueue
+from trainstack.settings.values.quantities import MAX, amount
 
 _REFUSED = "Kueue's webhook refuses the queue."
 
@@ -120,3 +123,51 @@ def queue_closed(context: RuleContext) -> Iterator[Violation]:
             )
             remedy = f"add {queue.namespace} to the namespaces of {queue.cluster_queue}"
             yield Violation(f"{path}.clusterQueue", message, remedy)
+
+
+@Rule(
+    id="quota-overflow",
+    summary="A quota, or the sum that a cohort lends, exceeds the 64 bits that Kueue calculates with.",
+    details=(
+        "Kueue's sums wrap around without an error: two queues with `9E` each leave their cohort a negative quota, and "
+        "nothing is admitted. Cpu is counted in thousandths of a core."
+    ),
+    example="`nominalQuota: 9E` of memory in two cluster queues of one cohort.",
+    remedy="Write a large amount that can be added up, such as `1P` of memory or `1M` of cpu.",
+)
+def quota_overflow(context: RuleContext) -> Iterator[Violation]:
+    largest: dict[tuple[str, str, str], tuple[int, str]] = {}
+    totals: dict[tuple[str, str, str], int] = defaultdict(int)
+    limits: dict[tuple[str, str, str], int] = defaultdict(int)
+    for path, queue, flavor, quota in context.quotas():
+        written = {
+            "nominalQuota": quota.nominal_quota,
+            "borrowingLimit": quota.borrowing_limit,
+            "lendingLimit": quota.lending_limit,
+        }
+        amounts = {key: counted(quota.name, exact(text)) for key, text in written.items() if text is not None}
+        beyond = [key for key, number in amounts.items() if number > MAX]
+        for key in beyond:
+            yield Violation(f"{path}.{key}", f"{written[key]} of {quota.name} exceeds 64 bits in Kueue's unit")
+        if beyond:
+            continue
+        place = (_root(context, queue), flavor.name, quota.name)
+        nominal = amounts["nominalQuota"]
+        largest[place] = max(largest.get(place, (-1, "")), (nominal, path), key=lambda pair: pair[0])
+        totals[place] += nominal
+        limits[place] = max(limits[place], amounts.get("borrowingLimit", 0))
+    for place, total in totals.items():
+        if total + limits[place] > MAX:
+            root, flavor_name, resource = place
+            limit = " and the largest borrowingLimit" if total <= MAX else ""
+            message = (
+                f"the quotas of {resource} on flavor {flavor_name} in {root}{limit} add up to {total + limits[place]}, "
+                f"which Kueue counts as {wrapped(total + limits[place])}"
+            )
+            yield Violation(f"{largest[place][1]}.nominalQuota", message)
+
+
+def _root(context: RuleContext, queue: ClusterQueue) -> str:
+    """Name the tree that shares a queue's quota."""
+    *_, node = (context.tree.queues[queue.name], *context.tree.queues[queue.name].ancestors())
+    return f"cluster queue {node.name}" if queue.cohort is None else f"cohort {node.name}"

@@ -7,11 +7,12 @@ from tests.unit.make import (
     make_distributed,
     make_group,
     make_queues,
+    make_quota,
     make_run,
     make_settings,
 )
 from trainstack.preflight.preflight import check
-from trainstack.settings.sections.queues import ResourceFlavor
+from trainstack.settings.sections.queues import FlavorQuotas, ResourceFlavor, ResourceGroup
 from trainstack.settings.sections.workloads import Resources, Workload
 
 
@@ -54,3 +55,15 @@ def test_a_job_needs_the_pods_that_run_at_once() -> None:
     many = make_run(completions=9, parallelism=2)
     few = make_run(name="few", completions=2, parallelism=9)
     assert messages(many, few) == []
+
+
+def test_a_borrowing_limit_may_overflow() -> None:
+    """Kueue adds it to the queue's own quota: 9E and 9E are less than nothing, and the run is never admitted."""
+    quotas = (make_quota("cpu", "2"), make_quota("memory", "9E", borrowing_limit="9E"))
+    group = ResourceGroup(covered_resources=("cpu", "memory"), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
+    found = messages(make_run(), cluster_queues=(make_cluster_queue(resource_groups=(group,)),))
+    assert (
+        "the quotas of memory on flavor cpu in cohort local and the largest borrowingLimit add up to "
+        "18000000000000000000, which Kueue counts as -446744073709551616"
+    ) in found
+    assert any("1 pod needs 1Gi memory" in message for message in found)
