@@ -165,7 +165,8 @@ class FeasibilityFilter:
     def _may_preempt(
         self, cq: QueueSnapshot, needs: Needs, contested: Sequence[tuple[FlavorResource, int, int]]
     ) -> bool:
-        """Whether preemption could free enough, by the rules of fitsResourceQuota and classicalPreemptions.
+        """Whether preemption could free enough, by the rules of fitsResourceQuota, classicalPreemptions and
+        fairPreemptions.
 
         `contested`: the requested and the available amount by flavor and resource.
         """
@@ -175,7 +176,7 @@ class FeasibilityFilter:
         if not others and within == "Never":
             return False
         own = [0 if within == "Never" else self._preemptible(cq, fr, needs) for fr, _, _ in contested]
-        if policy.borrow_within_cohort or (node.parent is not None and node.parent.parent is not None):
+        if cq.preempts_while_borrowing or (node.parent is not None and node.parent.parent is not None):
             return others or any(own)
         # In a flat cohort, reclaiming restores at most the nominal quota; the rest must be preempted within the queue.
         return all(

@@ -1,9 +1,10 @@
 """Assign flavors to a workload's pod sets.
 
-Source: pkg/scheduler/flavorassigner/flavorassigner.go of Kueue v0.15.2. Pod sets are assigned one after another; all
-resources of a resource group that a pod set requests get the same flavor.
+Source: pkg/scheduler/flavorassigner/flavorassigner.go of Kueue v0.15.2. Pod sets, or groups of them, are assigned one
+after another; all resources of a resource group that a pod set or a group requests get the same flavor.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -112,21 +113,40 @@ def assign(
     `counts`: reduced pod counts for partial admission. `tried`: `Assignment.tried` of the previous attempt.
     """
     result = Assignment()
-    for index, pods in enumerate(workload.pod_sets):
-        count = pods.count if counts is None else counts[index]
-        requests = scaled(pods, count)
-        if "pods" in cq.group_of:
-            requests["pods"] = count
-        assigned = PodSetAssignment(pods.name, count, requests)
-        result.pod_sets.append(assigned)
-        _assign_pod_set(pods, assigned, cq, oracle, result.usage, tried[index] if index < len(tried) else {})
-        for resource, given in assigned.flavors.items():
-            result.level = max(result.level, given.level)
-            fr = (given.flavor, resource)
-            result.usage[fr] = result.usage.get(fr, 0) + requests[resource]
-        if requests and not assigned.flavors:
+    for indexes in pod_set_groups(workload):
+        first = indexes[0]
+        group = [workload.pod_sets[index] for index in indexes]
+        assigned = [
+            _requested(pods, cq, None if counts is None else counts[index])
+            for pods, index in zip(group, indexes, strict=True)
+        ]
+        _assign_group(group, assigned, cq, oracle, result.usage, tried[first] if first < len(tried) else {})
+        result.pod_sets += assigned
+        for pods in assigned:
+            for resource, given in pods.flavors.items():
+                result.level = max(result.level, given.level)
+                fr = (given.flavor, resource)
+                result.usage[fr] = result.usage.get(fr, 0) + pods.requests[resource]
+        if any(pods.requests and not pods.flavors for pods in assigned):
             break
     return result
+
+
+def pod_set_groups(workload: Workload) -> list[list[int]]:
+    """Return the indexes of the pod sets by group, in the order of the first of each group."""
+    found: dict[str | int, list[int]] = {}
+    for index, pods in enumerate(workload.pod_sets):
+        found.setdefault(pods.group or index, []).append(index)
+    return list(found.values())
+
+
+def _requested(pods: PodSet, cq: QueueSnapshot, reduced: int | None) -> PodSetAssignment:
+    """Return a pod set without flavors. `reduced`: its count in partial admission, unless it has no pods anyway."""
+    count = reduced if reduced is not None and pods.count else pods.count
+    requests = scaled(pods, count)
+    if "pods" in cq.group_of:
+        requests["pods"] = count
+    return PodSetAssignment(pods.name, count, requests)
 
 
 def scaled(pods: PodSet, count: int) -> dict[str, int]:
@@ -136,42 +156,56 @@ def scaled(pods: PodSet, count: int) -> dict[str, int]:
     return {resource: total // pods.count * count for resource, total in pods.requests.items()}
 
 
-def _assign_pod_set(
-    pods: PodSet,
-    assigned: PodSetAssignment,
+def _assign_group(
+    group: Sequence[PodSet],
+    assigned: Sequence[PodSetAssignment],
     cq: QueueSnapshot,
     oracle: Oracle,
     usage: Mapping[FlavorResource, int],
     tried: Mapping[str, int],
 ) -> None:
-    for resource in assigned.requests:
-        if resource in assigned.flavors:
+    """Assign the same flavors to all pod sets of a group, by the sum of their requests.
+
+    `tried`: of the group's first pod set.
+    """
+    total = Counter[str]()
+    for pods in assigned:
+        total.update(pods.requests)
+    flavors: dict[str, FlavorAssignment] = {}
+    last_tried: dict[str, int] = {}
+    all_fit = True
+    for resource in total:
+        if resource in flavors:
             continue
-        group = cq.group_of.get(resource)
+        resources = cq.group_of.get(resource)
         found: dict[str, FlavorAssignment] = {}
         fits, last = False, -1
-        if group is not None:
-            requests = {name: number for name, number in assigned.requests.items() if name in group.covered}
-            search = _FlavorSearch(pods, cq, group, oracle, usage)
+        if resources is not None:
+            requests = {name: number for name, number in total.items() if name in resources.covered}
+            search = _FlavorSearch(group, cq, resources, oracle, usage)
             found, last, fits = search.run(requests, tried.get(resource, -1) + 1)
-        assigned.fits = assigned.fits and fits
+        all_fit = all_fit and fits
         if not found:
-            assigned.flavors, assigned.tried = {}, {}
-            return
-        assigned.flavors |= found
-        assigned.tried |= dict.fromkeys(found, last)
+            flavors, last_tried = {}, {}
+            break
+        flavors |= found
+        last_tried |= dict.fromkeys(found, last)
+    for pods in assigned:
+        pods.fits = all_fit
+        pods.flavors = {name: given for name, given in flavors.items() if name in pods.requests}
+        pods.tried = {name: index for name, index in last_tried.items() if name in pods.requests}
 
 
 @dataclass(slots=True)
 class _FlavorSearch:
     """The search for a flavor of one resource group. Source: findFlavorForPodSets."""
 
-    pods: PodSet
+    pod_sets: Sequence[PodSet]
     cq: QueueSnapshot
     group: GroupFlavors
     oracle: Oracle
     usage: Mapping[FlavorResource, int]
-    """Of the pod sets before this one."""
+    """Of the pod sets before these."""
 
     def run(self, requests: Mapping[str, int], start: int) -> tuple[dict[str, FlavorAssignment], int, bool]:
         """Return the flavor of each resource, the index of the last tried flavor, and whether the group fits."""
@@ -180,7 +214,7 @@ class _FlavorSearch:
         best_mode, last = _WORST, -1
         for index in range(start, len(self.group.names)):
             last = index
-            if not self._matches(index):
+            if not all(self._matches(index, pods) for pods in self.pod_sets):
                 continue
             found, mode = self._assign_flavor(self.group.names[index], requests)
             if not _try_next_flavor(mode, fungibility):
@@ -193,9 +227,9 @@ class _FlavorSearch:
         # As in Kueue, a group without flavors gives no reason against a fit.
         return best, last, best_mode.mode is Mode.FIT or not self.group.names
 
-    def _matches(self, index: int) -> bool:
+    def _matches(self, index: int, pods: PodSet) -> bool:
         """Whether the pods may run on the flavor's nodes. Source: checkFlavorForPodSets."""
-        flavor, pods = self.group.flavors[index], self.pods
+        flavor = self.group.flavors[index]
         if flavor is None or ((flavor.topology is None) == pods.topology and not self.cq.only_topologies):
             return False
         if flavor.taints and untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is not None:
@@ -228,7 +262,7 @@ class _FlavorSearch:
         level, may_reclaim = node.borrowing_level(fr, total)
         if total <= cq.available(fr):
             return GranularMode(Mode.FIT, level)
-        if total <= node.quota(fr).nominal or may_reclaim or cq.spec.preemption.borrow_within_cohort:
+        if total <= node.quota(fr).nominal or may_reclaim or cq.preempts_while_borrowing:
             return GranularMode(*self.oracle(fr, total))
         return GranularMode(Mode.NO_FIT, level)
 

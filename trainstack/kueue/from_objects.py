@@ -5,13 +5,16 @@ Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from trainstack.declared.declared import Declared
+from trainstack.kueue.feature_gates import FeatureGates
 from trainstack.kueue.model import (
     Admitted,
     ClusterQueue,
     Cohort,
+    FairStrategy,
     Flavor,
     FlavorFungibility,
     FlavorResource,
@@ -29,7 +32,7 @@ from trainstack.kueue.model import (
     Workload,
 )
 from trainstack.kueue.pod_requests import requirements, tolerations
-from trainstack.kueue.quantities import exactly, value
+from trainstack.kueue.quantities import WHOLE, exact, exactly, value
 from trainstack.kueue.workloads import read_kueue_workload
 
 Body = Mapping[str, Any]
@@ -62,7 +65,7 @@ def read_model(
     `kueue`: the Configuration of the running Kueue, if known.
     """
     resources: Body = (kueue or {}).get("resources") or {}
-    sharing: Body | None = (kueue or {}).get("fairSharing")
+    gates = FeatureGates.read(kueue)
     by_kind: dict[str, dict[str, Body]] = defaultdict(dict)
     for body in objects:
         metadata = body["metadata"]
@@ -76,10 +79,13 @@ def read_model(
     for body in by_kind["LimitRange"].values():
         ranges[body["metadata"]["namespace"]] += body["spec"].get("limits") or ()
     return Model(
-        flavors=known("ResourceFlavor", _flavor, _name),
-        cluster_queues=known("ClusterQueue", _cluster_queue, _name),
+        flavors=known("ResourceFlavor", partial(_flavor, gates), _name),
+        cluster_queues=known("ClusterQueue", partial(_cluster_queue, gates), _name),
         local_queues=known("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
-        cohorts={_name(body): _cohort(body) for body in by_kind["Cohort"].values()},
+        cohorts={
+            _name(body): _cohort(gates, body)
+            for body in (by_kind["Cohort"].values() if gates.on("HierarchicalCohorts") else ())
+        },
         namespaces={
             _name(body): {**(body["metadata"].get("labels") or {}), _NAMESPACE_NAME: _name(body)}
             for body in by_kind["Namespace"].values()
@@ -97,8 +103,11 @@ def read_model(
             body["input"]: Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")
             for body in resources.get("transformations") or ()
         },
-        # In v1beta1, fairSharing may be set and not enabled.
-        fair_sharing=sharing is not None and bool(sharing.get("enable", True)),
+        fair_sharing=_fair_strategies((kueue or {}).get("fairSharing")),
+        admission_fair_sharing=gates.on("AdmissionFairSharing")
+        and (kueue or {}).get("admissionFairSharing") is not None,
+        requeued_by_creation=_requeued_by_creation((kueue or {}).get("waitForPodsReady") or {}),
+        gates=gates,
         nodes=None if nodes is None else tuple(nodes.values()),
         declared=declared,
     )
@@ -149,26 +158,45 @@ def _name(body: Body) -> str:
     return str(body["metadata"]["name"])
 
 
-def _flavor(body: Body) -> Flavor:
+def _fair_strategies(sharing: Body | None) -> tuple[FairStrategy, ...]:
+    """Source: parseStrategies in pkg/scheduler/preemption/preemption.go."""
+    # In v1beta1, fairSharing may be set and not enabled.
+    if sharing is None or not sharing.get("enable", True):
+        return ()
+    strategies: Iterable[FairStrategy] = sharing.get("preemptionStrategies") or ()
+    return tuple(strategies) or ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+
+
+def _requeued_by_creation(ready: Body) -> bool:
+    return (ready.get("requeuingStrategy") or {}).get("timestamp") == "Creation"
+
+
+def _flavor(gates: FeatureGates, body: Body) -> Flavor:
     spec = body.get("spec") or {}
     return Flavor(
         name=_name(body),
         labels=spec.get("nodeLabels") or {},
         taints=_taints(spec.get("nodeTaints")),
         tolerations=tolerations(spec.get("tolerations") or ()),
-        topology=spec.get("topologyName"),
+        topology=spec.get("topologyName") if gates.on("TopologyAwareScheduling") else None,
     )
 
 
-def _cohort(body: Body) -> Cohort:
+def _cohort(gates: FeatureGates, body: Body) -> Cohort:
     spec = body.get("spec") or {}
-    return Cohort(_name(body), spec.get("parentName") or None, _quotas(spec.get("resourceGroups") or ()))
+    quotas = _quotas(gates, spec.get("resourceGroups") or ())
+    return Cohort(_name(body), spec.get("parentName") or None, quotas, _weight(spec))
 
 
-def _cluster_queue(body: Body) -> ClusterQueue:
+def _weight(spec: Body) -> float:
+    """Source: parseFairWeight in pkg/cache/scheduler/fair_sharing.go."""
+    weight = (spec.get("fairSharing") or {}).get("weight")
+    return 1.0 if weight is None else exact(str(weight)) / WHOLE
+
+
+def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
     spec = body["spec"]
     groups = spec.get("resourceGroups") or ()
-    fungibility = spec.get("flavorFungibility") or {}
     checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
     return ClusterQueue(
         name=_name(body),
@@ -176,21 +204,28 @@ def _cluster_queue(body: Body) -> ClusterQueue:
             ResourceGroup(frozenset(group["coveredResources"]), tuple(flavor["name"] for flavor in group["flavors"]))
             for group in groups
         ),
-        quotas=_quotas(groups),
+        quotas=_quotas(gates, groups),
         cohort=spec.get("cohortName") or None,
         namespaces=_selector(spec.get("namespaceSelector")),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
         preemption=_preemption(spec.get("preemption") or {}),
-        fungibility=FlavorFungibility(
-            when_can_borrow=fungibility.get("whenCanBorrow") or "MayStopSearch",
-            when_can_preempt=fungibility.get("whenCanPreempt") or "TryNextFlavor",
-            preference=fungibility.get("preference"),
-        ),
+        fungibility=_fungibility(gates, spec.get("flavorFungibility") or {}),
         stop_policy=spec.get("stopPolicy") or "None",
         checks=tuple(check["name"] for check in checks),
         check_flavors={check["name"]: frozenset(check["onFlavors"]) for check in checks if check.get("onFlavors")},
         inactive=_inactive(body),
+        weight=_weight(spec),
+        usage_based=(spec.get("admissionScope") or {}).get("admissionMode") == "UsageBasedAdmissionFairSharing",
     )
+
+
+def _fungibility(gates: FeatureGates, spec: Body) -> FlavorFungibility:
+    """Source: isPreferred in pkg/scheduler/flavorassigner/flavorassigner.go."""
+    borrow, preference = spec.get("whenCanBorrow") or "MayStopSearch", spec.get("preference")
+    implicit = gates.on("FlavorFungibilityImplicitPreferenceDefault")
+    if preference is None and implicit and borrow == "TryNextFlavor":
+        preference = "BorrowingOverPreemption"
+    return FlavorFungibility(borrow, spec.get("whenCanPreempt") or "TryNextFlavor", preference)
 
 
 _CALCULATED = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}
@@ -219,21 +254,21 @@ def _preemption(spec: Body) -> Preemption:
     )
 
 
-def _quotas(groups: Iterable[Body]) -> dict[FlavorResource, Quota]:
+def _quotas(gates: FeatureGates, groups: Iterable[Body]) -> dict[FlavorResource, Quota]:
     return {
-        (str(flavor["name"]), str(body["name"])): _quota(body)
+        (str(flavor["name"]), str(body["name"])): _quota(gates, body)
         for group in groups
         for flavor in group["flavors"]
         for body in flavor["resources"]
     }
 
 
-def _quota(body: Body) -> Quota:
+def _quota(gates: FeatureGates, body: Body) -> Quota:
     nominal, borrowing, lending = (
         None if body.get(key) is None else value(body["name"], body[key])
         for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
     )
-    return Quota(nominal or 0, borrowing, lending)
+    return Quota(nominal or 0, borrowing, lending if gates.on("LendingLimit") else None)
 
 
 def _selector(body: Body | None) -> tuple[Requirement, ...] | None:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trainstack.kueue.feature_gates import DEFAULTS, FeatureGates
+
 FlavorResource = tuple[str, str]
 """Flavor and resource, the key of a quota."""
 Amounts = Mapping[str, int]
@@ -18,6 +20,7 @@ Usage = Mapping[FlavorResource, int]
 
 Policy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
 FungibilityPolicy = Literal["MayStopSearch", "TryNextFlavor"]
+FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,11 @@ class ClusterQueue:
     """The flavors of each check that applies to some flavors only."""
     inactive: str = ""
     """Kueue's message why the queue is inactive, if the other fields do not explain it."""
+    weight: float = 1.0
+    """Divides the queue's share in fair sharing."""
+    usage_based: bool = False
+    """Whether admission fair sharing orders the queue's workloads by the past usage of their local queues, if Kueue's
+    Configuration enables it."""
 
     def checks_on(self, flavors: Collection[str]) -> tuple[str, ...]:
         """Return the checks of a workload on these flavors. Source: AdmissionChecksForWorkload, workload.go."""
@@ -124,6 +132,8 @@ class Cohort:
     parent: str | None = None
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     """The cohort's own quota, which all queues below it may borrow."""
+    weight: float = 1.0
+    """Divides the cohort's share in fair sharing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +202,12 @@ class Model:
     """Prefixes of the resources that Kueue does not count."""
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
     """By the resource that pods request."""
-    fair_sharing: bool = False
-    """Whether Kueue selects preemption targets by fair sharing, which is not calculated here."""
+    fair_sharing: tuple[FairStrategy, ...] = ()
+    """The strategies by which fair sharing selects preemption targets; (): fair sharing is off."""
+    admission_fair_sharing: bool = False
+    requeued_by_creation: bool = False
+    """Whether an eviction because of pods that are not ready keeps a workload's place in the queue."""
+    gates: FeatureGates = DEFAULTS
     nodes: tuple[Node, ...] | None = None
     """None: unknown; then pods are not compared with nodes."""
     grows: bool = False
@@ -207,6 +221,7 @@ class PodSet:
     name: str
     """As in Kueue's Workload: `main`, the role in lower case, or the Job of a JobSet."""
     count: int
+    """Without the reclaimed pods."""
     requests: Amounts
     """Of all pods together: one pod's requests, rounded up, times `count`."""
     min_count: int | None = None
@@ -217,6 +232,10 @@ class PodSet:
     tolerations: tuple[Toleration, ...] = ()
     topology: bool = False
     """Whether the pods request a topology."""
+    group: str = ""
+    """Pod sets of one group get the same flavors; empty: a group of its own."""
+    reclaimed: int = 0
+    """Pods that have ended and need no quota any more."""
     faults: tuple[str, ...] = ()
     """Why Kueue rejects the pods whatever the quota: requests above limits, or outside a LimitRange."""
     path: str = ""
@@ -237,9 +256,16 @@ class Workload:
     pod_sets: tuple[PodSet, ...]
     priority: int = 0
     created: float = 0.0
-    """Creation time in seconds from any epoch; orders workloads of equal priority."""
+    """Creation time in seconds from any epoch, or the time of an eviction that moves the workload to the end of its
+    priority; orders workloads of equal priority."""
     path: str = ""
     """The run's path in the settings."""
+    uid: str = ""
+    """Orders preemption candidates that are equal otherwise; empty for a workload that Kueue does not have yet."""
+    held_until: float | None = None
+    """The end of its backoff in seconds since 1970, before which Kueue does not queue it."""
+    failed_checks: Mapping[str, Literal["Retry", "Rejected"]] = field(default_factory=dict)
+    """Its admission checks in these states; Kueue does not admit it with one."""
 
     @property
     def key(self) -> str:

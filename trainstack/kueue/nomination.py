@@ -82,16 +82,20 @@ def _attempt(
 
 
 def _reduced(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload, tried: Tried) -> Attempt | None:
-    """Search by bisection for the most pods that fit; all pod sets shrink in proportion, down to `min_count`."""
+    """Search by bisection for the most pods that fit; all pod sets shrink in proportion, down to `min_count`.
+
+    As in Kueue, the search begins with all pods, whether or not some are reclaimed.
+    """
     sets = workload.pod_sets
-    spare = [0 if pods.min_count is None else pods.count - pods.min_count for pods in sets]
+    whole = [pods.count + pods.reclaimed for pods in sets]
+    spare = [0 if pods.min_count is None else full - pods.min_count for pods, full in zip(sets, whole, strict=True)]
     if not any(number > 0 for number in spare):
         return None
     total = sum(spare)
     made: dict[int, Attempt] = {}
 
     def nominated(removed: int) -> bool:
-        counts = [pods.count - extra * removed // total for pods, extra in zip(sets, spare, strict=True)]
+        counts = [full - extra * removed // total for full, extra in zip(whole, spare, strict=True)]
         made[removed] = _attempt(snapshot, cq, workload, counts, tried)
         return made[removed].nominated
 

@@ -273,6 +273,8 @@ def shape_of(workload: Workload, cq: QueueSnapshot) -> tuple[Any, ...]:
             pods.count,
             pods.min_count,
             pods.topology,
+            pods.group,
+            pods.reclaimed,
             tuple(pods.requests.items()),
             tuple(pods.selector.items()),
             pods.affinity,

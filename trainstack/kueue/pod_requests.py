@@ -17,6 +17,8 @@ _TOPOLOGY = (
     "kueue.x-k8s.io/podset-slice-required-topology",
     "kueue.x-k8s.io/podset-slice-size",
 )
+_GROUP = "kueue.x-k8s.io/podset-group-name"
+"""Counts only with one of the first two of `_TOPOLOGY`. Source: Build in pkg/controller/jobframework/tas.go."""
 
 
 def pod_set(
@@ -41,11 +43,12 @@ def pod_set(
         name=name,
         count=count,
         requests={key: counted(key, number) * count for key, number in _transformed(requested, model).items()},
-        min_count=min_count,
+        min_count=min_count if model.gates.on("PartialAdmission") else None,
         selector=spec.get("nodeSelector") or {},
         affinity=tuple(requirements(term.get("matchExpressions")) for term in affinity.get("nodeSelectorTerms") or ()),
         tolerations=tolerations(spec.get("tolerations") or ()),
-        topology=any(key in annotations for key in _TOPOLOGY),
+        topology=model.gates.on("TopologyAwareScheduling") and any(key in annotations for key in _TOPOLOGY),
+        group=annotations.get(_GROUP, "") if any(key in annotations for key in _TOPOLOGY[:2]) else "",
         faults=faults,
         path=path,
         resources_path=resources_path or path,

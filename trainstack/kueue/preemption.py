@@ -167,14 +167,15 @@ def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[
     return sorted((*_reclaim_candidates(snapshot, ctx, by_priority=by_priority), *own), key=_order)
 
 
-def _order(candidate: Candidate) -> tuple[bool, int, int, float, str]:
-    """Evicted workloads first, then by variant, the lowest priority and the latest reservation.
+def _order(candidate: Candidate) -> tuple[bool, int, int, float, str, str]:
+    """Evicted workloads first, then by variant, the lowest priority, the latest reservation and the UID.
 
-    Source: NewCandidateIterator and CandidatesOrdering; Kueue breaks ties by uid.
+    Source: NewCandidateIterator and CandidatesOrdering.
     """
-    admitted = candidate.admitted
+    one = candidate.admitted
     variant = {Variant.HIERARCHICAL_RECLAIM: 0, Variant.WITHIN_CQ: 2}.get(candidate.variant, 1)
-    return not admitted.evicted, variant, admitted.workload.priority, -admitted.reserved, admitted.workload.key
+    # The key orders workloads that have no UID yet.
+    return not one.evicted, variant, one.workload.priority, -one.reserved, one.workload.uid, one.workload.key
 
 
 def _satisfies(ctx: Context, other: Admitted, policy: Policy) -> bool:

@@ -21,6 +21,8 @@ class ResourceNode:
 
     name: str
     quotas: Mapping[FlavorResource, Quota]
+    weight: float = 1.0
+    """In fair sharing."""
     active: bool = True
     """Of a cluster queue; an inactive queue still lends its quota."""
     parent: "ResourceNode | None" = None
@@ -31,6 +33,7 @@ class ResourceNode:
     """The part of the subtree quota that the lending limit excludes from lending."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     _potential: dict[FlavorResource, int] = field(default_factory=dict)
+    _lendable: dict[str, int] = field(default_factory=dict)
     _height: int = -1
 
     def quota(self, fr: FlavorResource) -> Quota:
@@ -62,6 +65,15 @@ class ResourceNode:
                 known = most if limit is None else min(most, wrapped(known + limit))
             self._potential[fr] = known
         return known
+
+    @property
+    def lendable(self) -> dict[str, int]:
+        """What a cohort can lend on an idle cluster, by resource. Source: calculateLendable, fair_sharing.go."""
+        if not self._lendable:
+            *_, root = (self, *self.ancestors())
+            for fr in root.subtree_quota:
+                self._lendable[fr[1]] = self._lendable.get(fr[1], 0) + self.potential_available(fr)
+        return self._lendable
 
     def add(self, fr: FlavorResource, number: int) -> None:
         """Add usage."""
@@ -136,9 +148,9 @@ class CohortTree:
         queues = model.cluster_queues or {}
         names = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in model.cohorts.values()}
         self.cohorts = {name: ResourceNode(name, {}) for name in names if name is not None}
-        self.cohorts |= {name: ResourceNode(name, cohort.quotas) for name, cohort in model.cohorts.items()}
+        self.cohorts |= {name: ResourceNode(name, cohort.quotas, cohort.weight) for name, cohort in model.cohorts.items()}
         self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
-        self.queues = {name: ResourceNode(name, queue.quotas) for name, queue in queues.items()}
+        self.queues = {name: ResourceNode(name, queue.quotas, queue.weight) for name, queue in queues.items()}
         for name, queue in queues.items():
             if queue.cohort is not None and not self.cyclic(queue.cohort):
                 self.queues[name].parent = self.cohorts[queue.cohort]

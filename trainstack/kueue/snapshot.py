@@ -12,6 +12,12 @@ class QueueSnapshot:
     def __init__(self, spec: ClusterQueue, node: ResourceNode, model: Model) -> None:
         self.spec = spec
         self.node = node
+        self.preempts_while_borrowing = spec.preemption.borrow_within_cohort or (
+            bool(model.fair_sharing) and spec.preemption.reclaim_within_cohort != "Never"
+        )
+        """Source: canPreemptWhileBorrowing, flavorassigner.go."""
+        self.sorts_by_priority = model.gates.on("PrioritySortingWithinCohort")
+        """Whether the heads of a cohort's queues are ordered by priority before time."""
         self.admitted: dict[str, Admitted] = {}
         """By the workload's key."""
         self.group_of: dict[str, GroupFlavors] = {}
@@ -68,6 +74,9 @@ class GroupFlavors:
 class Snapshot:
     def __init__(self, model: Model, admitted: Iterable[Admitted] = ()) -> None:
         self.tree = CohortTree(model)
+        self.fair_sharing = model.fair_sharing
+        self.ambiguous = False
+        """Whether a search met a choice that Kueue leaves to chance; reset by the caller."""
         self.cluster_queues = {
             name: QueueSnapshot(spec, self.tree.queues[name], model)
             for name, spec in (model.cluster_queues or {}).items()

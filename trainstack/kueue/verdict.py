@@ -15,7 +15,7 @@ Outcome = Literal["fits", "fits by borrowing", "fits by preempting", "waits", "n
 - `fits by preempting`: after the listed workloads are preempted;
 - `waits`: it fits on an idle cluster, but the quota is in use or the queue is stopped;
 - `never fits`: it does not fit on an idle cluster either, until a setting is changed;
-- `unknown`: an object that the verdict depends on is not readable.
+- `unknown`: an object that the verdict depends on is not readable, or something that is set is not calculated here.
 """
 
 Cause = Literal[
@@ -33,9 +33,13 @@ Cause = Literal[
     "queue-inactive",
     "cohort-cycle",
     "pod-refused",
+    "backoff",
+    "check-failed",
+    "check-retry",
     "in-use",
     "shape",
     "unread",
+    "unmodelled",
 ]
 
 

@@ -74,50 +74,94 @@ def read_workload(
         priority=(model.priorities or {}).get(labels.get(PRIORITY, ""), 0),
         created=seconds(metadata.get("creationTimestamp")),
         path=path,
+        uid=metadata.get("uid", ""),
     )
 
 
 def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
-    """Read a Workload of Kueue: Admitted with reserved quota; None if it is finished or deactivated."""
+    """Read a Workload of Kueue: Admitted with reserved quota; None if it is finished or deactivated.
+
+    An evicted workload holds its quota, with the condition QuotaReserved, until its pods have ended.
+    """
     spec, status = body["spec"], body.get("status") or {}
     conditions = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
     if "Finished" in conditions or spec.get("active") is False:
         return None
     metadata = body["metadata"]
     namespace = metadata["namespace"]
+    counts = {_pod_set_name(pods): pods["count"] for pods in spec["podSets"]}
+    reclaimed = {pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or ()}
+    if not model.gates.on("ReclaimablePods"):
+        reclaimed = {}
     workload = Workload(
         name=metadata["name"],
         namespace=namespace,
         queue=spec.get("queueName") or "",
-        pod_sets=tuple(_live_pod_set(pods, namespace, model) for pods in spec["podSets"]),
+        pod_sets=tuple(_live_pod_set(pods, namespace, model, reclaimed) for pods in spec["podSets"]),
         priority=spec.get("priority") or 0,
-        created=seconds(metadata.get("creationTimestamp")),
+        created=_queue_order_time(body, conditions, model),
+        uid=metadata.get("uid", ""),
+        held_until=_held_until(status),
+        failed_checks={
+            check["name"]: check["state"]
+            for check in status.get("admissionChecks") or ()
+            if check["state"] in ("Retry", "Rejected")
+        },
     )
     admission = status.get("admission")
     if not admission or "QuotaReserved" not in conditions:
         return workload
-    counts = {pods.name: pods.count for pods in workload.pod_sets}
-    reclaimable = {pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or ()}
     return Admitted(
         workload=workload,
         cluster_queue=admission["clusterQueue"],
-        usage=_usage(admission["podSetAssignments"], counts, reclaimable),
+        usage=_usage(admission["podSetAssignments"], counts, reclaimed),
         reserved=seconds(conditions["QuotaReserved"].get("lastTransitionTime")),
         evicted="Evicted" in conditions,
     )
 
 
-def _live_pod_set(body: Body, namespace: str, model: Model) -> PodSet:
-    found = pod_set(
-        body.get("name") or "main", body["count"], body["template"], namespace, model, min_count=body.get("minCount")
-    )
-    # Kueue adds a topologyRequest without these fields to pod sets that do not request a topology.
-    requested = {*(body.get("topologyRequest") or {})} & {"required", "preferred", "unconstrained"}
-    return replace(found, topology=found.topology or bool(requested))
+_TOPOLOGY = {"required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize"}
+"""Fields of a topologyRequest; Kueue adds one without these fields to pod sets that do not request a topology."""
 
 
-def _usage(assignments: Iterable[Body], counts: Mapping[str, int], reclaimable: Mapping[str, int]) -> Usage:
-    """Return the usage of an admission without reclaimable pods.
+def _live_pod_set(body: Body, namespace: str, model: Model, reclaimed: Mapping[str, int]) -> PodSet:
+    """Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go."""
+    name, request = _pod_set_name(body), body.get("topologyRequest") or {}
+    ended = reclaimed.get(name, 0)
+    found = pod_set(name, body["count"] - ended, body["template"], namespace, model, min_count=body.get("minCount"))
+    topology = model.gates.on("TopologyAwareScheduling") and not _TOPOLOGY.isdisjoint(request)
+    return replace(found, topology=topology, group=request.get("podSetGroupName") or "", reclaimed=ended)
+
+
+def _pod_set_name(body: Body) -> str:
+    return body.get("name") or "main"
+
+
+def _queue_order_time(body: Body, conditions: Mapping[str, Body], model: Model) -> float:
+    """Source: GetQueueOrderTimestamp in Kueue's pkg/workload/workload.go."""
+    evicted, preempted = conditions.get("Evicted", {}), conditions.get("Preempted", {})
+    moves = {"AdmissionCheck"} if model.requeued_by_creation else {"AdmissionCheck", "PodsReadyTimeout"}
+    if evicted.get("reason") in moves:
+        return seconds(evicted.get("lastTransitionTime"))
+    if (
+        not model.gates.on("PrioritySortingWithinCohort")
+        and preempted.get("reason") == "InCohortReclaimWhileBorrowing"
+    ):
+        return seconds(preempted.get("lastTransitionTime")) + 0.001
+    return seconds(body["metadata"].get("creationTimestamp"))
+
+
+def _held_until(status: Body) -> float | None:
+    """Return the end of the backoff; Kueue removes the field when it has ended.
+
+    Source: backoffWaitingTimeExpired in Kueue's pkg/cache/queue/cluster_queue.go.
+    """
+    ends = (status.get("requeueState") or {}).get("requeueAt")
+    return None if ends is None else seconds(ends)
+
+
+def _usage(assignments: Iterable[Body], counts: Mapping[str, int], reclaimed: Mapping[str, int]) -> Usage:
+    """Return the usage of an admission without reclaimed pods.
 
     Source: totalRequestsFromAdmission in Kueue's pkg/workload/workload.go.
     """
@@ -125,7 +169,7 @@ def _usage(assignments: Iterable[Body], counts: Mapping[str, int], reclaimable: 
     for assignment in assignments:
         name = assignment["name"]
         count = assignment.get("count", counts[name])
-        remaining = min(count, counts[name] - reclaimable.get(name, 0))
+        remaining = min(count, counts[name] - reclaimed.get(name, 0))
         # Resources without a flavor use no quota.
         for resource, flavor in (assignment.get("flavors") or {}).items():
             number = value(resource, assignment["resourceUsage"][resource])

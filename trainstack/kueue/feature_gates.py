@@ -1,0 +1,105 @@
+"""Kueue's feature gates: their defaults, and what a verdict does if one has another value.
+
+Source: pkg/features/kube_features.go of Kueue v0.15.2.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    default: bool
+    treatment: Literal["modelled", "irrelevant", "unknown"]
+    """`modelled`: both values are calculated. `irrelevant`: no verdict depends on it. `unknown`: another value than
+    the default makes verdicts unknown."""
+    reason: str = ""
+    """Why it is irrelevant or unknown."""
+
+
+_TOPOLOGY = "verdicts do not place pods in a topology"
+_MULTIKUEUE = "the quota of this cluster is the same with MultiKueue"
+_JOBS = "it changes how Workload objects are written, not how they are admitted"
+
+GATES: Mapping[str, Gate] = {
+    "AdmissionFairSharing": Gate(True, "modelled"),
+    "ConfigurableResourceTransformations": Gate(True, "irrelevant", "Kueue v0.15 locks it to its default"),
+    "DynamicResourceAllocation": Gate(False, "unknown", "quota of device classes is not calculated"),
+    "ElasticJobsViaWorkloadSlices": Gate(False, "unknown", "the replacement of workload slices is not calculated"),
+    "FailureRecoveryPolicy": Gate(False, "irrelevant", "it ends stuck pods, which changes no decision on quota"),
+    "FlavorFungibility": Gate(True, "unknown", "the search for flavors without it is not calculated"),
+    "FlavorFungibilityImplicitPreferenceDefault": Gate(False, "modelled"),
+    "HierarchicalCohorts": Gate(True, "unknown", "without it Kueue ignores Cohort objects"),
+    "LendingLimit": Gate(True, "modelled"),
+    "LocalQueueDefaulting": Gate(True, "irrelevant", "it names the queue of a job before admission"),
+    "LocalQueueMetrics": Gate(False, "irrelevant", "metrics"),
+    "ManagedJobsNamespaceSelectorAlwaysRespected": Gate(
+        True, "irrelevant", "it selects the jobs that Kueue manages, before admission"
+    ),
+    "MultiKueue": Gate(True, "irrelevant", _MULTIKUEUE),
+    "MultiKueueAdaptersForCustomJobs": Gate(True, "irrelevant", _MULTIKUEUE),
+    "MultiKueueAllowInsecureKubeconfigs": Gate(False, "irrelevant", _MULTIKUEUE),
+    "MultiKueueBatchJobWithManagedBy": Gate(True, "irrelevant", _MULTIKUEUE),
+    "MultiKueueClusterProfile": Gate(False, "irrelevant", _MULTIKUEUE),
+    "ObjectRetentionPolicies": Gate(True, "irrelevant", "it deletes objects of ended workloads"),
+    "PartialAdmission": Gate(True, "modelled"),
+    "PrioritySortingWithinCohort": Gate(True, "modelled"),
+    "PropagateBatchJobLabelsToWorkload": Gate(True, "irrelevant", _JOBS),
+    "ReclaimablePods": Gate(True, "modelled"),
+    "SanitizePodSets": Gate(True, "irrelevant", _JOBS),
+    "TASBalancedPlacement": Gate(False, "irrelevant", _TOPOLOGY),
+    "TASFailedNodeReplacement": Gate(True, "irrelevant", _TOPOLOGY),
+    "TASFailedNodeReplacementFailFast": Gate(True, "irrelevant", _TOPOLOGY),
+    "TASProfileLeastFreeCapacity": Gate(False, "irrelevant", _TOPOLOGY),
+    "TASProfileMixed": Gate(True, "irrelevant", _TOPOLOGY),
+    "TASReplaceNodeOnPodTermination": Gate(True, "irrelevant", _TOPOLOGY),
+    "TopologyAwareScheduling": Gate(True, "modelled"),
+    "VisibilityOnDemand": Gate(True, "irrelevant", "it answers queries of queues"),
+    "WorkloadRequestUseMergePatch": Gate(False, "irrelevant", _JOBS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    changed: Mapping[str, bool] = field(default_factory=dict)
+    """The gates that have another value than their default, or are not in GATES."""
+
+    @classmethod
+    def read(cls, configuration: Body | None) -> "FeatureGates":
+        """Read the gates of Kueue's Configuration; None: the defaults."""
+        gates = (configuration or {}).get("featureGates") or {}
+        return cls({name: on for name, on in gates.items() if name not in GATES or on is not GATES[name].default})
+
+    def on(self, name: str) -> bool:
+        return self.changed.get(name, GATES[name].default)
+
+    def unmodelled(self) -> Iterator[str]:
+        """Yield why verdicts are unknown with these gates, by gate."""
+        for name, on in sorted(self.changed.items()):
+            gate = GATES.get(name)
+            text = f"feature gate {name}={str(on).lower()}"
+            if gate is None:
+                yield f"{text}, which the verdict does not know"
+            elif gate.treatment == "unknown":
+                yield f"{text}: {gate.reason}"
+
+
+DEFAULTS = FeatureGates()
+
+
+def from_arguments(arguments: Iterable[str]) -> dict[str, bool]:
+    """Return the gates of the manager's arguments: `--feature-gates=A=true,B=false`, also as two arguments."""
+    words = iter(arguments)
+    found: dict[str, bool] = {}
+    for word in words:
+        flag, equals, text = word.partition("=")
+        if flag.lstrip("-") == "feature-gates":
+            pairs = text if equals else next(words, "")
+            for pair in filter(None, pairs.split(",")):
+                name, _, on = pair.partition("=")
+                # As strconv.ParseBool, which pflag uses.
+                found[name.strip()] = on.strip() in ("1", "t", "T", "true", "TRUE", "True")
+    return found
