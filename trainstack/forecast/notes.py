@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from trainstack.forecast.schedule import Schedule, Timeline
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.model import LocalQueue, Model
 from trainstack.objects.ownership import listed
 
 _MOST_NAMES = 3
@@ -51,7 +52,27 @@ def _not_admitted(timeline: Timeline, schedule: Schedule, simulator: AdmissionSi
     holding = [other.task.key for other in schedule.open if other.spans and not other.spans[-1].evicted_by]
     if holding:
         return f"waits for quota of {few(holding)}, whose end is unknown"
-    return "blocked in a StrictFIFO queue by a workload that never fits"
+    return f"blocked in a StrictFIFO queue by {_head(timeline, schedule, simulator.model)}, which never fits"
+
+
+def _head(blocked: Timeline, schedule: Schedule, model: Model) -> str:
+    """Return the key of the first workload of the same cluster queue that is never admitted."""
+    local_queues = model.local_queues or {}
+
+    def queue(timeline: Timeline) -> LocalQueue | None:
+        return local_queues.get((timeline.task.workload.namespace, timeline.task.workload.queue))
+
+    own = queue(blocked)
+    waiting = [
+        other.task.workload
+        for other in schedule.timelines
+        if not other.spans
+        and other.submitted is not None
+        and own is not None
+        and (same := queue(other)) is not None
+        and same.cluster_queue == own.cluster_queue
+    ]
+    return min(waiting, key=lambda workload: (-workload.priority, workload.created)).key
 
 
 def few(keys: Sequence[str], most: int = _MOST_NAMES) -> str:

@@ -1,11 +1,13 @@
 """Verdicts: whether Kueue admits a workload at the head of its queue, on an idle cluster or with given usage."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.diagnosis import inadmissible, unmet_requests
+from trainstack.kueue.field_paths import queue_path
 from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model, Workload
@@ -15,15 +17,20 @@ from trainstack.kueue.remedies import remedies
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Outcome, Reason, Verdict, assigned
 from trainstack.kueue.workloads import declared_workloads
+from trainstack.objects.ownership import listed
 
+_MOST_NAMES = 3
+_NEVER_HEAD = {"queue-closed", "queue-stopped", "namespace-unmanaged", "pod-sets"}
+"""Causes for which Kueue does not keep a workload at the head of its queue."""
 _TOPOLOGY = "the quota is available; whether the nodes of flavor {} fit the topology is known only at admission"
 
 
 def declared_verdicts(declared: Declared) -> list[Verdict]:
     """Return the verdicts on an environment's queued runs, on an idle cluster, with remedies."""
     model = declared_model(declared)
-    simulator = AdmissionSimulator(model)
-    verdicts = [simulator.verdict(workload) for workload in declared_workloads(declared, model)]
+    workloads = declared_workloads(declared, model)
+    simulator = AdmissionSimulator(model, pending=workloads)
+    verdicts = [simulator.verdict(workload) for workload in workloads]
     kueue = declared.settings.operators.kueue
     return for_release(verdicts, kueue.manifest.version if kueue else "")
 
@@ -34,10 +41,19 @@ def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] =
 
 
 class AdmissionSimulator:
-    def __init__(self, model: Model, admitted: Iterable[Admitted] = ()) -> None:
-        """`admitted`: the workloads with reserved quota; empty: an idle cluster."""
+    def __init__(self, model: Model, admitted: Iterable[Admitted] = (), pending: Iterable[Workload] = ()) -> None:
+        """`admitted`: the workloads with reserved quota; empty: an idle cluster.
+
+        `pending`: the workloads that wait, in the order of submission; one that cannot be admitted holds up all
+        workloads behind it in a StrictFIFO queue.
+        """
         self.model = model
         using = tuple(admitted)
+        self._not_ready = [one.workload.key for one in using if not one.ready] if model.blocks_admission else []
+        self._pending = sorted(pending, key=_order)
+        self._places = {waiting.key: place for place, waiting in enumerate(self._pending)}
+        self._blockers: dict[str, Verdict | None] = {}
+        """By StrictFIFO queue: the verdict on the first pending workload that is not admitted now."""
         self.idle = Snapshot(model)
         self.now = Snapshot(model, using) if using else self.idle
 
@@ -47,6 +63,8 @@ class AdmissionSimulator:
 
     def verdict(self, workload: Workload, *, with_remedies: bool = True) -> Verdict:
         found = self._verdict(workload, self.now)
+        if found.fits and (reason := self._held_up(workload, found)) is not None:
+            return _verdict(workload, found.cluster_queue, "waits", [reason])
         if with_remedies and found.outcome == "never fits":
             return replace(found, remedies=remedies(self, workload, found))
         return found
@@ -93,6 +111,38 @@ class AdmissionSimulator:
             return _verdict(workload, queue.name, "waits", waiting)
         return self._admitted(workload, snapshot, cq, current)
 
+    def _held_up(self, workload: Workload, found: Verdict) -> Reason | None:
+        """Return what keeps Kueue from admitting a workload whose quota is available."""
+        if self._not_ready and not found.preempts:
+            names = listed(self._not_ready, _MOST_NAMES)
+            message = f"waitForPodsReady.blockAdmission: Kueue admits nothing until the pods of {names} are ready"
+            return Reason("not-ready", message, workload.path)
+        queue = found.cluster_queue
+        if not self.now.cluster_queues[queue].spec.strict:
+            return None
+        if queue not in self._blockers:
+            self._blockers[queue] = self._first_blocker(queue)
+        blocker = self._blockers[queue]
+        if blocker is None:
+            return None
+        name = f"{blocker.namespace}/{blocker.name}"
+        behind = bisect_right(self._pending, _order(workload), key=_order)
+        if self._places[name] >= self._places.get(workload.key, behind):
+            return None
+        state = "never fits" if blocker.outcome == "never fits" else "waits"
+        message = f"cluster queue {queue} is StrictFIFO: {name} {state}, and holds up all workloads behind it"
+        return Reason("blocked", message, queue_path(self.model, queue, "queueingStrategy"))
+
+    def _first_blocker(self, queue: str) -> Verdict | None:
+        local_queues = self.model.local_queues or {}
+        for waiting in self._pending:
+            local = local_queues.get((waiting.namespace, waiting.queue))
+            if local is not None and local.cluster_queue == queue:
+                verdict = self._verdict(waiting, self.now)
+                if not verdict.fits and not _NEVER_HEAD.intersection(reason.cause for reason in verdict.reasons):
+                    return verdict
+        return None
+
     def _admitted(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot, current: Attempt) -> Verdict:
         usage = current.assignment.usage
         with snapshot.tree.without(current.targets):
@@ -118,6 +168,11 @@ class AdmissionSimulator:
             preempts=tuple(target.workload.key for target in current.targets),
             checks=cq.spec.checks_on({flavor for flavor, _ in usage}),
         )
+
+
+def _order(workload: Workload) -> tuple[int, float]:
+    """Order workloads as in their queue."""
+    return -workload.priority, workload.created
 
 
 def _last(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload) -> Attempt:

@@ -5,7 +5,17 @@ from functools import partial
 
 from trainstack.kueue.field_paths import local_queue_path, queue_path, quota_path
 from trainstack.kueue.flavor_assigner import scaled
-from trainstack.kueue.model import ClusterQueue, Flavor, FlavorResource, Model, PodSet, Usage, Workload
+from trainstack.kueue.managed_jobs import labels_of, manages_namespace
+from trainstack.kueue.model import (
+    MOST_POD_SETS,
+    ClusterQueue,
+    Flavor,
+    FlavorResource,
+    Model,
+    PodSet,
+    Usage,
+    Workload,
+)
 from trainstack.kueue.node_affinity import selected, suits, untolerated
 from trainstack.kueue.quantities import readable
 from trainstack.kueue.resource_node import inactive_checks, missing_flavors
@@ -15,12 +25,12 @@ from trainstack.kueue.verdict import Cause, Reason
 
 def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
     """Yield the reasons that do not depend on quota: rejected pods, other namespaces, an inactive queue."""
+    yield from _unmanaged(model, workload)
     for pods in workload.pod_sets:
         for fault in pods.faults:
             yield Reason("pod-refused", fault, pods.resources_path, pods.name)
     of_queue = partial(_of_queue, model, queue.name)
-    labels = model.namespaces.get(workload.namespace, {"kubernetes.io/metadata.name": workload.namespace})
-    if not selected(queue.namespaces, labels):
+    if not selected(queue.namespaces, labels_of(model, workload.namespace)):
         yield of_queue("queue-closed", f"does not admit workloads of namespace {workload.namespace}", "namespaces")
     for flavor in missing_flavors(model, queue):
         yield of_queue("flavor-missing", f"is inactive: its flavor {flavor} does not exist", flavor=flavor)
@@ -36,6 +46,20 @@ def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot
     if local.stop_policy != "None":
         message = f"queue {local.name} is stopped (stopPolicy: {local.stop_policy})"
         yield Reason("queue-stopped", message, local_queue_path(model, local.namespace, local.name, "stopPolicy"))
+
+
+def _unmanaged(model: Model, workload: Workload) -> Iterator[Reason]:
+    """Yield why Kueue creates no Workload for the run, which stays suspended."""
+    count = len(workload.pod_sets)
+    if count > MOST_POD_SETS:
+        message = f"it has {count} kinds of pods, and a Workload of Kueue at most {MOST_POD_SETS}: it stays suspended"
+        yield Reason("pod-sets", message, workload.path)
+    if not manages_namespace(model, workload.namespace):
+        message = (
+            f"managedJobsNamespaceSelector of Kueue's Configuration leaves out namespace {workload.namespace}: it "
+            "stays suspended"
+        )
+        yield Reason("namespace-unmanaged", message, f"{workload.path}.namespace")
 
 
 def _of_queue(model: Model, queue: str, cause: Cause, problem: str, key: str = "", flavor: str = "") -> Reason:

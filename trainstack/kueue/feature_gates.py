@@ -34,11 +34,9 @@ GATES: Mapping[str, Gate] = {
     "FlavorFungibilityImplicitPreferenceDefault": Gate(False, "modelled"),
     "HierarchicalCohorts": Gate(True, "unknown", "without it Kueue ignores Cohort objects"),
     "LendingLimit": Gate(True, "modelled"),
-    "LocalQueueDefaulting": Gate(True, "irrelevant", "it names the queue of a job before admission"),
+    "LocalQueueDefaulting": Gate(True, "modelled"),
     "LocalQueueMetrics": Gate(False, "irrelevant", "metrics"),
-    "ManagedJobsNamespaceSelectorAlwaysRespected": Gate(
-        True, "irrelevant", "it selects the jobs that Kueue manages, before admission"
-    ),
+    "ManagedJobsNamespaceSelectorAlwaysRespected": Gate(True, "modelled"),
     "MultiKueue": Gate(True, "irrelevant", _MULTIKUEUE),
     "MultiKueueAdaptersForCustomJobs": Gate(True, "irrelevant", _MULTIKUEUE),
     "MultiKueueAllowInsecureKubeconfigs": Gate(False, "irrelevant", _MULTIKUEUE),

@@ -6,6 +6,7 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_objects, read_snapshot
+from trainstack.kueue.managed_jobs import declared_configuration
 from trainstack.kueue.model import QueueState
 from trainstack.objects.labels import RUN, is_field_manager
 from trainstack.objects.ownership import identity
@@ -35,6 +36,8 @@ def snapshot(
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
+    if kueue is None and (install := declared.settings.operators.kueue) is not None:
+        kueue = declared_configuration(install.configuration)
     result = read_snapshot(with_declared(found, declared_objects(declared)), unread=unread, kueue=kueue)
     return replace(result, model=replace(result.model, grows=grows))
 

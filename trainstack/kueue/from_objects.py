@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.feature_gates import FeatureGates
+from trainstack.kueue.managed_jobs import blocks_admission, declared_configuration, frameworks, managed_namespaces
 from trainstack.kueue.model import (
     Admitted,
     ClusterQueue,
@@ -25,15 +26,16 @@ from trainstack.kueue.model import (
     Preemption,
     QueueState,
     Quota,
-    Requirement,
     ResourceGroup,
     Taint,
     Transformation,
     Workload,
 )
-from trainstack.kueue.pod_requests import requirements, tolerations
+from trainstack.kueue.pod_requests import selector, tolerations
 from trainstack.kueue.quantities import WHOLE, exact, exactly, value
 from trainstack.kueue.workloads import read_kueue_workload
+from trainstack.objects.labels import NAMESPACE_NAME
+from trainstack.settings.sections.operators import KueueConfiguration
 
 Body = Mapping[str, Any]
 K = TypeVar("K", bound=Hashable)
@@ -45,7 +47,9 @@ def declared_model(declared: Declared) -> Model:
     environment = declared.settings.environment
     owns = environment.profile == "owner" and "platform" in environment.layers
     unread = ("Node",) if owns else (*_KINDS, "Node")
-    return read_model(declared_objects(declared), unread=unread, declared=True)
+    kueue = declared.settings.operators.kueue
+    configuration = declared_configuration(kueue.configuration if kueue else KueueConfiguration())
+    return read_model(declared_objects(declared), unread=unread, declared=True, kueue=configuration)
 
 
 def declared_objects(declared: Declared) -> list[Body]:
@@ -75,6 +79,8 @@ def read_model(
         return None if kind in unread else {key(body): read(body) for body in by_kind[kind].values()}
 
     nodes = known("Node", _node, _name)
+    # Several may be global defaults for a moment. Source: getDefaultPriorityClass in Kueue's pkg/util/priority.
+    defaults = by_kind["PriorityClass"].values()
     ranges: dict[str, list[Body]] = defaultdict(list)
     for body in by_kind["LimitRange"].values():
         ranges[body["metadata"]["namespace"]] += body["spec"].get("limits") or ()
@@ -87,7 +93,7 @@ def read_model(
             for body in (by_kind["Cohort"].values() if gates.on("HierarchicalCohorts") else ())
         },
         namespaces={
-            _name(body): {**(body["metadata"].get("labels") or {}), _NAMESPACE_NAME: _name(body)}
+            _name(body): {**(body["metadata"].get("labels") or {}), NAMESPACE_NAME: _name(body)}
             for body in by_kind["Namespace"].values()
         },
         priorities=known("WorkloadPriorityClass", lambda body: body["value"], _name),
@@ -108,6 +114,10 @@ def read_model(
         and (kueue or {}).get("admissionFairSharing") is not None,
         requeued_by_creation=_requeued_by_creation((kueue or {}).get("waitForPodsReady") or {}),
         gates=gates,
+        frameworks=frameworks(kueue),
+        managed_namespaces=managed_namespaces(kueue, gates),
+        blocks_admission=blocks_admission(kueue),
+        default_priority=min((body["value"] for body in defaults if body.get("globalDefault")), default=0),
         nodes=None if nodes is None else tuple(nodes.values()),
         declared=declared,
     )
@@ -149,9 +159,6 @@ def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
         if of_kind:
             found.append(LimitRange(kind, minimum, maximum, limits, requests))
     return tuple(found)
-
-
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 def _name(body: Body) -> str:
@@ -206,7 +213,8 @@ def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
         ),
         quotas=_quotas(gates, groups),
         cohort=spec.get("cohortName") or None,
-        namespaces=_selector(spec.get("namespaceSelector")),
+        # A missing selector matches nothing, an empty one everything.
+        namespaces=None if spec.get("namespaceSelector") is None else selector(spec["namespaceSelector"]),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
         preemption=_preemption(spec.get("preemption") or {}),
         fungibility=_fungibility(gates, spec.get("flavorFungibility") or {}),
@@ -269,14 +277,6 @@ def _quota(gates: FeatureGates, body: Body) -> Quota:
         for key in ("nominalQuota", "borrowingLimit", "lendingLimit")
     )
     return Quota(nominal or 0, borrowing, lending if gates.on("LendingLimit") else None)
-
-
-def _selector(body: Body | None) -> tuple[Requirement, ...] | None:
-    """Return a label selector: a missing one matches nothing, an empty one everything."""
-    if body is None:
-        return None
-    labels = (Requirement(key, "In", (value,)) for key, value in (body.get("matchLabels") or {}).items())
-    return (*labels, *requirements(body.get("matchExpressions")))
 
 
 def _local_queue(body: Body) -> LocalQueue:

@@ -212,6 +212,14 @@ class Model:
     """None: unknown; then pods are not compared with nodes."""
     grows: bool = False
     """Whether an autoscaler adds nodes, so that no largest node is known."""
+    frameworks: frozenset[str] | None = None
+    """The kinds of jobs that Kueue manages; None: unknown."""
+    managed_namespaces: tuple[Requirement, ...] = ()
+    """The managedJobsNamespaceSelector: in other namespaces Kueue suspends queued jobs and never admits them."""
+    blocks_admission: bool = False
+    """Whether Kueue admits nothing while the pods of an admitted workload are not ready."""
+    default_priority: int = 0
+    """Of workloads without a priority class: the value of the PriorityClass with `globalDefault`."""
     declared: bool = True
     """Read from an environment's files, whose paths the verdicts name; False: from a live cluster."""
 
@@ -245,6 +253,10 @@ class PodSet:
     @property
     def per_pod(self) -> dict[str, int]:
         return {name: total // self.count for name, total in self.requests.items()} if self.count else {}
+
+
+MOST_POD_SETS = 8
+"""Of a Workload. Kueue creates none for a job with more, which stays suspended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +295,8 @@ class Admitted:
     """When its quota was reserved; of equal priority, the latest is preempted first."""
     evicted: bool = False
     """Its eviction has begun."""
+    ready: bool = True
+    """Its pods are all running or have ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,6 +126,12 @@ def tolerations(bodies: Iterable[Body]) -> tuple[Toleration, ...]:
     )
 
 
+def selector(body: Body) -> tuple[Requirement, ...]:
+    """Return a label selector."""
+    labels = (Requirement(key, "In", (value,)) for key, value in (body.get("matchLabels") or {}).items())
+    return (*labels, *requirements(body.get("matchExpressions")))
+
+
 def requirements(bodies: Iterable[Body] | None) -> tuple[Requirement, ...]:
     return tuple(
         Requirement(body["key"], body["operator"], tuple(str(value) for value in body.get("values") or ()))

@@ -148,7 +148,9 @@ class CohortTree:
         queues = model.cluster_queues or {}
         names = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in model.cohorts.values()}
         self.cohorts = {name: ResourceNode(name, {}) for name in names if name is not None}
-        self.cohorts |= {name: ResourceNode(name, cohort.quotas, cohort.weight) for name, cohort in model.cohorts.items()}
+        self.cohorts |= {
+            name: ResourceNode(name, cohort.quotas, cohort.weight) for name, cohort in model.cohorts.items()
+        }
         self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
         self.queues = {name: ResourceNode(name, queue.quotas, queue.weight) for name, queue in queues.items()}
         for name, queue in queues.items():

@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from trainstack.declared.declared import Declared
+from trainstack.kueue.managed_jobs import adopting_queue
 from trainstack.kueue.model import Admitted, FlavorResource, Model, PodSet, Usage, Workload
 from trainstack.kueue.pod_requests import pod_set
 from trainstack.kueue.quantities import value
 from trainstack.objects.labels import MIN_PARALLELISM, PRIORITY, QUEUE
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.status.kinds import framework_of
 from trainstack.runs.status.run_pods import pod_sets
 from trainstack.runs.status.run_pods import queued as runs_of
 
@@ -21,18 +23,19 @@ Body = Mapping[str, Any]
 def declared_workloads(declared: Declared, model: Model, *, queued: bool = True) -> tuple[Workload, ...]:
     """Return the runs, and one trial or the Job of each sweep; runs whose manifests cannot be built are left out.
 
-    `queued`: the runs with a queue; otherwise the runs without one, which Kueue does not manage.
+    `queued`: the runs with a queue, also one that Kueue gives them; otherwise the runs that it does not manage.
     """
     found = []
     for path, run in runs_of(declared.settings):
-        if (run.queue is not None) != queued:
+        queue = run.queue or adopting_queue(model, run.namespace, framework_of(run))
+        if bool(queue) != queued:
             continue
         try:
             objects = declared.queued(run)
         except WorkloadError:
             continue
         paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]
-        found.append(read_workload(*objects, model, name=run.name, path=path, paths=paths))
+        found.append(read_workload(*objects, model, name=run.name, queue=queue, path=path, paths=paths))
     return tuple(found)
 
 
@@ -42,13 +45,14 @@ def read_workload(
     model: Model,
     *,
     name: str = "",
+    queue: str = "",
     path: str = "",
     paths: Iterable[tuple[str, str]] | None = None,
 ) -> Workload:
     """Return the workload that Kueue would create for a launch and the objects that it refers to.
 
-    `name`: for messages; by default the object's name. `path`: the run's path in the settings. `paths`: for each pod
-    set, the paths of its setting and of its resources.
+    `name`: for messages; by default the object's name. `queue`: by default the one that the launch names. `path`: the
+    run's path in the settings. `paths`: for each pod set, the paths of its setting and of its resources.
     """
     metadata = launch["metadata"]
     namespace = metadata["namespace"]
@@ -57,7 +61,7 @@ def read_workload(
     return Workload(
         name=name or metadata["name"],
         namespace=namespace,
-        queue=labels.get(QUEUE, ""),
+        queue=queue or labels.get(QUEUE, ""),
         pod_sets=tuple(
             pod_set(
                 pods.name,
@@ -71,7 +75,7 @@ def read_workload(
             )
             for pods, (pods_path, resources_path) in zip(launched, paths or [("", "")] * len(launched), strict=True)
         ),
-        priority=(model.priorities or {}).get(labels.get(PRIORITY, ""), 0),
+        priority=(model.priorities or {}).get(labels[PRIORITY], 0) if PRIORITY in labels else model.default_priority,
         created=seconds(metadata.get("creationTimestamp")),
         path=path,
         uid=metadata.get("uid", ""),
@@ -117,6 +121,7 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
         usage=_usage(admission["podSetAssignments"], counts, reclaimed),
         reserved=seconds(conditions["QuotaReserved"].get("lastTransitionTime")),
         evicted="Evicted" in conditions,
+        ready="PodsReady" in conditions,
     )
 
 
@@ -143,10 +148,7 @@ def _queue_order_time(body: Body, conditions: Mapping[str, Body], model: Model) 
     moves = {"AdmissionCheck"} if model.requeued_by_creation else {"AdmissionCheck", "PodsReadyTimeout"}
     if evicted.get("reason") in moves:
         return seconds(evicted.get("lastTransitionTime"))
-    if (
-        not model.gates.on("PrioritySortingWithinCohort")
-        and preempted.get("reason") == "InCohortReclaimWhileBorrowing"
-    ):
+    if not model.gates.on("PrioritySortingWithinCohort") and preempted.get("reason") == "InCohortReclaimWhileBorrowing":
         return seconds(preempted.get("lastTransitionTime")) + 0.001
     return seconds(body["metadata"].get("creationTimestamp"))
 

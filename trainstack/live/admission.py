@@ -19,6 +19,7 @@ CLUSTER_WIDE: Mapping[str, str] = {
     "Cohort": queues.API_VERSION,
     "Namespace": "v1",
     "Node": "v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
     "ResourceFlavor": queues.API_VERSION,
     "RuntimeClass": "node.k8s.io/v1",
     "WorkloadPriorityClass": queues.API_VERSION,

@@ -8,7 +8,7 @@ from trainstack.objects.launch_kinds import LAUNCHES
 _CLUSTER_SCOPED = frozenset(
     ("AdmissionCheck", "APIService", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort", "FlowSchema")
 ) | {"CustomResourceDefinition", "MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume"}
-_CLUSTER_SCOPED |= {"PriorityLevelConfiguration", "ResourceFlavor", "RuntimeClass", "StorageClass"}
+_CLUSTER_SCOPED |= {"PriorityClass", "PriorityLevelConfiguration", "ResourceFlavor", "RuntimeClass", "StorageClass"}
 _CLUSTER_SCOPED |= {"ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
 _NAMESPACED = frozenset(
     ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role", *LAUNCHES)

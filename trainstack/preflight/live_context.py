@@ -160,7 +160,7 @@ class LiveContext(Context):
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each queued run would be admitted now, behind all existing workloads of its priority."""
-        simulator = AdmissionSimulator(self.snapshot.model, self.snapshot.admitted)
+        simulator = AdmissionSimulator(self.snapshot.model, self.snapshot.admitted, self.snapshot.pending)
         workloads = declared_workloads(self.declared, self.snapshot.model)
         verdicts = [simulator.verdict(replace(workload, created=inf)) for workload in workloads]
         return for_release(verdicts, self.kueue_release)

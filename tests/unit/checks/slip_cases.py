@@ -175,6 +175,32 @@ SLIP_CASES: dict[str, list[Case]] = {
             "warning",
         )
         for operators in (make_settings().operators, Operators())
+    ]
+    + [
+        Case(
+            make_settings(
+                make_run(queue=None),
+                queues=make_queues(
+                    local_queues=(LocalQueue(name="default", namespace="research", cluster_queue="research"),)
+                ),
+            ),
+            "workloads.runs[train]",
+            "the run has no queue: Kueue puts it into queue default of its namespace",
+            "add `queue: default`",
+            "warning",
+        )
+    ],
+    "queue-in-labels": [
+        Case(
+            make_settings(make_run(labels={label: value})),
+            f'workloads.runs[train].labels["{label}"]',
+            f"the label {label} is set by `{key}`",
+            f"remove the label, and set `{key}: {value}`",
+        )
+        for label, key, value in (
+            ("kueue.x-k8s.io/queue-name", "queue", "research"),
+            ("kueue.x-k8s.io/priority-class", "priority", "normal"),
+        )
     ],
     "namespace-privileged": [
         Case(

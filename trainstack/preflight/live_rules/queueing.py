@@ -12,7 +12,15 @@ from trainstack.preflight.rules.references import priority_unknown, queue_unknow
 from trainstack.runs.status.kinds import framework_of
 from trainstack.runs.status.waiting import INACTIVE, conditions
 
-_NEVER_FITS: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology", "pod-refused")
+_NEVER_FITS: tuple[Cause, ...] = (
+    "quota",
+    "taint",
+    "affinity",
+    "topology",
+    "pod-refused",
+    "pod-sets",
+    "namespace-unmanaged",
+)
 """Causes that no other rule reports: other rules find what is missing, or a queue that admits nothing."""
 
 

@@ -3,15 +3,19 @@
 from collections.abc import Iterator, Mapping
 
 from trainstack.kueue.verdict import Cause, Reason, Verdict
+from trainstack.objects.labels import PRIORITY, QUEUE
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
+from trainstack.settings.values.paths import child
 
-_OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology")
+_OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology", "pod-sets", "namespace-unmanaged")
 """Causes that no other rule reports: other rules find what is missing, closed, on hold or refused by the API server."""
 _OTHERWISE: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",
+    "namespace-unmanaged": "use another namespace, or have the selector changed",
     "pod-refused": "keep the requests within the limits",
+    "pod-sets": "declare at most eight replicatedJobs, with more replicas each, or split the run",
     "taint": "let its pods select and tolerate the nodes of one of the queue's flavors",
     "topology": "use a queue whose flavors have a topology if and only if the pods request one",
 }
@@ -43,6 +47,21 @@ def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
 )
 def never_fits(context: RuleContext) -> Iterator[Violation]:
     yield from _violations(context, _OF_QUOTA)
+
+
+@Rule(
+    id="queue-in-labels",
+    summary="The `labels` of a run name its queue or priority class.",
+    details="Kueue would queue the run, but its verdict, its forecast and `status` would not know of it.",
+    change=digits("labels: {kueue.x-k8s.io/queue-name: research}"),
+    remedy="Set `queue` or `priority` of the run instead.",
+)
+def queue_in_labels(context: RuleContext) -> Iterator[Violation]:
+    for path, run in context.runs():
+        for label, key in ((QUEUE, "queue"), (PRIORITY, "priority")):
+            if label in run.labels:
+                remedy = f"remove the label, and set `{key}: {run.labels[label]}`"
+                yield Violation(child(f"{path}.labels", label), f"the label {label} is set by `{key}`", remedy)
 
 
 def _violations(context: RuleContext, causes: tuple[Cause, ...]) -> Iterator[Violation]:

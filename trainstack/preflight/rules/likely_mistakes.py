@@ -5,6 +5,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from trainstack.kueue.managed_jobs import DEFAULT_QUEUE
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced
 from trainstack.preflight.examples import digits, yaml_at
@@ -28,6 +29,7 @@ _ALIKE = 0.8
     id="queue-left-out",
     severity="warning",
     summary="A run without a queue would start outside every quota, although its namespace has a queue.",
+    details="Kueue puts a run without a queue into the namespace's LocalQueue `default`, if there is one.",
     change=digits("queue: null"),
     remedy="Add `queue:`, or silence the finding.",
 )
@@ -39,6 +41,10 @@ def queue_left_out(context: RuleContext) -> Iterator[Violation]:
         names = [queue.name for queue in queues if queue.namespace == run.namespace]
         held = configuration.manage_jobs_without_queue_name
         if run.queue is None and names and framework_of(run) in configuration.frameworks and not held:
+            if DEFAULT_QUEUE in names:
+                message = f"the run has no queue: Kueue puts it into queue {DEFAULT_QUEUE} of its namespace"
+                yield Violation(path, message, f"add `queue: {DEFAULT_QUEUE}`")
+                continue
             message = "the run has no queue: it would start at once, outside every quota"
             yield Violation(path, message, f"add `queue: {names[0]}`")
 

@@ -70,7 +70,7 @@ def test_a_strict_queue_says_what_it_waits_for() -> None:
     strict = make_cluster_queue(queueing_strategy="StrictFIFO")
     huge = make_run(name="huge", resources=Resources(requests={"cpu": "9", "memory": "1Gi"}))
     settings = make_settings(huge, make_run(expected_duration_seconds=5), queues=make_queues(cluster_queues=(strict,)))
-    assert notes(forecast(settings))["train"] == ("blocked in a StrictFIFO queue by a workload that never fits")
+    assert notes(forecast(settings))["train"] == "blocked in a StrictFIFO queue by research/huge, which never fits"
 
 
 def test_evictions_are_told_with_whom_they_are_for() -> None:

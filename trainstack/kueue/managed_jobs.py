@@ -1,0 +1,74 @@
+"""Which jobs Kueue manages, and in which queue, by its Configuration.
+
+Source: pkg/controller/jobframework and apis/config of Kueue v0.15.2.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainstack.kueue.feature_gates import FeatureGates
+from trainstack.kueue.model import Model, Requirement
+from trainstack.kueue.node_affinity import selected
+from trainstack.kueue.pod_requests import selector
+from trainstack.objects.labels import NAMESPACE_NAME
+from trainstack.settings.sections.operators import KueueConfiguration
+
+Body = Mapping[str, Any]
+DEFAULT_QUEUE = "default"
+"""The LocalQueue of jobs that name none."""
+_POD = "pod"
+"""The framework whose webhook names no queue."""
+
+
+def declared_configuration(declared: KueueConfiguration) -> Body:
+    """Return the declared Configuration as far as it selects jobs."""
+    return {"integrations": {"frameworks": list(declared.frameworks)}}
+
+
+def frameworks(configuration: Body | None) -> frozenset[str] | None:
+    """Return the kinds of jobs that Kueue manages; None if its Configuration is unknown."""
+    if configuration is None:
+        return None
+    # Source of the default: SetDefaults_Configuration.
+    return frozenset((configuration.get("integrations") or {}).get("frameworks") or ("batch/job",))
+
+
+def managed_namespaces(configuration: Body | None, gates: FeatureGates) -> tuple[Requirement, ...]:
+    """Return the selector of the namespaces whose jobs Kueue manages."""
+    if not gates.on("ManagedJobsNamespaceSelectorAlwaysRespected"):
+        return ()
+    written = (configuration or {}).get("managedJobsNamespaceSelector")
+    if written is not None:
+        return selector(written)
+    own = (configuration or {}).get("namespace") or "kueue-system"
+    return (Requirement(NAMESPACE_NAME, "NotIn", ("kube-system", own)),)
+
+
+def blocks_admission(configuration: Body | None) -> bool:
+    """Whether `waitForPodsReady` blocks admission, which it does by default in v1beta1 and not in v1beta2."""
+    ready = (configuration or {}).get("waitForPodsReady")
+    if ready is None:
+        return False
+    v1beta1 = str((configuration or {}).get("apiVersion")).endswith("v1beta1")
+    if v1beta1 and not ready.get("enable"):
+        return False
+    return bool(ready.get("blockAdmission", v1beta1))
+
+
+def manages_namespace(model: Model, namespace: str) -> bool:
+    """Whether Kueue manages the jobs of a namespace."""
+    return selected(model.managed_namespaces, labels_of(model, namespace))
+
+
+def labels_of(model: Model, namespace: str) -> Mapping[str, str]:
+    """Return the labels of a namespace; of an unknown one only its name is known."""
+    return model.namespaces.get(namespace, {NAMESPACE_NAME: namespace})
+
+
+def adopting_queue(model: Model, namespace: str, framework: str) -> str:
+    """Return the queue that Kueue gives a job without one; empty if none. Source: ApplyDefaultLocalQueue."""
+    known = model.frameworks
+    manages = framework != _POD and (known is None or framework in known)
+    if not manages or not model.gates.on("LocalQueueDefaulting"):
+        return ""
+    return DEFAULT_QUEUE if (namespace, DEFAULT_QUEUE) in (model.local_queues or {}) else ""
