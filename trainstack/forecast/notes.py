@@ -1,6 +1,6 @@
 """A note on a run of a plan: why it has no start or no end, and what else is unusual."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from trainstack.forecast.schedule import Schedule, Timeline
 from trainstack.kueue.admission_simulator import AdmissionSimulator
@@ -12,28 +12,39 @@ _MOST_NAMES = 3
 
 def note(timeline: Timeline, schedule: Schedule, simulator: AdmissionSimulator) -> str:
     """Return the note on a run, without a full stop; empty if nothing is unusual."""
-    task = timeline.task
     if timeline.submitted is None:
         return _not_submitted(timeline, schedule)
     if not timeline.spans:
         return _not_admitted(timeline, schedule, simulator)
     if timeline.start is None:
-        return "admitted, but no node has room for its pods"
-    parts = []
-    last = timeline.spans[-1]
+        return _not_started(timeline)
+    return "; ".join(_unusual(timeline))
+
+
+def _unusual(timeline: Timeline) -> Iterator[str]:
+    task, last = timeline.task, timeline.spans[-1]
     if task.duration.seconds is None:
-        parts.append("no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set")
+        yield "no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set"
     elif last.evicted_by:
-        parts.append(f"preempted by {last.evicted_by} and not admitted again")
+        yield f"preempted by {last.evicted_by} and not admitted again"
     elif task.duration.source == "deadline":
-        parts.append("ends at its deadline at the latest")
+        yield "ends at its deadline at the latest"
     if timeline.end is not None and timeline.evictions:
         times = "once" if timeline.evictions == 1 else f"{timeline.evictions} times"
         preemptors = few([span.evicted_by for span in timeline.spans[:-1]])
-        parts.append(f"preempted {times}, by {preemptors}, and {'resumes later' if task.resumes else 'starts again'}")
+        yield f"preempted {times}, by {preemptors}, and {'resumes later' if task.resumes else 'starts again'}"
+    late = [fault for pods in task.workload.pod_sets for fault in pods.refused_at_first]
+    if late and task.elapsed is None:
+        yield f"{late[0]}: Kueue may admit it later, when other workloads end"
     if not task.queued:
-        parts.append("not queued by Kueue: starts at once")
-    return "; ".join(parts)
+        yield "not queued by Kueue: starts at once"
+
+
+def _not_started(timeline: Timeline) -> str:
+    refused = [fault for pods in timeline.task.workload.pod_sets for fault in pods.refused_pods]
+    if refused:
+        return f"{refused[0]}: the API server refuses its pods, and it holds its quota"
+    return "admitted, but no node has room for its pods"
 
 
 def _not_submitted(timeline: Timeline, schedule: Schedule) -> str:

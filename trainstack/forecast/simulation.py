@@ -139,6 +139,8 @@ class _Simulation:
         """Start the admitted runs whose pods fit on nodes."""
         for key in list(self._unplaced):
             run = self._runs[key]
+            if any(pods.refused_pods for pods in run.task.workload.pod_sets):
+                continue
             if run.span is not None and (
                 self._nodes is None or self._nodes.place(run.task.workload, run.span.assigned)
             ):

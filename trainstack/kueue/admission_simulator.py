@@ -95,8 +95,9 @@ class AdmissionSimulator:
         alone = current if current.succeeds or snapshot is self.idle else _last(self.idle, idle, workload)
         if not alone.succeeds:
             found += unmet_requests(model, idle, workload, now=False) or [_not_together(workload)]
-        if len(found) > len(stopped):
-            return _verdict(workload, queue.name, "never fits", found)
+        refused = _refused_pods(workload)
+        if len(found) > len(stopped) or refused:
+            return _verdict(workload, queue.name, "never fits", [*found, *refused])
         if stopped:
             return _verdict(workload, queue.name, "waits", stopped)
         reclaims = queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Never"
@@ -109,6 +110,8 @@ class AdmissionSimulator:
         if not current.succeeds:
             waiting = unmet_requests(model, cq, workload, now=True) or [_not_together(workload)]
             return _verdict(workload, queue.name, "waits", waiting)
+        if not queue.strict and (late := _refused_at_first(workload)):
+            return _verdict(workload, queue.name, "waits", late)
         return self._admitted(workload, snapshot, cq, current)
 
     def _held_up(self, workload: Workload, found: Verdict) -> Reason | None:
@@ -168,6 +171,29 @@ class AdmissionSimulator:
             preempts=tuple(target.workload.key for target in current.targets),
             checks=cq.spec.checks_on({flavor for flavor, _ in usage}),
         )
+
+
+def _refused_pods(workload: Workload) -> list[Reason]:
+    return [
+        Reason(
+            "pod-refused",
+            f"{fault}: the API server refuses its pods, and the run holds quota that Kueue reserves at a later attempt",
+            pods.resources_path,
+            pods.name,
+        )
+        for pods in workload.pod_sets
+        for fault in pods.refused_pods
+    ]
+
+
+def _refused_at_first(workload: Workload) -> list[Reason]:
+    """A StrictFIFO queue tries its head again at once; in others, the next attempt follows a release of quota."""
+    text = "Kueue refuses its first attempts, and admits the run when other workloads of the queue or cohort end"
+    return [
+        Reason("pod-refused", f"{fault}: {text}", pods.resources_path, pods.name)
+        for pods in workload.pod_sets
+        for fault in pods.refused_at_first
+    ]
 
 
 def _order(workload: Workload) -> tuple[int, float]:

@@ -246,6 +246,12 @@ class PodSet:
     """Pods that have ended and need no quota any more."""
     faults: tuple[str, ...] = ()
     """Why Kueue rejects the pods whatever the quota: requests above limits, or outside a LimitRange."""
+    refused_pods: tuple[str, ...] = ()
+    """Requests above the limits of a LimitRange's defaults: the API server refuses the pods, but Kueue sees the
+    defaults at its first attempts only, and reserves the quota later."""
+    refused_at_first: tuple[str, ...] = ()
+    """A LimitRange's default requests above the pods' own limits: Kueue refuses its first attempts, and the API server
+    does not."""
     path: str = ""
     """The setting that declares the pods; empty for a workload that the environment does not declare."""
     resources_path: str = ""

@@ -34,7 +34,9 @@ def pod_set(
 ) -> PodSet:
     """Return a pod set as Kueue counts it. Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go."""
     spec: Body = template["spec"]
-    requested, faults = requests(spec, model.limit_ranges.get(namespace, ()), model.overheads)
+    limits = model.limit_ranges.get(namespace, ())
+    requested, faults = requests(spec, limits, model.overheads)
+    of_defaults = list(_faults_of_defaults(spec, limits))
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -50,6 +52,8 @@ def pod_set(
         topology=model.gates.on("TopologyAwareScheduling") and any(key in annotations for key in _TOPOLOGY),
         group=annotations.get(_GROUP, "") if any(key in annotations for key in _TOPOLOGY[:2]) else "",
         faults=faults,
+        refused_pods=tuple(fault for fault, own_request in of_defaults if own_request),
+        refused_at_first=tuple(fault for fault, own_request in of_defaults if not own_request),
         path=path,
         resources_path=resources_path or path,
     )
@@ -153,14 +157,37 @@ def _faults(
     kind: str, containers: Sequence[Body], defaulted: Sequence[tuple[Exact, Exact]], limits: Sequence[LimitRange]
 ) -> Iterator[str]:
     for container, (requested, most) in zip(containers, defaulted, strict=True):
-        name = f"{kind} {container.get('name', '')}".strip()
+        name = _name(kind, container)
+        own = container.get("resources") or {}
         for resource in sorted(requested):
-            if resource in most and requested[resource] > most[resource]:
+            written = resource in (own.get("requests") or {}) and resource in (own.get("limits") or {})
+            if written and requested[resource] > most[resource]:
                 yield f"{name} requests more {resource} than its limit"
         highest = {resource: max(number, most.get(resource, 0)) for resource, number in requested.items()}
         lowest = {resource: min(number, most.get(resource, number)) for resource, number in requested.items()}
         for bounds in limits:
             yield from _outside(name, lowest, highest, bounds)
+
+
+def _faults_of_defaults(spec: Body, limits: Sequence[LimitRange]) -> Iterator[tuple[str, bool]]:
+    """Yield where a LimitRange's default contradicts the pod, and whether the request is the pod's own."""
+    of_containers = [bounds for bounds in limits if bounds.kind == "Container"]
+    for kind, containers in (("init container", spec.get("initContainers")), ("container", spec.get("containers"))):
+        for container in containers or ():
+            own = (container.get("resources") or {}).get("requests") or {}
+            requested, most = _defaulted(container, of_containers)
+            for resource in sorted(requested.keys() & most.keys()):
+                if requested[resource] <= most[resource]:
+                    continue
+                name, given = _name(kind, container), (container.get("resources") or {}).get("limits") or {}
+                if resource in own and resource not in given:
+                    yield f"{name} requests more {resource} than the default limit of the namespace's LimitRange", True
+                elif resource not in own:
+                    yield f"{name} has a limit of {resource} below the default request of the LimitRange", False
+
+
+def _name(kind: str, container: Body) -> str:
+    return f"{kind} {container.get('name', '')}".strip()
 
 
 def _outside(name: str, lowest: Exact, highest: Exact, bounds: LimitRange) -> Iterator[str]:

@@ -7,12 +7,17 @@ import pytest
 
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
 from tests.unit.checks.admission.test_from_objects import body
+from tests.unit.checks.plan.make import make_task
 from tests.unit.make import make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
+from trainstack.forecast.notes import note
+from trainstack.forecast.simulation import simulate as simulate_plan
+from trainstack.forecast.tasks import Duration, Task
 from trainstack.kueue.admission_simulator import AdmissionSimulator, declared_verdicts, simulate
-from trainstack.kueue.from_objects import declared_model, read_model, read_snapshot
+from trainstack.kueue.from_objects import declared_model, limit_ranges, read_model, read_snapshot
 from trainstack.kueue.model import Model, Preemption, Workload
+from trainstack.kueue.pod_requests import pod_set
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.settings.sections.queues import LocalQueue
@@ -207,3 +212,48 @@ def test_a_global_default_is_the_priority_of_runs_without_one() -> None:
     without, having = make_run(priority=None), make_run(name="having")
     found = declared_workloads(Declared(make_settings(without, having)), replace(model, local_queues={}))
     assert [workload.priority for workload in found] == [500, 1000]
+
+
+def ranged(**resources: dict[str, str]) -> tuple[Model, Workload]:
+    """A workload of one pod in a namespace whose containers request 500m and have a limit of 1 cpu by default."""
+    bounds = limit_ranges([{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "500m"}}])
+    model = make_model(make_queue(), limit_ranges={"ns": bounds})
+    template = {"spec": {"containers": [{"name": "one", "resources": resources}]}}
+    return model, make_workload(pod_set("main", 1, template, "ns", model), name="ranged")
+
+
+def test_pods_above_a_default_limit_never_run_and_hold_quota() -> None:
+    """Kueue gives them quota, the API server refuses them: the forecast counts the quota."""
+    model, workload = ranged(requests={"cpu": "3"})
+    message = (
+        "container one requests more cpu than the default limit of the namespace's LimitRange: the API server refuses "
+        "its pods, and the run holds quota that Kueue reserves at a later attempt"
+    )
+    assert reasons(simulate(workload, model)) == ("never fits", [message])
+    schedule = simulate_plan(
+        [Task(workload=workload, duration=Duration(5.0, "declared")), make_task("next", cpu=2)], model
+    )
+    holding, waiting = schedule.timelines
+    assert (holding.start, holding.spans[0].usage, waiting.spans) == (None, {("cpu", "cpu"): 3000}, ())
+    assert note(holding, schedule, AdmissionSimulator(model)) == (
+        "container one requests more cpu than the default limit of the namespace's LimitRange: the API server refuses "
+        "its pods, and it holds its quota"
+    )
+
+
+def test_a_default_request_above_the_own_limit_delays_the_admission() -> None:
+    """Only Kueue's first attempts see it; a strict queue makes the next one at once."""
+    model, workload = ranged(limits={"cpu": "250m"})
+    message = (
+        "container one has a limit of cpu below the default request of the LimitRange: Kueue refuses its first "
+        "attempts, and admits the run when other workloads of the queue or cohort end"
+    )
+    assert reasons(simulate(workload, model)) == ("waits", [message])
+    strict_model = replace(model, cluster_queues={"q": make_queue(strict=True)})
+    found = simulate(workload, strict_model)
+    assert (found.outcome, found.usage) == ("fits", {("cpu", "cpu"): 500})
+    schedule = simulate_plan([Task(workload=workload, duration=Duration(5.0, "declared"))], model)
+    assert note(schedule.timelines[0], schedule, AdmissionSimulator(model)) == (
+        "container one has a limit of cpu below the default request of the LimitRange: Kueue may admit it later, when "
+        "other workloads end"
+    )

@@ -1,0 +1,249 @@
+"""What Kueue does with jobs and quotas before, and in spite of, its arithmetic; and that verdicts know it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.admission.bench import Bench, key, reserves
+from tests.admission.cases import made
+from tests.admission.kueue import GROUPS, Body, until
+from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.from_objects import read_snapshot
+from trainstack.kueue.model import Workload
+from trainstack.kueue.verdict import Verdict
+from trainstack.kueue.workloads import read_kueue_workload
+from trainstack.objects.labels import QUEUE
+
+GROUPS.setdefault("PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses")
+HERE = "before-quota"
+"""The namespace, its flavor, and what the names of cluster queues begin with."""
+RANGE = f"{HERE}-range"
+"""A namespace whose containers request 500m by default, and have a limit of 1 cpu."""
+QUOTAS: dict[str, tuple[dict[str, Any], bool]] = {
+    "plain": ({"memory": "1Gi"}, True),
+    "large": ({"memory": "9E", "cpu": "9000000000000000"}, True),
+    "exa": ({"memory": "10E"}, False),
+    "cores": ({"cpu": "1E"}, False),
+    "most": ({"memory": "9223372036854775807"}, True),
+    "eight": ({"memory": "8Ei"}, True),
+    "signed": ({"memory": "+4Gi", "cpu": "5."}, True),
+    "fraction": ({"memory": "1073741823.5", "cpu": ".5"}, True),
+    "exponent": ({"memory": "2e9", "cpu": "1e3"}, True),
+}
+"""By cluster queue its quota, and whether Kueue admits a workload of 1Gi, or of 500m where there is only cpu."""
+SUMS: dict[str, tuple[list[dict[str, Any]], bool]] = {
+    "twice": ([{"nominalQuota": "9E"}, {"nominalQuota": "9E"}], False),
+    "limited": ([{"nominalQuota": "9E", "borrowingLimit": "9E"}, {"nominalQuota": "0"}], False),
+    "lent": ([{"nominalQuota": "9E", "lendingLimit": "0"}, {"nominalQuota": "9E"}], False),
+    "thrice": ([{"nominalQuota": "7E"}, {"nominalQuota": "7E"}, {"nominalQuota": "7E"}], True),
+}
+"""By cohort the quotas of its queues, and whether the first one admits a workload of 1Gi. Three times 7E are 2.5E."""
+
+
+def group(**quotas: Any) -> list[Body]:
+    """A resource group on the one flavor; a quota is its nominal amount or all its fields."""
+    resources = [
+        {"name": name, **(quota if isinstance(quota, dict) else {"nominalQuota": quota})}
+        for name, quota in quotas.items()
+    ]
+    return [{"coveredResources": list(quotas), "flavors": [{"name": HERE, "resources": resources}]}]
+
+
+def pool(name: str, groups: list[Body], namespace: str = HERE, **spec: Any) -> list[Body]:
+    """A cluster queue with its local queue."""
+    full = f"{HERE}-{name}"
+    return [
+        made("ClusterQueue", full, {"namespaceSelector": {}, "resourceGroups": groups, **spec}),
+        made("LocalQueue", name, {"clusterQueue": full}, namespace),
+    ]
+
+
+def asking(name: str, queue: str, **requests: str) -> Body:
+    """A Workload of one pod."""
+    return made(
+        "Workload",
+        name,
+        {"queueName": queue, "podSets": [{"name": "main", "count": 1, "template": {"spec": pod(requests=requests)}}]},
+        HERE,
+    )
+
+
+def pod(**resources: dict[str, str]) -> Body:
+    """A pod's spec."""
+    return {"restartPolicy": "Never", "containers": [{"name": "one", "image": "none", "resources": resources}]}
+
+
+def job(name: str, queue: str | None, namespace: str = HERE, **resources: dict[str, str]) -> Body:
+    """A Job of one pod."""
+    labels = {} if queue is None else {QUEUE: queue}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"suspend": queue is not None, "template": {"spec": pod(**resources)}},
+    }
+
+
+def jobset(count: int) -> Body:
+    """A JobSet of so many replicated jobs."""
+    jobs = [
+        {
+            "name": f"job-{number}",
+            "replicas": 1,
+            "template": {"spec": {"template": {"spec": pod(requests={"cpu": "1m"})}}},
+        }
+        for number in range(count)
+    ]
+    metadata = {"name": f"set-{count}", "namespace": HERE, "labels": {QUEUE: "default"}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata,
+        "spec": {"suspend": True, "replicatedJobs": jobs},
+    }
+
+
+@pytest.fixture(scope="module")
+def site(bench: Bench) -> Iterator[Bench]:
+    """All queues, and the priority of workloads without one."""
+    # Kueue does not forget at once what it knew of a deleted cohort of the same name.
+    cohorts = bench.next_prefixes()[0]
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": HERE},
+        "value": 77,
+        "globalDefault": True,
+    }
+    first: list[Body] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HERE}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RANGE}},
+        priority,
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": RANGE, "namespace": RANGE},
+            "spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "500m"}}]},
+        },
+        made("ResourceFlavor", HERE, {}),
+        made("Cohort", f"{cohorts}own", {"resourceGroups": group(memory="+4Gi")}),
+    ]
+    rest = [body for name, (quotas, _) in QUOTAS.items() for body in pool(name, group(**quotas))]
+    for cohort, (quotas, _) in SUMS.items():
+        for number, quota in enumerate(quotas):
+            rest += pool(f"{cohort}-{number}", group(memory=quota), cohortName=f"{cohorts}{cohort}")
+    rest += pool("own", group(memory="0"), cohortName=f"{cohorts}own")
+    rest += pool("default", group(cpu="8"))
+    rest += pool("strict", group(cpu="2"), queueingStrategy="StrictFIFO")
+    rest += pool("range-strict", group(cpu="8"), RANGE, queueingStrategy="StrictFIFO")
+    rest += pool("range-best", group(cpu="8"), RANGE)
+    rest += [made("LocalQueue", "default", {"clusterQueue": f"{HERE}-default"}, "kube-system")]
+    bench.api.create(first[:3])
+    bench.create_environment([*first[3:], *rest])
+    try:
+        yield bench
+    finally:
+        bench.api.delete(reversed([*rest, *first[2:]]))
+
+
+def test_defaults_of_a_limit_range_delay_the_admission_alone(site: Bench) -> None:
+    """Kueue sees them at its first attempts only. Pods above the default limit are then refused and hold quota.
+
+    A StrictFIFO queue tries again at once, another one when quota is released.
+    """
+    own, small = {"requests": {"cpu": "2"}}, {"limits": {"cpu": "250m"}}
+    jobs = [
+        job(f"{name}-{strategy}", f"range-{strategy}", RANGE, **resources)
+        for strategy in ("strict", "best")
+        for name, resources in (("refused", own), ("late", small))
+    ]
+    released = asking("released", "range-best", cpu="1m")
+    released["metadata"]["namespace"] = RANGE
+    released["spec"]["podSets"][0]["template"]["spec"] = pod(requests={"cpu": "1m"}, limits={"cpu": "1m"})
+    site.api.create(jobs)
+    try:
+        until("the Workloads are there", lambda: {key(body) for body in jobs} <= site.workloads().keys())
+
+        def admitted() -> set[str]:
+            return {name for name, body in site.workloads().items() if name.startswith(f"{RANGE}/") and reserves(body)}
+
+        strict = {f"{RANGE}/refused-strict", f"{RANGE}/late-strict"}
+        until("the strict queue admits both", lambda: admitted() == strict)
+        site.pass_fences()
+        assert admitted() == strict
+        site.api.create([released])
+        until("quota is taken", lambda: reserves(site.api.read(released)))
+        site.api.delete([released])
+        until("the other queue admits both", lambda: admitted() == {key(body) for body in jobs})
+        late = [body for body in jobs if body["metadata"]["name"].startswith("late")]
+        until("its pods are made", lambda: all(site.api.read(body)["status"].get("active") for body in late))
+        refused = [site.api.read(body)["status"].get("active") for body in jobs if body not in late]
+        assert refused == [None, None]
+    finally:
+        site.api.delete([*jobs, released])
+
+
+def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
+    """The verdict on a Workload by what the cluster holds, without other workloads."""
+    kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "Namespace")
+    found = read_snapshot(body for kind in kinds for body in bench.api.everywhere(kind))
+    workloads = [read_kueue_workload(body, found.model) for body in (asked, *pending)]
+    first, *others = [workload for workload in workloads if isinstance(workload, Workload)]
+    return AdmissionSimulator(found.model, pending=others).verdict(first)
+
+
+def test_quotas_of_every_size_and_spelling(site: Bench) -> None:
+    """Kueue reads amounts of anybody's spelling, and its sums overflow without a word."""
+    expected = {}
+    for name, (quotas, admitted) in QUOTAS.items():
+        wanted = {"memory": "1Gi"} if "memory" in quotas else {"cpu": "500m"}
+        expected[name] = (asking(name, name, **wanted), admitted)
+    for name, (_, admitted) in SUMS.items():
+        expected[name] = (asking(name, f"{name}-0", memory="1Gi"), admitted)
+    expected["own"] = (asking("own", "own", memory="1Gi"), True)
+    workloads = [body for body, _ in expected.values()]
+    site.api.create(workloads)
+    try:
+        site.pass_fences()
+        live = {name: reserves(site.api.read(body)) for name, (body, _) in expected.items()}
+        assert live == {name: admitted for name, (_, admitted) in expected.items()}
+        assert {name: verdict(site, body).fits for name, (body, _) in expected.items()} == live
+    finally:
+        site.api.delete(workloads)
+
+
+def test_a_head_that_never_fits_holds_a_strict_queue_up(site: Bench) -> None:
+    """A small workload behind it is not admitted."""
+    head, behind = asking("head", "strict", cpu="3"), asking("behind", "strict", cpu="1")
+    site.api.create([head])
+    site.await_prediction(lambda: True)
+    site.api.create([behind])
+    try:
+        site.pass_fences()
+        assert not reserves(site.api.read(behind))
+        found = verdict(site, behind, head)
+        assert (found.outcome, [reason.cause for reason in found.reasons]) == ("waits", ["blocked"])
+        site.api.delete([head])
+        until("it is admitted without the head", lambda: reserves(site.api.read(behind)))
+    finally:
+        site.api.delete([head, behind])
+
+
+def test_jobs_that_kueue_adopts_or_leaves_suspended(site: Bench) -> None:
+    """A queue for jobs without one, eight pod sets at most, and namespaces that Kueue leaves alone."""
+    cpu = {"requests": {"cpu": "1m"}}
+    adopted, left = job("adopted", None, **cpu), job("left", "default", "kube-system", **cpu)
+    bodies = [adopted, left, jobset(8), jobset(9)]
+    site.api.create(bodies)
+    try:
+        until("the Workloads are there", lambda: {key(adopted), f"{HERE}/set-8"} <= site.workloads().keys())
+        site.pass_fences()
+        found = site.workloads()
+        assert {key(body) for body in bodies} & found.keys() == {key(adopted), f"{HERE}/set-8"}
+        workload = found[key(adopted)]
+        assert workload["spec"]["queueName"] == "default"
+        assert workload["spec"]["priority"] == 77
+        assert site.api.read(left)["spec"]["suspend"]
+    finally:
+        site.api.delete(bodies)
