@@ -187,7 +187,9 @@ def test_defaults_of_a_limit_range_delay_the_admission_alone(site: Bench) -> Non
 def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
     """The verdict on a Workload by what the cluster holds, without other workloads."""
     kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "Namespace")
-    found = read_snapshot(body for kind in kinds for body in bench.api.everywhere(kind))
+    # As v1beta2 has them: in the stored version the cohort has another name.
+    bodies = [bench.api.read(body) | {"kind": kind} for kind in kinds for body in bench.api.everywhere(kind)]
+    found = read_snapshot(body for body in bodies if "metadata" in body)
     workloads = [read_kueue_workload(body, found.model) for body in (asked, *pending)]
     first, *others = [workload for workload in workloads if isinstance(workload, Workload)]
     return AdmissionSimulator(found.model, pending=others).verdict(first)

@@ -28,12 +28,17 @@ def cells(row: Row) -> tuple[str, ...]:
         _UNKNOWN if row.gpu_hours is None else f"{row.gpu_hours:.1f}",
         _UNKNOWN if row.cost is None else f"{row.cost:,.2f}",
         ", ".join(row.flavors),
-        row.note,
+        _note(row),
     )
 
 
+def _note(row: Row) -> str:
+    low, high = row.end_range or (0.0, 0.0)
+    return "; ".join(filter(None, [row.note, f"may end at {at(low)} to {at(high)}" if row.open else ""]))
+
+
 def on_page(made: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
-    notes = [f"{row.name}: {row.note}" for row in made.rows if row.note]
+    notes = [f"{row.name}: {_note(row)}" for row in made.rows if _note(row)]
     return HEAD[:-1], [cells(row)[:-1] for row in made.rows], [*notes, *made.notes]
 
 
@@ -74,7 +79,13 @@ def sentences(made: Report) -> list[str]:
     rest = f"; the end of {_runs(made.endless)} is unknown" if made.endless else ""
     hours = f", {made.gpu_hours:,.1f} GPU-hours" if made.gpu_hours else ""
     price = "" if made.cost is None else f", {made.cost:,.2f} {made.currency}".rstrip()
-    return [f"{_runs(ended)} in {duration(made.makespan)}{hours}{price}{rest}."]
+    total = f"{_runs(ended)} in {duration(made.makespan)}{hours}{price}{rest}."
+    return [total, *([f"The course is open: {_between(made)} if durations differ by 10%."] if made.open else ())]
+
+
+def _between(made: Report) -> str:
+    low, high = made.makespan_range or (made.makespan, made.makespan)
+    return f"{duration(low)} to {duration(high)}"
 
 
 def compared(before: Report, made: Report) -> Iterator[str]:
@@ -108,7 +119,7 @@ def gantt_of(made: Report) -> Gantt:
     starts = (row.start for row in made.rows if row.start is not None)
     until = 1.02 * max(made.makespan, *(1.1 * start for start in starts), 60.0)
     return Gantt(
-        title=f"Forecast of {made.environment}",
+        title=f"Forecast of {made.environment}{f' (open: {_between(made)})' if made.open else ''}",
         until=until,
         lanes=tuple(_lane(row, colours) for row in made.rows),
         levels=tuple(_level(use, colours[use.flavor]) for use in _scarce(made)),

@@ -12,6 +12,7 @@ from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.sweeps import sweep_tasks
 from trainstack.forecast.tasks import Task, duration, task_of
+from trainstack.forecast.variation import Variation, vary
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model
 from trainstack.kueue.workloads import declared_workloads
@@ -26,6 +27,8 @@ class Forecast:
     settings: Settings
     model: Model
     schedule: Schedule
+    variation: Variation | None = None
+    """None: there are too many runs to vary them."""
     notes: tuple[str, ...] = ()
     """On the plan as a whole."""
 
@@ -59,11 +62,21 @@ def forecast(
         all_tasks, admitted = with_live(own, live, changed, trials)
     flavors = model.flavors or {}
     planned = planned_nodes(model.nodes or (), nodes, flavors)
-    pool = None
-    if model.nodes is not None or nodes:
-        pool = NodePool(planned, flavors, named_flavors(nodes) if model.nodes is None else None)
-    schedule = simulate(all_tasks, replace(model, nodes=planned or None), admitted, pool)
-    return Forecast(settings=settings, model=model, schedule=schedule, notes=tuple(_notes(model, pool, live)))
+    only = named_flavors(nodes) if model.nodes is None else None
+    has_nodes = model.nodes is not None or bool(nodes)
+    simulated = replace(model, nodes=planned or None)
+
+    def schedule_of(tasks: Sequence[Task]) -> Schedule:
+        return simulate(tasks, simulated, admitted, NodePool(planned, flavors, only) if has_nodes else None)
+
+    schedule = schedule_of(all_tasks)
+    return Forecast(
+        settings=settings,
+        model=model,
+        schedule=schedule,
+        variation=vary(all_tasks, schedule, schedule_of),
+        notes=tuple(_notes(model, live, has_nodes=has_nodes)),
+    )
 
 
 def _tasks(
@@ -87,15 +100,17 @@ def _sweeps(settings: Settings) -> dict[str, Sweep]:
     return {f"{sweep.run.namespace}/{sweep.name}": sweep for sweep in settings.sweeps.sweeps}
 
 
-def _notes(model: Model, pool: NodePool | None, live: LiveWorkloads | None) -> list[str]:
+def _notes(model: Model, live: LiveWorkloads | None, *, has_nodes: bool) -> list[str]:
     notes = []
-    if pool is None:
+    if not has_nodes:
         notes.append("the nodes are unknown, so quota alone decides (plan with `--nodes`)")
     checks = sorted({name for queue in (model.cluster_queues or {}).values() for name in queue.checks})
     if checks:
         notes.append(f"admission checks are assumed to pass at once: {', '.join(checks)}")
     if model.fair_sharing:
         notes.append("Kueue uses fair sharing, which the plan does not simulate: other runs may be preempted")
+    if model.blocks_admission:
+        notes.append("Kueue admits nothing while admitted pods are not ready (blockAdmission): starts may be later")
     if live is not None and live.ended:
         notes.append(f"ended before, not launched again: {few(sorted(live.ended), _MOST_NAMES)}")
     return notes

@@ -9,6 +9,7 @@ from trainstack.forecast.forecast import Forecast
 from trainstack.forecast.notes import note
 from trainstack.forecast.schedule import Span, Timeline
 from trainstack.forecast.tasks import Source
+from trainstack.forecast.variation import Range, Variation, is_open
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 
 _DIGITS = 3
@@ -46,6 +47,10 @@ class Row:
     submitted: float | None
     start: float | None
     end: float | None
+    end_range: Range | None
+    """The earliest and latest end if durations differ by a tenth; None if it is not known."""
+    open: bool
+    """Whether the end moves further than the durations do, in a plan that does."""
     wait: float | None
     evictions: int
     pods: int
@@ -63,6 +68,10 @@ class Report:
     environment: str
     makespan: float
     """The last known end."""
+    makespan_range: Range | None
+    """The earliest and latest last end if durations differ by a tenth; None: too many runs to calculate it."""
+    open: bool
+    """Whether the makespan moves further than the durations do, or other runs end: the order of the runs decides."""
     endless: int
     """The number of runs without a known end."""
     gpu_hours: float
@@ -83,13 +92,20 @@ class Report:
 
 def report(forecast: Forecast) -> Report:
     simulator, schedule = AdmissionSimulator(forecast.model), forecast.schedule
-    rows = [_row(timeline, forecast, note(timeline, schedule, simulator)) for timeline in schedule.timelines]
+    variation = forecast.variation
+    unsettled = variation is not None and (not variation.same_ends or is_open(schedule.makespan, variation.makespan))
+    rows = [
+        _row(timeline, forecast, note(timeline, schedule, simulator), unsettled=unsettled)
+        for timeline in schedule.timelines
+    ]
     rows.sort(key=lambda row: (row.start is None, row.start or 0.0))
     costs = [row.cost for row in rows if row.cost is not None]
     plan = forecast.settings.plan
     return Report(
         environment=forecast.settings.stack,
         makespan=round(schedule.makespan, _DIGITS),
+        makespan_range=None if variation is None else _rounded_range(variation.makespan),
+        open=unsettled,
         endless=len(schedule.open),
         gpu_hours=round(sum(row.gpu_hours or 0.0 for row in rows), _DIGITS),
         cost=round(sum(costs), 2) if plan.prices else None,
@@ -100,8 +116,8 @@ def report(forecast: Forecast) -> Report:
     )
 
 
-def _row(timeline: Timeline, forecast: Forecast, text: str) -> Row:
-    task = timeline.task
+def _row(timeline: Timeline, forecast: Forecast, text: str, *, unsettled: bool) -> Row:
+    task, ends = timeline.task, _ends(timeline, forecast.variation)
     workload = task.workload
     return Row(
         name=workload.name,
@@ -115,6 +131,8 @@ def _row(timeline: Timeline, forecast: Forecast, text: str) -> Row:
         submitted=_rounded(timeline.submitted),
         start=_rounded(timeline.start),
         end=_rounded(timeline.end),
+        end_range=None if ends is None else _rounded_range(ends),
+        open=unsettled and ends is not None and timeline.end is not None and is_open(timeline.end, ends),
         wait=_rounded(timeline.wait),
         evictions=timeline.evictions,
         pods=sum(pods.count for pods in workload.pod_sets),
@@ -125,6 +143,14 @@ def _row(timeline: Timeline, forecast: Forecast, text: str) -> Row:
         stretches=tuple(map(_stretch, timeline.spans)),
         note=text,
     )
+
+
+def _ends(timeline: Timeline, variation: Variation | None) -> Range | None:
+    return None if variation is None else variation.ends.get(timeline.task.key)
+
+
+def _rounded_range(span: Range) -> Range:
+    return round(span[0], _DIGITS), round(span[1], _DIGITS)
 
 
 def _stretch(span: Span) -> Stretch:

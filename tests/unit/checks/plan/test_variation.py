@@ -1,0 +1,108 @@
+"""How far a plan moves with durations that differ a little."""
+
+import json
+from collections.abc import Sequence
+
+from tests.unit.checks.admission.make import make_model, make_queue
+from tests.unit.checks.plan.make import make_plan, make_task
+from tests.unit.make import make_run, make_settings
+from trainstack.cli.forecast_format import cells, gantt_of, on_page, sentences
+from trainstack.forecast.forecast import Forecast, forecast
+from trainstack.forecast.report import Report, report
+from trainstack.forecast.schedule import Schedule
+from trainstack.forecast.simulation import simulate
+from trainstack.forecast.tasks import Task
+from trainstack.forecast.variation import is_open, vary
+from trainstack.settings.sections.workloads import Resources
+
+ANOMALY = (
+    make_task("first", 100, cpu=2),
+    make_task("second", 101, cpu=2),
+    make_task("long", 900, cpu=2),
+    make_task("wide", 500, cpu=4, priority=1, after=("ns/first",)),
+)
+"""`long` starts when the first of two runs ends, or after `wide`, which waits for both."""
+QUEUE = make_model(make_queue())
+
+
+def plan(*tasks: Task) -> Forecast:
+    """The forecast of tasks in one queue with 4 cpu."""
+    schedule = simulate(tasks, QUEUE)
+    variation = vary(tasks, schedule, lambda varied: simulate(varied, QUEUE))
+    return Forecast(settings=make_settings(), model=QUEUE, schedule=schedule, variation=variation)
+
+
+def made(*tasks: Task) -> Report:
+    """The report of tasks in one queue."""
+    return report(plan(*tasks))
+
+
+def test_a_plan_whose_order_is_settled_moves_as_the_durations_do() -> None:
+    """Five equal runs one after the other take the same time in any order."""
+    found = made(*(make_task(f"run-{number}", 100, cpu=4) for number in range(5)))
+    low, high = found.makespan_range or (0.0, 0.0)
+    assert 450 <= low < 500 < high <= 551
+    assert not found.open
+    assert not any(row.open for row in found.rows)
+    assert len(sentences(found)) == 1
+
+
+def test_a_plan_whose_order_is_open_is_told_with_its_range() -> None:
+    """In the sentences, the notes, the chart and the JSON."""
+    found = made(*ANOMALY)
+    low, high = found.makespan_range or (0.0, 0.0)
+    assert found.open
+    assert low < 0.9 * found.makespan < found.makespan <= high
+    assert sentences(found)[1] == "The course is open: 21m9s to 26m28s if durations differ by 10%."
+    assert gantt_of(found).title == "Forecast of test (open: 21m9s to 26m28s)"
+    (second,) = [row for row in found.rows if row.name == "second"]
+    assert second.open
+    assert cells(second)[-1] == "may end at +1m32s to +3m29s"
+    assert "second: may end at +1m32s to +3m29s" in on_page(found)[2]
+    data = json.loads(json.dumps(found.as_json()))
+    assert (data["open"], data["makespan_range"]) == (True, [low, high])
+    assert [row["end_range"] for row in data["runs"] if row["name"] == "second"] == [list(second.end_range or ())]
+
+
+def test_the_range_is_the_same_each_time() -> None:
+    """Nothing is drawn anew."""
+    assert plan(*ANOMALY).variation == plan(*ANOMALY).variation
+
+
+def test_a_run_that_may_never_start_leaves_the_plan_open() -> None:
+    """The other one has no end, and they may be submitted in either order."""
+    found = made(make_task("ends", 100, cpu=4), make_task("endless", None, cpu=4))
+    assert found.open
+    assert found.makespan_range is not None
+    assert found.makespan_range[0] > 80
+    assert [row.end_range for row in found.rows] == [None, None]
+
+
+def test_a_deadline_is_not_exceeded() -> None:
+    """A run may end before it, and not after it."""
+    run = make_run(active_deadline_seconds=100, resources=Resources(requests={"cpu": "1", "memory": "1Gi"}))
+    variation = forecast(make_settings(run)).variation
+    assert variation is not None
+    low, high = variation.ends["research/train"]
+    assert 89 < low < high <= 101
+
+
+def test_many_runs_are_not_varied() -> None:
+    """The time of a forecast stays in proportion to the number of runs."""
+    tasks = [make_task(f"run-{number}") for number in range(700)]
+    assert vary(tasks, make_plan(), lambda _: make_plan()) is None
+    counted: list[int] = []
+
+    def count(varied: Sequence[Task]) -> Schedule:
+        counted.append(len(varied))
+        return make_plan()
+
+    vary(tasks[:100], make_plan(), count)
+    assert counted == [100] * 6
+
+
+def test_a_time_is_open_beyond_the_durations_own_spread() -> None:
+    """A tenth, and a second for the scheduler's cycles."""
+    assert not is_open(100, (90, 110))
+    assert is_open(100, (88, 110))
+    assert is_open(100, (95, 112))

@@ -1,0 +1,86 @@
+"""How far a forecast moves if durations and the order of submission differ a little.
+
+Runs that start at other times meet other runs in the queues, so that a small difference may change the whole course.
+The differences are the same in every forecast of the same tasks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from trainstack.forecast.schedule import Schedule
+from trainstack.forecast.tasks import Task
+
+SPREAD = 0.1
+"""Durations are up to this part shorter or longer."""
+_NEAR = 8
+"""Runs overtake each other on submission within this distance: launches are created in parallel."""
+_MOST, _TASKS = 16, 600
+"""The number of variations, and of their tasks together: with more tasks there are fewer variations, or none."""
+_SLACK_SECONDS = 1.0
+
+Range = tuple[float, float]
+"""The earliest and the latest, in seconds from the start of the plan."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variation:
+    """What the variations of a schedule have in common."""
+
+    makespan: Range
+    """Of the variations in which the same runs end."""
+    same_ends: bool
+    """Whether the same runs end in all variations."""
+    ends: Mapping[str, Range]
+    """By the task's key; without runs that do not end in every variation."""
+
+
+def vary(tasks: Sequence[Task], schedule: Schedule, simulate: Callable[[Sequence[Task]], Schedule]) -> Variation | None:
+    """Return the variation of a schedule; None if there are too many tasks for it.
+
+    `simulate`: of tasks that differ in durations and order.
+    """
+    count = min(_MOST, _TASKS // len(tasks)) if tasks else 0
+    if not count:
+        return None
+    schedules = [schedule, *(simulate(_varied(tasks, Random(number))) for number in range(count))]  # noqa: S311 (no secret)
+    ends: dict[str, list[float]] = {}
+    for one in schedules:
+        for timeline in one.timelines:
+            if timeline.end is not None:
+                ends.setdefault(timeline.task.key, []).append(timeline.end)
+    ended = _ended(schedule)
+    same = [one for one in schedules if _ended(one) == ended]
+    return Variation(
+        makespan=_range([one.makespan for one in same]),
+        same_ends=len(same) == len(schedules),
+        ends={key: _range(found) for key, found in ends.items() if len(found) == len(schedules)},
+    )
+
+
+def is_open(seconds: float, span: Range) -> bool:
+    """Whether a time moves further than the durations do, so that the order of the runs decides on it."""
+    low, high = span
+    return low < seconds * (1 - SPREAD) - _SLACK_SECONDS or high > seconds * (1 + SPREAD) + _SLACK_SECONDS
+
+
+def _varied(tasks: Sequence[Task], random: Random) -> list[Task]:
+    places = [place + random.uniform(0, _NEAR) for place in range(len(tasks))]
+    return [_lasting(tasks[place], random) for place in sorted(range(len(tasks)), key=places.__getitem__)]
+
+
+def _lasting(task: Task, random: Random) -> Task:
+    """Return the task with another duration; a deadline is not exceeded."""
+    factor, seconds = 1 + random.uniform(-SPREAD, SPREAD), task.duration.seconds
+    if seconds is None:
+        return task
+    longest = seconds if task.duration.source == "deadline" else seconds * (1 + SPREAD)
+    return replace(task, duration=replace(task.duration, seconds=min(seconds * factor, longest)))
+
+
+def _ended(schedule: Schedule) -> set[str]:
+    return {timeline.task.key for timeline in schedule.timelines if timeline.end is not None}
+
+
+def _range(seconds: Sequence[float]) -> Range:
+    return min(seconds), max(seconds)
