@@ -31,6 +31,7 @@ REQUESTS_A_SECOND = 500
 GROUPS = {
     "Namespace": "/api/v1/namespaces",
     "LimitRange": "/api/v1/namespaces/{namespace}/limitranges",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
     "PyTorchJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs",

@@ -7,7 +7,7 @@ import pytest
 
 from tests.admission.bench import Bench, key, reserves
 from tests.admission.cases import made
-from tests.admission.kueue import GROUPS, Body, until
+from tests.admission.kueue import Body, until
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_objects import read_snapshot
 from trainstack.kueue.model import Workload
@@ -15,7 +15,6 @@ from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import QUEUE
 
-GROUPS.setdefault("PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses")
 HERE = "before-quota"
 """The namespace, its flavor, and what the names of cluster queues begin with."""
 RANGE = f"{HERE}-range"
@@ -74,7 +73,7 @@ def pod(**resources: dict[str, str]) -> Body:
     return {"restartPolicy": "Never", "containers": [{"name": "one", "image": "none", "resources": resources}]}
 
 
-def job(name: str, queue: str | None, namespace: str = HERE, **resources: dict[str, str]) -> Body:
+def job(name: str, queue: str | None, resources: Body, namespace: str = HERE) -> Body:
     """A Job of one pod."""
     labels = {} if queue is None else {QUEUE: queue}
     return {
@@ -154,7 +153,7 @@ def test_defaults_of_a_limit_range_delay_the_admission_alone(site: Bench) -> Non
     """
     own, small = {"requests": {"cpu": "2"}}, {"limits": {"cpu": "250m"}}
     jobs = [
-        job(f"{name}-{strategy}", f"range-{strategy}", RANGE, **resources)
+        job(f"{name}-{strategy}", f"range-{strategy}", namespace=RANGE, resources=resources)
         for strategy in ("strict", "best")
         for name, resources in (("refused", own), ("late", small))
     ]
@@ -235,7 +234,7 @@ def test_a_head_that_never_fits_holds_a_strict_queue_up(site: Bench) -> None:
 def test_jobs_that_kueue_adopts_or_leaves_suspended(site: Bench) -> None:
     """A queue for jobs without one, eight pod sets at most, and namespaces that Kueue leaves alone."""
     cpu = {"requests": {"cpu": "1m"}}
-    adopted, left = job("adopted", None, **cpu), job("left", "default", "kube-system", **cpu)
+    adopted, left = job("adopted", None, cpu), job("left", "default", cpu, "kube-system")
     bodies = [adopted, left, jobset(8), jobset(9)]
     site.api.create(bodies)
     try:

@@ -15,6 +15,7 @@ from trainstack.forecast.tasks import Task, duration, task_of
 from trainstack.forecast.variation import Variation, vary
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model
+from trainstack.kueue.releases import MODELLED, declared_release, is_modelled
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.sweeps import Sweep
@@ -75,7 +76,7 @@ def forecast(
         model=model,
         schedule=schedule,
         variation=vary(all_tasks, schedule, schedule_of),
-        notes=tuple(_notes(model, live, has_nodes=has_nodes)),
+        notes=tuple(_notes(model, live, declared_release(settings), has_nodes=has_nodes)),
     )
 
 
@@ -100,7 +101,7 @@ def _sweeps(settings: Settings) -> dict[str, Sweep]:
     return {f"{sweep.run.namespace}/{sweep.name}": sweep for sweep in settings.sweeps.sweeps}
 
 
-def _notes(model: Model, live: LiveWorkloads | None, *, has_nodes: bool) -> list[str]:
+def _notes(model: Model, live: LiveWorkloads | None, release: str, *, has_nodes: bool) -> list[str]:
     notes = []
     if not has_nodes:
         notes.append("the nodes are unknown, so quota alone decides (plan with `--nodes`)")
@@ -109,6 +110,8 @@ def _notes(model: Model, live: LiveWorkloads | None, *, has_nodes: bool) -> list
         notes.append(f"admission checks are assumed to pass at once: {', '.join(checks)}")
     if model.fair_sharing:
         notes.append("Kueue uses fair sharing, which the plan does not simulate: other runs may be preempted")
+    if not is_modelled(release):
+        notes.append(f"the plan models Kueue {', '.join(MODELLED)}, but Kueue {release} admits the runs")
     if model.blocks_admission:
         notes.append("Kueue admits nothing while admitted pods are not ready (blockAdmission): starts may be later")
     if live is not None and live.ended:

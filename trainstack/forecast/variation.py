@@ -15,7 +15,7 @@ SPREAD = 0.1
 """Durations are up to this part shorter or longer."""
 _NEAR = 8
 """Runs overtake each other on submission within this distance: launches are created in parallel."""
-_MOST, _TASKS = 16, 600
+_MOST, _TASKS = 16, 500
 """The number of variations, and of their tasks together: with more tasks there are fewer variations, or none."""
 _SLACK_SECONDS = 1.0
 

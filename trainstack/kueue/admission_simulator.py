@@ -12,7 +12,7 @@ from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.nomination import Attempt, attempts
-from trainstack.kueue.releases import for_release
+from trainstack.kueue.releases import declared_release, for_release
 from trainstack.kueue.remedies import remedies
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Outcome, Reason, Verdict, assigned
@@ -31,8 +31,7 @@ def declared_verdicts(declared: Declared) -> list[Verdict]:
     workloads = declared_workloads(declared, model)
     simulator = AdmissionSimulator(model, pending=workloads)
     verdicts = [simulator.verdict(workload) for workload in workloads]
-    kueue = declared.settings.operators.kueue
-    return for_release(verdicts, kueue.manifest.version if kueue else "")
+    return for_release(verdicts, declared_release(declared.settings))
 
 
 def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] = ()) -> Verdict:

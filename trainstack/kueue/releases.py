@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from trainstack.kueue.verdict import Reason, Verdict
+from trainstack.settings.model import Settings
 
 MODELLED = ("v0.15",)
 """Minor releases."""
@@ -12,6 +13,12 @@ def is_modelled(release: str) -> bool:
     """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is taken as modelled."""
     major, _, rest = release.removeprefix("v").partition(".")
     return not release or f"v{major}.{rest.partition('.')[0]}" in MODELLED
+
+
+def declared_release(settings: Settings) -> str:
+    """Return the release of Kueue that an environment pins; empty if it installs none."""
+    kueue = settings.operators.kueue
+    return kueue.manifest.version if kueue else ""
 
 
 def for_release(verdicts: Iterable[Verdict], release: str) -> list[Verdict]:
