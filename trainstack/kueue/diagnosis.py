@@ -1,6 +1,7 @@
 """Why a workload is not admitted: all that is missing, not only where the flavor search ended."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 
 from trainstack.kueue.field_paths import local_queue_path, queue_path, quota_path
@@ -14,10 +15,8 @@ from trainstack.kueue.verdict import Cause, Reason
 
 
 def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
-    """Yield the reasons that do not depend on quota: rejected pods, other namespaces, an inactive queue."""
-    for pods in workload.pod_sets:
-        for fault in pods.faults:
-            yield Reason("pod-refused", fault, pods.resources_path, pods.name)
+    """Yield the reasons that do not depend on quota: a rejected workload, other namespaces, an inactive queue."""
+    yield from _refused(workload)
     of_queue = partial(_of_queue, model, queue.name)
     labels = model.namespaces.get(workload.namespace, {"kubernetes.io/metadata.name": workload.namespace})
     if not selected(queue.namespaces, labels):
@@ -36,6 +35,19 @@ def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot
     if local.stop_policy != "None":
         message = f"queue {local.name} is stopped (stopPolicy: {local.stop_policy})"
         yield Reason("queue-stopped", message, local_queue_path(model, local.namespace, local.name, "stopPolicy"))
+
+
+def _refused(workload: Workload) -> Iterator[Reason]:
+    """Yield the reasons in the workload itself."""
+    if workload.held_until is not None:
+        ends = datetime.fromtimestamp(workload.held_until, UTC).isoformat()
+        yield Reason("backoff", f"Kueue queues it again at {ends}, after its eviction", workload.path)
+    for check, state in workload.failed_checks.items():
+        cause: Cause = "check-retry" if state == "Retry" else "check-failed"
+        yield Reason(cause, f"its admission check {check} is in state {state}", workload.path)
+    for pods in workload.pod_sets:
+        for fault in pods.faults:
+            yield Reason("pod-refused", fault, pods.resources_path, pods.name)
 
 
 def _of_queue(model: Model, queue: str, cause: Cause, problem: str, key: str = "", flavor: str = "") -> Reason:

@@ -18,6 +18,7 @@ from trainstack.kueue.model import (
     Flavor,
     FlavorFungibility,
     FlavorResource,
+    FungibilityPolicy,
     LimitRange,
     LocalQueue,
     Model,
@@ -221,7 +222,8 @@ def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
 
 def _fungibility(gates: FeatureGates, spec: Body) -> FlavorFungibility:
     """Source: isPreferred in pkg/scheduler/flavorassigner/flavorassigner.go."""
-    borrow, preference = spec.get("whenCanBorrow") or "MayStopSearch", spec.get("preference")
+    borrow: FungibilityPolicy = spec.get("whenCanBorrow") or "MayStopSearch"
+    preference = spec.get("preference")
     implicit = gates.on("FlavorFungibilityImplicitPreferenceDefault")
     if preference is None and implicit and borrow == "TryNextFlavor":
         preference = "BorrowingOverPreemption"

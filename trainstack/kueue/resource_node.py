@@ -100,6 +100,17 @@ class ResourceNode:
             yield node
             node = node.parent
 
+    def all_queues(self) -> Iterator["ResourceNode"]:
+        """Yield the cluster queues below a cohort."""
+        yield from self.queues
+        for cohort in self.cohorts:
+            yield from cohort.all_queues()
+
+    def tree_queues(self) -> Iterator["ResourceNode"]:
+        """Yield all cluster queues of the cohort tree of a cluster queue."""
+        *_, root = (self, *self.ancestors())
+        yield from root.all_queues() if self.parent is not None else (self,)
+
     @property
     def height(self) -> int:
         """The distance to the furthest active queue below. Source: getNodeHeight, hierarchical_preemption.go."""
@@ -144,7 +155,9 @@ class CohortTree:
         queues = model.cluster_queues or {}
         names = {queue.cohort for queue in queues.values()} | {cohort.parent for cohort in model.cohorts.values()}
         self.cohorts = {name: ResourceNode(name, {}) for name in names if name is not None}
-        self.cohorts |= {name: ResourceNode(name, cohort.quotas, cohort.weight) for name, cohort in model.cohorts.items()}
+        self.cohorts |= {
+            name: ResourceNode(name, cohort.quotas, cohort.weight) for name, cohort in model.cohorts.items()
+        }
         self._parents = {name: cohort.parent for name, cohort in model.cohorts.items()}
         self.queues = {name: ResourceNode(name, queue.quotas, queue.weight) for name, queue in queues.items()}
         for name, queue in queues.items():

@@ -11,7 +11,7 @@ from math import inf
 from typing import Literal
 
 from trainstack.kueue.backoff import UNLIMITED, Backoff
-from trainstack.kueue.cycle import Head, process_heads
+from trainstack.kueue.cycle import Head, cohort_order, process_heads
 from trainstack.kueue.delayed_requeue import DelayedRequeue
 from trainstack.kueue.diagnosis import inadmissible
 from trainstack.kueue.model import Admitted, Model, Usage, Workload
@@ -197,7 +197,12 @@ class Scheduler:
         for item, pending, root in infeasible:
             level = root.feasibility.reserving_level(pending.cq, item.shape.needs)
             after = last.get(id(root))
-            if level is not None and after is not None and (level, *item.order) < after:
+            if (
+                level is not None
+                and after is not None
+                # Fair sharing has another order, which depends on the whole usage.
+                and (self._model.fair_sharing or cohort_order(pending, item, level) < after)
+            ):
                 heads.append(root.nominate(item, pending))
             else:
                 pending.mark_inadmissible(item)

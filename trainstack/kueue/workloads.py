@@ -143,10 +143,7 @@ def _queue_order_time(body: Body, conditions: Mapping[str, Body], model: Model) 
     moves = {"AdmissionCheck"} if model.requeued_by_creation else {"AdmissionCheck", "PodsReadyTimeout"}
     if evicted.get("reason") in moves:
         return seconds(evicted.get("lastTransitionTime"))
-    if (
-        not model.gates.on("PrioritySortingWithinCohort")
-        and preempted.get("reason") == "InCohortReclaimWhileBorrowing"
-    ):
+    if not model.gates.on("PrioritySortingWithinCohort") and preempted.get("reason") == "InCohortReclaimWhileBorrowing":
         return seconds(preempted.get("lastTransitionTime")) + 0.001
     return seconds(body["metadata"].get("creationTimestamp"))
 
