@@ -7,7 +7,7 @@ from trainstack.declared.declared import Declared
 from trainstack.forecast.live_workloads import LiveWorkloads, with_live
 from trainstack.forecast.node_changes import named_flavors, planned_nodes
 from trainstack.forecast.node_pool import NodePool
-from trainstack.forecast.notes import few
+from trainstack.forecast.notes import few, unmodelled
 from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.sweeps import sweep_tasks
@@ -94,8 +94,7 @@ def _notes(model: Model, pool: NodePool | None, live: LiveWorkloads | None) -> l
     checks = sorted({name for queue in (model.cluster_queues or {}).values() for name in queue.checks})
     if checks:
         notes.append(f"admission checks are assumed to pass at once: {', '.join(checks)}")
-    if model.fair_sharing:
-        notes.append("Kueue uses fair sharing, which the plan does not simulate: other runs may be preempted")
+    notes += unmodelled(model)
     if live is not None and live.ended:
         notes.append(f"ended before, not launched again: {few(sorted(live.ended), _MOST_NAMES)}")
     return notes

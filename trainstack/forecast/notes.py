@@ -1,9 +1,10 @@
 """A note on a run of a plan: why it has no start or no end, and what else is unusual."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from trainstack.forecast.schedule import Schedule, Timeline
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.model import Model
 from trainstack.objects.ownership import listed
 
 _MOST_NAMES = 3
@@ -52,6 +53,27 @@ def _not_admitted(timeline: Timeline, schedule: Schedule, simulator: AdmissionSi
     if holding:
         return f"waits for quota of {few(holding)}, whose end is unknown"
     return "blocked in a StrictFIFO queue by a workload that never fits"
+
+
+def unmodelled(model: Model) -> Iterator[str]:
+    """Yield what is in use and not simulated, so that order and placement may differ from the plan."""
+    queues = (model.cluster_queues or {}).values()
+    by_usage = sorted(queue.name for queue in queues if queue.usage_based)
+    if model.admission_fair_sharing and by_usage:
+        yield (
+            "Kueue's admission fair sharing orders workloads by the past usage of their local queues, which is not"
+            f" simulated: cluster queue {few(by_usage)}"
+        )
+    if model.fair_sharing and len(model.cohorts) > 1:
+        yield "between cohorts of equal shares, Kueue's fair sharing preempts from either; the plan selects one"
+    used = {name for queue in queues for group in queue.groups for name in group.flavors}
+    topologies = sorted(name for name, flavor in (model.flavors or {}).items() if flavor.topology and name in used)
+    if topologies:
+        yield f"the placement of pods in a topology is not simulated: flavor {few(topologies)}"
+    if not model.gates.on("PrioritySortingWithinCohort"):
+        yield "Kueue runs with feature gate PrioritySortingWithinCohort=false: preempted runs may be admitted later"
+    for text in model.gates.unmodelled():
+        yield f"Kueue runs with {text}"
 
 
 def few(keys: Sequence[str], most: int = _MOST_NAMES) -> str:

@@ -62,6 +62,9 @@ class Scheduler:
         self._numbers: dict[str, int] = {}
         """The order of submission."""
         self._delayed = DelayedRequeue(cycles=None if paced else eviction_cycles)
+        for key, one in self._admitted.items():
+            if one.evicted:
+                self._delayed.evict(key, 0.0)
         self._evictions: Counter[str] = Counter()
         self._parked: list[Workload] = []
         """Workloads that were evicted more than MOST_EVICTIONS times."""

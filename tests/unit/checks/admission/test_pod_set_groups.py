@@ -42,8 +42,8 @@ def test_a_group_may_not_fit_where_its_pod_sets_would() -> None:
     assert (found.outcome, found.reasons[0].message) == (
         "never fits",
         (
-            "every pod set fits alone, but not all of them together: Kueue assigns the same flavors to all pod sets of a"
-            " group, and no flavor has enough quota for all of them"
+            "every pod set fits alone, but not all of them together: Kueue assigns the same flavors to all pod sets"
+            " of a group, and no flavor has enough quota for all of them"
         ),
     )
 
