@@ -73,7 +73,7 @@ class AdmissionSimulator:
 
     def _in_queue(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot) -> Verdict:
         model, queue, idle = self.model, cq.spec, self.idle.cluster_queues[cq.spec.name]
-        unmodelled = list(unmodelled_features(model, workload))
+        unmodelled = list(unmodelled_features(model, workload, cq))
         if unmodelled:
             return _verdict(workload, queue.name, "unknown", unmodelled)
         found = list(inadmissible(model, workload, queue, self.idle))

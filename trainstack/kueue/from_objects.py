@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.feature_gates import FeatureGates
+from trainstack.kueue.fields import unmodelled_fields
 from trainstack.kueue.model import (
     Admitted,
     ClusterQueue,
@@ -109,6 +110,7 @@ def read_model(
         and (kueue or {}).get("admissionFairSharing") is not None,
         requeued_by_creation=_requeued_by_creation((kueue or {}).get("waitForPodsReady") or {}),
         gates=gates,
+        unmodelled=_unmodelled(by_kind, kueue),
         nodes=None if nodes is None else tuple(nodes.values()),
         declared=declared,
     )
@@ -157,6 +159,29 @@ _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 def _name(body: Body) -> str:
     return str(body["metadata"]["name"])
+
+
+def _unmodelled(
+    by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    objects = {
+        (kind, key.removeprefix("/")): body
+        for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")
+        for key, body in by_kind[kind].items()
+    }
+    found = {key: tuple(unmodelled_fields(key[0], body)) for key, body in objects.items()}
+    found["Configuration", ""] = tuple(unmodelled_fields("Configuration", _configured(kueue or {})))
+    return {key: fields for key, fields in found.items() if fields}
+
+
+def _configured(kueue: Body) -> Body:
+    """Return Kueue's Configuration without waitForPodsReady if that is off, or does not block admission."""
+    ready = kueue.get("waitForPodsReady") or {}
+    if ready.get("enable") is False:
+        return {**kueue, "waitForPodsReady": None}
+    if ready.get("enable") and ready.get("blockAdmission") is False:
+        return {**kueue, "waitForPodsReady": {**ready, "enable": None}}
+    return kueue
 
 
 def _fair_strategies(sharing: Body | None) -> tuple[FairStrategy, ...]:

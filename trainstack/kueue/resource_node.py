@@ -106,6 +106,13 @@ class ResourceNode:
         for cohort in self.cohorts:
             yield from cohort.all_queues()
 
+    def all_cohorts(self) -> Iterator[str]:
+        """Yield the names of a cohort and the cohorts below it; none for a cluster queue without a cohort."""
+        if self.cohorts or self.queues:
+            yield self.name
+        for cohort in self.cohorts:
+            yield from cohort.all_cohorts()
+
     def tree_queues(self) -> Iterator["ResourceNode"]:
         """Yield all cluster queues of the cohort tree of a cluster queue."""
         *_, root = (self, *self.ancestors())
