@@ -189,18 +189,18 @@ def cases(draw: Draw) -> Case:
 
 
 def slips_in(case: Case) -> bool:
-    """Whether Kueue gives it quota though no pod of it can be made, which the engine calls `never fits`.
+    """Whether Kueue refuses it at first, and then gives it quota.
 
-    Kueue refuses a pod that by the namespace's defaults asks for more than its own limit. A strict queue tries it again
-    at once, and then as the API server gave it back when the refusal was noted, without the defaults: nothing is wrong
-    with that. Source: AdjustResources in pkg/workload/resources.go and requeueAndUpdate in pkg/scheduler/scheduler.go
+    Kueue refuses a pod of which the namespace's defaults contradict its own request or limit. A strict queue tries it
+    again at once, and then as the API server gave it back when the refusal was noted, without the defaults: nothing is
+    wrong with that. Source: AdjustResources in pkg/workload/resources.go and requeueAndUpdate in pkg/scheduler/scheduler.go
     of Kueue v0.15.2.
     """
     asked = case.workload(case.asked, 0)
     local = (case.model.local_queues or {}).get((asked.namespace, asked.queue))
     queues = {each["metadata"]["name"]: each["spec"] for each in case.objects if each["kind"] == "ClusterQueue"}
     strict = local is not None and queues.get(local.cluster_queue, {}).get("queueingStrategy") == "StrictFIFO"
-    return strict and any(pods.faults for pods in asked.pod_sets)
+    return strict and any(pods.faults or pods.refused_pods or pods.refused_at_first for pods in asked.pod_sets)
 
 
 def _at_the_edge(case: Case, using: list[Admitted], *, over: bool) -> Case:

@@ -7,7 +7,7 @@ from trainstack.declared.declared import Declared
 from trainstack.forecast.live_workloads import LiveWorkloads, with_live
 from trainstack.forecast.node_changes import named_flavors, planned_nodes
 from trainstack.forecast.node_pool import NodePool
-from trainstack.forecast.notes import few
+from trainstack.forecast.notes import few, unmodelled
 from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.sweeps import sweep_tasks
@@ -108,12 +108,11 @@ def _notes(model: Model, live: LiveWorkloads | None, release: str, *, has_nodes:
     checks = sorted({name for queue in (model.cluster_queues or {}).values() for name in queue.checks})
     if checks:
         notes.append(f"admission checks are assumed to pass at once: {', '.join(checks)}")
-    if model.fair_sharing:
-        notes.append("Kueue uses fair sharing, which the plan does not simulate: other runs may be preempted")
     if not is_modelled(release):
         notes.append(f"the plan models Kueue {', '.join(MODELLED)}, but Kueue {release} admits the runs")
     if model.blocks_admission:
         notes.append("Kueue admits nothing while admitted pods are not ready (blockAdmission): starts may be later")
+    notes += unmodelled(model)
     if live is not None and live.ended:
         notes.append(f"ended before, not launched again: {few(sorted(live.ended), _MOST_NAMES)}")
     return notes

@@ -59,13 +59,15 @@ def with_live(
         task = _live_task(one.workload, by_key, live, trials or {})
         elapsed = max(0.0, live.now - one.reserved)
         # The plan's time begins now.
-        admitted.append(replace(one, workload=task.workload, reserved=-elapsed))
-        tasks.append(replace(task, elapsed=elapsed))
+        workload = replace(task.workload, held_until=None)
+        admitted.append(replace(one, workload=workload, reserved=-elapsed))
+        tasks.append(replace(task, workload=workload, elapsed=elapsed))
     for pending in live.snapshot.pending:
         task = _live_task(pending, by_key, live, trials or {})
         if task.key in changed:
             task = replace(task, workload=replace(by_key[task.key].workload, created=pending.created))
-        tasks.append(task)
+        starts = max(0.0, (pending.held_until or 0.0) - live.now)
+        tasks.append(replace(task, workload=replace(task.workload, held_until=None), starts=starts))
     known = {task.key for task in tasks} | live.settled
     new = (task for task in declared if task.key not in known)
     tasks += (replace(task, workload=replace(task.workload, created=live.now)) for task in new)
@@ -78,7 +80,7 @@ def _live_task(
     job, limit = live.indexed.get(workload.key), live.limits.get(workload.key)
     if job is not None:
         named = replace(workload, name=f"{job.sweep.partition('/')[2]} ({workload.name})")
-        at_once = workload.pod_sets[0].count
+        at_once = workload.pod_sets[0].count + workload.pod_sets[0].reclaimed
         lasts = indexed_duration(trials.get(job.sweep, UNBOUNDED), job.trials, at_once, limit)
         return Task(workload=named, duration=lasts, resumes=True)
     task = declared.get(live.runs.get(workload.key, ""))

@@ -86,6 +86,27 @@ def _head(blocked: Timeline, schedule: Schedule, model: Model) -> str:
     return min(waiting, key=lambda workload: (-workload.priority, workload.created)).key
 
 
+def unmodelled(model: Model) -> Iterator[str]:
+    """Yield what is in use and not simulated, so that order and placement may differ from the plan."""
+    queues = (model.cluster_queues or {}).values()
+    by_usage = sorted(queue.name for queue in queues if queue.usage_based)
+    if model.admission_fair_sharing and by_usage:
+        yield (
+            "Kueue's admission fair sharing orders workloads by the past usage of their local queues, which is not"
+            f" simulated: cluster queue {few(by_usage)}"
+        )
+    if model.fair_sharing and len(model.cohorts) > 1:
+        yield "between cohorts of equal shares, Kueue's fair sharing preempts from either; the plan selects one"
+    used = {name for queue in queues for group in queue.groups for name in group.flavors}
+    topologies = sorted(name for name, flavor in (model.flavors or {}).items() if flavor.topology and name in used)
+    if topologies:
+        yield f"the placement of pods in a topology is not simulated: flavor {few(topologies)}"
+    if not model.gates.on("PrioritySortingWithinCohort"):
+        yield "Kueue runs with feature gate PrioritySortingWithinCohort=false: preempted runs may be admitted later"
+    for text in model.gates.unmodelled():
+        yield f"Kueue runs with {text}"
+
+
 def few(keys: Sequence[str], most: int = _MOST_NAMES) -> str:
     """Join the first distinct names, with the number of further ones."""
     return listed([*dict.fromkeys(keys)], most)

@@ -18,6 +18,10 @@ from trainstack.kueue.model import Admitted, Model
 from trainstack.kueue.scheduler import Event, Scheduler
 from trainstack.kueue.verdict import Assigned
 
+_SUBMISSION = -1
+_BEFORE = "Kueue (before the plan began)"
+"""The preemptor of a workload whose eviction had begun."""
+
 
 @dataclass(slots=True)
 class _Run:
@@ -63,7 +67,8 @@ class _Simulation:
         """By sweep."""
         self._used_slots: Counter[str] = Counter()
         self._ends: list[tuple[float, int, str, int]] = []
-        """Time, order, task and its number of admissions: an eviction makes the end of the admission obsolete."""
+        """Time, order, task and its number of admissions: an eviction makes the end of the admission obsolete. With
+        _SUBMISSION the task is submitted then."""
         self._order = count()
         self._unplaced: dict[str, None] = {}
         """Admitted tasks whose pods have no nodes, in the order of admission."""
@@ -73,7 +78,9 @@ class _Simulation:
     def run(self) -> Schedule:
         now = 0.0
         for key, run in self._runs.items():
-            if run.dependencies == 0 and run.span is None:
+            if run.task.starts > now:
+                heapq.heappush(self._ends, (run.task.starts, next(self._order), key, _SUBMISSION))
+            elif run.dependencies == 0 and run.submitted is None:
                 self._submit(key, now)
         while True:
             self._place(now)
@@ -86,13 +93,19 @@ class _Simulation:
             elif self._ends:
                 now = until
                 while self._ends and self._ends[0][0] == now:
-                    _, _, key, admissions = heapq.heappop(self._ends)
-                    span = self._runs[key].span
-                    if self._runs[key].admissions == admissions and span is not None and span.started is not None:
-                        self._finish(key, now)
+                    self._end(now)
             else:
                 break
         return Schedule(tuple(map(_timeline, self._runs.values())))
+
+    def _end(self, now: float) -> None:
+        """Take the first of `_ends`."""
+        _, _, key, admissions = heapq.heappop(self._ends)
+        span = self._runs[key].span
+        if admissions == _SUBMISSION:
+            self._submit(key, now)
+        elif self._runs[key].admissions == admissions and span is not None and span.started is not None:
+            self._finish(key, now)
 
     def _submit(self, key: str, now: float) -> None:
         run = self._runs[key]
@@ -109,12 +122,17 @@ class _Simulation:
             self._admit(run, Span(now, assigned=tuple(Assigned(pods.name, pods.count, {}) for pods in pod_sets)))
 
     def _continue(self, admitted: Admitted) -> None:
-        """Continue a workload that the cluster has admitted; it is running, whatever the nodes."""
+        """Continue a workload that the cluster has admitted; it is running, whatever the nodes, or being evicted."""
         run = self._runs[admitted.workload.key]
         self._used_slots[run.task.sweep] += 1
         elapsed = run.task.elapsed or 0.0
         run.submitted = -elapsed
         run.span = Span(-elapsed, -elapsed, None, admitted.cluster_queue, _assigned(admitted), admitted.usage)
+        if admitted.evicted:
+            if run.task.resumes and run.remaining is not None:
+                run.remaining = max(0.0, run.remaining - elapsed)
+            self._release(run, 0.0, _BEFORE)
+            return
         if run.remaining is not None:
             self._end_at(run, max(0.0, run.remaining - elapsed))
         if self._nodes is not None:

@@ -34,6 +34,8 @@ class Task:
     """Keys of the tasks that must end before this one is submitted."""
     sweep: str = ""
     """The sweep of a trial."""
+    starts: float = 0.0
+    """Seconds from the start of the plan before which the task is not submitted: the backoff of an evicted one."""
     slots: int | None = None
     """How many trials of the sweep may be submitted at once; None: all."""
     elapsed: float | None = None

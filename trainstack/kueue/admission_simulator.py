@@ -8,20 +8,22 @@ from typing import Any
 from trainstack.declared.declared import Declared
 from trainstack.kueue.diagnosis import inadmissible, unmet_requests
 from trainstack.kueue.field_paths import queue_path
-from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.nomination import Attempt, attempts
 from trainstack.kueue.releases import declared_release, for_release
 from trainstack.kueue.remedies import remedies
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
-from trainstack.kueue.verdict import Outcome, Reason, Verdict, assigned
+from trainstack.kueue.unmodelled import unmodelled_features
+from trainstack.kueue.verdict import Cause, Outcome, Reason, Verdict, assigned
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.objects.ownership import listed
 
 _MOST_NAMES = 3
-_NEVER_HEAD = {"queue-closed", "queue-stopped", "namespace-unmanaged", "pod-sets"}
+_NEVER_HEAD = {"backoff", "queue-closed", "queue-stopped", "namespace-unmanaged", "pod-sets"}
 """Causes for which Kueue does not keep a workload at the head of its queue."""
+_TEMPORARY: tuple[Cause, ...] = ("backoff", "check-retry", "queue-stopped")
+"""Reasons other than quota with which a workload waits."""
 _TOPOLOGY = "the quota is available; whether the nodes of flavor {} fit the topology is known only at admission"
 
 
@@ -88,29 +90,30 @@ class AdmissionSimulator:
 
     def _in_queue(self, workload: Workload, snapshot: Snapshot, cq: QueueSnapshot) -> Verdict:
         model, queue, idle = self.model, cq.spec, self.idle.cluster_queues[cq.spec.name]
+        unmodelled = list(unmodelled_features(model, workload, cq))
+        if unmodelled:
+            return _verdict(workload, queue.name, "unknown", unmodelled)
         found = list(inadmissible(model, workload, queue, self.idle))
-        stopped = [reason for reason in found if reason.cause == "queue-stopped"]
+        temporary = [reason for reason in found if reason.cause in _TEMPORARY]
+        snapshot.undecided = ""
         current = _last(snapshot, cq, workload)
         alone = current if current.succeeds or snapshot is self.idle else _last(self.idle, idle, workload)
         if not alone.succeeds:
             found += unmet_requests(model, idle, workload, now=False) or [_not_together(workload)]
         refused = _refused_pods(workload)
-        if len(found) > len(stopped) or refused:
+        if len(found) > len(temporary) or refused:
             return _verdict(workload, queue.name, "never fits", [*found, *refused])
-        if stopped:
-            return _verdict(workload, queue.name, "waits", stopped)
-        reclaims = queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Never"
-        if model.fair_sharing and current.assignment.mode is not Mode.FIT and reclaims:
-            message = (
-                f"the quota is in use; whether workloads of cohort {queue.cohort} are preempted depends on the shares"
-                " of Kueue's fair sharing, which are known only at admission"
-            )
-            return _verdict(workload, queue.name, "unknown", [Reason("in-use", message, workload.path)])
-        if not current.succeeds:
+        if temporary:
+            return _verdict(workload, queue.name, "waits", temporary)
+        undecided = _undecided(model, snapshot, cq, current)
+        if undecided:
+            return _verdict(workload, queue.name, "unknown", [Reason("in-use", undecided, workload.path)])
+        if current.succeeds:
+            waiting = [] if queue.strict else _refused_at_first(workload)
+        else:
             waiting = unmet_requests(model, cq, workload, now=True) or [_not_together(workload)]
+        if waiting:
             return _verdict(workload, queue.name, "waits", waiting)
-        if not queue.strict and (late := _refused_at_first(workload)):
-            return _verdict(workload, queue.name, "waits", late)
         return self._admitted(workload, snapshot, cq, current)
 
     def _held_up(self, workload: Workload, found: Verdict) -> Reason | None:
@@ -141,7 +144,8 @@ class AdmissionSimulator:
             local = local_queues.get((waiting.namespace, waiting.queue))
             if local is not None and local.cluster_queue == queue:
                 verdict = self._verdict(waiting, self.now)
-                if not verdict.fits and not _NEVER_HEAD.intersection(reason.cause for reason in verdict.reasons):
+                keeps = _NEVER_HEAD.isdisjoint(reason.cause for reason in verdict.reasons)
+                if verdict.outcome in ("waits", "never fits") and keeps:
                     return verdict
         return None
 
@@ -205,12 +209,27 @@ def _last(snapshot: Snapshot, cq: QueueSnapshot, workload: Workload) -> Attempt:
     return last
 
 
+def _undecided(model: Model, snapshot: Snapshot, cq: QueueSnapshot, current: Attempt) -> str:
+    """Return why it is unknown which workloads would be preempted; empty if it is known."""
+    if snapshot.undecided:
+        return f"the quota is in use; {snapshot.undecided}"
+    candidates = [snapshot.cluster_queue_of(node) for node in cq.node.tree_queues() if node.active]
+    if current.targets and model.admission_fair_sharing and any(one.spec.usage_based for one in candidates):
+        return (
+            "the quota is in use; whose workloads are preempted depends on the past usage of local queues in Kueue's"
+            " admission fair sharing, which is not calculated"
+        )
+    return ""
+
+
 def _not_together(workload: Workload) -> Reason:
-    """Every pod set has a flavor with enough quota, but Kueue's order of assignment does not find one for all."""
-    message = (
-        "every pod set fits alone, but not all of them together: Kueue assigns flavors to the pod sets in order, and"
-        " the first ones take the quota that later ones need"
+    """Every pod set has a flavor with enough quota, but Kueue does not find one for all."""
+    why = (
+        "the same flavors to all pod sets of a group, and no flavor has enough quota for all of them"
+        if any(pods.group for pods in workload.pod_sets)
+        else "flavors to the pod sets in order, and the first ones take the quota that later ones need"
     )
+    message = f"every pod set fits alone, but not all of them together: Kueue assigns {why}"
     return Reason("quota", message, workload.path)
 
 

@@ -3,13 +3,15 @@
 Source: schedule in pkg/scheduler/scheduler.go of Kueue v0.15.2.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trainstack.kueue.fair_sharing import Share, share
 from trainstack.kueue.flavor_assigner import Mode
 from trainstack.kueue.model import Admitted, FlavorResource, Usage
 from trainstack.kueue.nomination import Attempt
 from trainstack.kueue.pending_queue import Item, PendingQueue
+from trainstack.kueue.resource_node import ResourceNode
 from trainstack.kueue.snapshot import Snapshot
 
 
@@ -24,8 +26,13 @@ class Head:
         self.continues = continues
         self.from_first_flavor = not item.tried
         self.nominated = attempt.nominated
-        self.order = (attempt.assignment.level, *item.order)
-        """Lowest borrowing level first. Source: entryOrdering."""
+        self.order = cohort_order(pending, item, attempt.assignment.level)
+
+
+def cohort_order(pending: PendingQueue, item: Item, level: int) -> tuple[int, int, float, int]:
+    """Return the order of a head in its cohort: lowest borrowing level first. Source: entryOrdering."""
+    priority, created, number = item.order
+    return level, priority if pending.cq.sorts_by_priority else 0, created, number
 
 
 @dataclass(slots=True)
@@ -45,7 +52,7 @@ def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
     preempted: dict[str, Admitted] = {}
     reserved: list[tuple[str, Usage]] = []
     remaining = len(heads)
-    for head in sorted(heads, key=lambda one: one.order) if remaining > 1 else heads:
+    for head in _in_order(snapshot, heads):
         queue, attempt = head.pending.cq.spec.name, head.attempt
         usage: Usage = attempt.assignment.usage
         remaining -= 1
@@ -66,6 +73,56 @@ def process_heads(snapshot: Snapshot, heads: Sequence[Head]) -> CycleResult:
     for name, usage in reversed(reserved):
         snapshot.tree.remove(name, usage)
     return result
+
+
+def _in_order(snapshot: Snapshot, heads: Sequence[Head]) -> Iterable[Head]:
+    if len(heads) < 2:
+        return heads
+    if snapshot.fair_sharing:
+        return _fairest_first(snapshot, heads)
+    return sorted(heads, key=lambda one: one.order)
+
+
+def _fairest_first(snapshot: Snapshot, heads: Iterable[Head]) -> Iterator[Head]:
+    """Yield the heads in the order of fair sharing, each by the usage after the heads before it.
+
+    At each level of a cohort tree the lowest share wins, with the head admitted. Source: fairSharingIterator and
+    runTournament in pkg/scheduler/fair_sharing_iterator.go.
+    """
+    remaining = {head.pending.cq.node: head for head in heads}
+    while remaining:
+        first = next(iter(remaining))
+        if first.parent is None:
+            yield remaining.pop(first)
+            continue
+        *_, root = first.ancestors()
+        shares: dict[tuple[ResourceNode, ResourceNode], Share] = {}
+        for node, head in remaining.items():
+            if root in node.ancestors():
+                shares.update(_shares_after(snapshot, node, head.attempt.assignment.usage))
+        yield remaining.pop(_winner(root, remaining, shares) or first)
+
+
+def _shares_after(
+    snapshot: Snapshot, queue: ResourceNode, usage: Usage
+) -> Iterator[tuple[tuple[ResourceNode, ResourceNode], Share]]:
+    """Yield the shares of a queue and its cohorts after an admission, by parent cohort and queue."""
+    snapshot.tree.add(queue.name, usage)
+    found = [((node.parent, queue), share(node)) for node in (queue, *queue.ancestors()) if node.parent is not None]
+    snapshot.tree.remove(queue.name, usage)
+    yield from found
+
+
+def _winner(
+    cohort: ResourceNode,
+    heads: Mapping[ResourceNode, Head],
+    shares: Mapping[tuple[ResourceNode, ResourceNode], Share],
+) -> ResourceNode | None:
+    """Return the queue below a cohort whose head is next."""
+    winners = (_winner(child, heads, shares) for child in cohort.cohorts)
+    candidates = [node for node in winners if node is not None] + [node for node in cohort.queues if node in heads]
+    # Without the borrowing level.
+    return min(candidates, key=lambda node: (shares[cohort, node], heads[node].order[1:]), default=None)
 
 
 def still_fits(snapshot: Snapshot, head: Head, preempted: Mapping[str, Admitted]) -> bool:

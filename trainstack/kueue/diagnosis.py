@@ -1,6 +1,7 @@
 """Why a workload is not admitted: all that is missing, not only where the flavor search ended."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 
 from trainstack.kueue.field_paths import local_queue_path, queue_path, quota_path
@@ -24,11 +25,9 @@ from trainstack.kueue.verdict import Cause, Reason
 
 
 def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
-    """Yield the reasons that do not depend on quota: rejected pods, other namespaces, an inactive queue."""
+    """Yield the reasons that do not depend on quota: a rejected workload, other namespaces, an inactive queue."""
     yield from _unmanaged(model, workload)
-    for pods in workload.pod_sets:
-        for fault in pods.faults:
-            yield Reason("pod-refused", fault, pods.resources_path, pods.name)
+    yield from _refused(workload)
     of_queue = partial(_of_queue, model, queue.name)
     if not selected(queue.namespaces, labels_of(model, workload.namespace)):
         yield of_queue("queue-closed", f"does not admit workloads of namespace {workload.namespace}", "namespaces")
@@ -60,6 +59,19 @@ def _unmanaged(model: Model, workload: Workload) -> Iterator[Reason]:
             "stays suspended"
         )
         yield Reason("namespace-unmanaged", message, f"{workload.path}.namespace")
+
+
+def _refused(workload: Workload) -> Iterator[Reason]:
+    """Yield the reasons in the workload itself."""
+    if workload.held_until is not None:
+        ends = datetime.fromtimestamp(workload.held_until, UTC).isoformat()
+        yield Reason("backoff", f"Kueue queues it again at {ends}, after its eviction", workload.path)
+    for check, state in workload.failed_checks.items():
+        cause: Cause = "check-retry" if state == "Retry" else "check-failed"
+        yield Reason(cause, f"its admission check {check} is in state {state}", workload.path)
+    for pods in workload.pod_sets:
+        for fault in pods.faults:
+            yield Reason("pod-refused", fault, pods.resources_path, pods.name)
 
 
 def _of_queue(model: Model, queue: str, cause: Cause, problem: str, key: str = "", flavor: str = "") -> Reason:

@@ -12,12 +12,17 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    default: bool
+    usual: Literal["on", "off"]
+    """The default."""
     treatment: Literal["modelled", "irrelevant", "unknown"]
     """`modelled`: both values are calculated. `irrelevant`: no verdict depends on it. `unknown`: another value than
     the default makes verdicts unknown."""
     reason: str = ""
     """Why it is irrelevant or unknown."""
+
+    @property
+    def default(self) -> bool:
+        return self.usual == "on"
 
 
 _TOPOLOGY = "verdicts do not place pods in a topology"
@@ -25,38 +30,38 @@ _MULTIKUEUE = "the quota of this cluster is the same with MultiKueue"
 _JOBS = "it changes how Workload objects are written, not how they are admitted"
 
 GATES: Mapping[str, Gate] = {
-    "AdmissionFairSharing": Gate(True, "modelled"),
-    "ConfigurableResourceTransformations": Gate(True, "irrelevant", "Kueue v0.15 locks it to its default"),
-    "DynamicResourceAllocation": Gate(False, "unknown", "quota of device classes is not calculated"),
-    "ElasticJobsViaWorkloadSlices": Gate(False, "unknown", "the replacement of workload slices is not calculated"),
-    "FailureRecoveryPolicy": Gate(False, "irrelevant", "it ends stuck pods, which changes no decision on quota"),
-    "FlavorFungibility": Gate(True, "unknown", "the search for flavors without it is not calculated"),
-    "FlavorFungibilityImplicitPreferenceDefault": Gate(False, "modelled"),
-    "HierarchicalCohorts": Gate(True, "unknown", "without it Kueue ignores Cohort objects"),
-    "LendingLimit": Gate(True, "modelled"),
-    "LocalQueueDefaulting": Gate(True, "modelled"),
-    "LocalQueueMetrics": Gate(False, "irrelevant", "metrics"),
-    "ManagedJobsNamespaceSelectorAlwaysRespected": Gate(True, "modelled"),
-    "MultiKueue": Gate(True, "irrelevant", _MULTIKUEUE),
-    "MultiKueueAdaptersForCustomJobs": Gate(True, "irrelevant", _MULTIKUEUE),
-    "MultiKueueAllowInsecureKubeconfigs": Gate(False, "irrelevant", _MULTIKUEUE),
-    "MultiKueueBatchJobWithManagedBy": Gate(True, "irrelevant", _MULTIKUEUE),
-    "MultiKueueClusterProfile": Gate(False, "irrelevant", _MULTIKUEUE),
-    "ObjectRetentionPolicies": Gate(True, "irrelevant", "it deletes objects of ended workloads"),
-    "PartialAdmission": Gate(True, "modelled"),
-    "PrioritySortingWithinCohort": Gate(True, "modelled"),
-    "PropagateBatchJobLabelsToWorkload": Gate(True, "irrelevant", _JOBS),
-    "ReclaimablePods": Gate(True, "modelled"),
-    "SanitizePodSets": Gate(True, "irrelevant", _JOBS),
-    "TASBalancedPlacement": Gate(False, "irrelevant", _TOPOLOGY),
-    "TASFailedNodeReplacement": Gate(True, "irrelevant", _TOPOLOGY),
-    "TASFailedNodeReplacementFailFast": Gate(True, "irrelevant", _TOPOLOGY),
-    "TASProfileLeastFreeCapacity": Gate(False, "irrelevant", _TOPOLOGY),
-    "TASProfileMixed": Gate(True, "irrelevant", _TOPOLOGY),
-    "TASReplaceNodeOnPodTermination": Gate(True, "irrelevant", _TOPOLOGY),
-    "TopologyAwareScheduling": Gate(True, "modelled"),
-    "VisibilityOnDemand": Gate(True, "irrelevant", "it answers queries of queues"),
-    "WorkloadRequestUseMergePatch": Gate(False, "irrelevant", _JOBS),
+    "AdmissionFairSharing": Gate("on", "modelled"),
+    "ConfigurableResourceTransformations": Gate("on", "irrelevant", "Kueue v0.15 locks it to its default"),
+    "DynamicResourceAllocation": Gate("off", "unknown", "quota of device classes is not calculated"),
+    "ElasticJobsViaWorkloadSlices": Gate("off", "unknown", "the replacement of workload slices is not calculated"),
+    "FailureRecoveryPolicy": Gate("off", "irrelevant", "it ends stuck pods, which changes no decision on quota"),
+    "FlavorFungibility": Gate("on", "unknown", "the search for flavors without it is not calculated"),
+    "FlavorFungibilityImplicitPreferenceDefault": Gate("off", "modelled"),
+    "HierarchicalCohorts": Gate("on", "modelled"),
+    "LendingLimit": Gate("on", "modelled"),
+    "LocalQueueDefaulting": Gate("on", "modelled"),
+    "LocalQueueMetrics": Gate("off", "irrelevant", "metrics"),
+    "ManagedJobsNamespaceSelectorAlwaysRespected": Gate("on", "modelled"),
+    "MultiKueue": Gate("on", "irrelevant", _MULTIKUEUE),
+    "MultiKueueAdaptersForCustomJobs": Gate("on", "irrelevant", _MULTIKUEUE),
+    "MultiKueueAllowInsecureKubeconfigs": Gate("off", "irrelevant", _MULTIKUEUE),
+    "MultiKueueBatchJobWithManagedBy": Gate("on", "irrelevant", _MULTIKUEUE),
+    "MultiKueueClusterProfile": Gate("off", "irrelevant", _MULTIKUEUE),
+    "ObjectRetentionPolicies": Gate("on", "irrelevant", "it deletes objects of ended workloads"),
+    "PartialAdmission": Gate("on", "modelled"),
+    "PrioritySortingWithinCohort": Gate("on", "modelled"),
+    "PropagateBatchJobLabelsToWorkload": Gate("on", "irrelevant", _JOBS),
+    "ReclaimablePods": Gate("on", "modelled"),
+    "SanitizePodSets": Gate("on", "irrelevant", _JOBS),
+    "TASBalancedPlacement": Gate("off", "irrelevant", _TOPOLOGY),
+    "TASFailedNodeReplacement": Gate("on", "irrelevant", _TOPOLOGY),
+    "TASFailedNodeReplacementFailFast": Gate("on", "irrelevant", _TOPOLOGY),
+    "TASProfileLeastFreeCapacity": Gate("off", "irrelevant", _TOPOLOGY),
+    "TASProfileMixed": Gate("on", "irrelevant", _TOPOLOGY),
+    "TASReplaceNodeOnPodTermination": Gate("on", "irrelevant", _TOPOLOGY),
+    "TopologyAwareScheduling": Gate("on", "modelled"),
+    "VisibilityOnDemand": Gate("on", "irrelevant", "it answers queries of queues"),
+    "WorkloadRequestUseMergePatch": Gate("off", "irrelevant", _JOBS),
 }
 
 

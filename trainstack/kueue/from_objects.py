@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.feature_gates import FeatureGates
+from trainstack.kueue.fields import unmodelled_fields
 from trainstack.kueue.managed_jobs import blocks_admission, declared_configuration, frameworks, managed_namespaces
 from trainstack.kueue.model import (
     Admitted,
@@ -19,6 +20,7 @@ from trainstack.kueue.model import (
     Flavor,
     FlavorFungibility,
     FlavorResource,
+    FungibilityPolicy,
     LimitRange,
     LocalQueue,
     Model,
@@ -118,6 +120,7 @@ def read_model(
         managed_namespaces=managed_namespaces(kueue, gates),
         blocks_admission=blocks_admission(kueue),
         default_priority=min((body["value"] for body in defaults if body.get("globalDefault")), default=0),
+        unmodelled=_unmodelled(by_kind, kueue),
         nodes=None if nodes is None else tuple(nodes.values()),
         declared=declared,
     )
@@ -163,6 +166,19 @@ def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
 
 def _name(body: Body) -> str:
     return str(body["metadata"]["name"])
+
+
+def _unmodelled(
+    by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    objects = {
+        (kind, key.removeprefix("/")): body
+        for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")
+        for key, body in by_kind[kind].items()
+    }
+    found = {key: tuple(unmodelled_fields(key[0], body)) for key, body in objects.items()}
+    found["Configuration", ""] = tuple(unmodelled_fields("Configuration", kueue or {}))
+    return {key: fields for key, fields in found.items() if fields}
 
 
 def _fair_strategies(sharing: Body | None) -> tuple[FairStrategy, ...]:
@@ -229,7 +245,8 @@ def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
 
 def _fungibility(gates: FeatureGates, spec: Body) -> FlavorFungibility:
     """Source: isPreferred in pkg/scheduler/flavorassigner/flavorassigner.go."""
-    borrow, preference = spec.get("whenCanBorrow") or "MayStopSearch", spec.get("preference")
+    borrow: FungibilityPolicy = spec.get("whenCanBorrow") or "MayStopSearch"
+    preference = spec.get("preference")
     implicit = gates.on("FlavorFungibilityImplicitPreferenceDefault")
     if preference is None and implicit and borrow == "TryNextFlavor":
         preference = "BorrowingOverPreemption"

@@ -49,10 +49,9 @@ def blocks_admission(configuration: Body | None) -> bool:
     ready = (configuration or {}).get("waitForPodsReady")
     if ready is None:
         return False
-    v1beta1 = str((configuration or {}).get("apiVersion")).endswith("v1beta1")
-    if v1beta1 and not ready.get("enable"):
-        return False
-    return bool(ready.get("blockAdmission", v1beta1))
+    if "enable" in ready or str((configuration or {}).get("apiVersion")).endswith("v1beta1"):
+        return bool(ready.get("enable")) and bool(ready.get("blockAdmission", True))
+    return bool(ready.get("blockAdmission"))
 
 
 def manages_namespace(model: Model, namespace: str) -> bool:

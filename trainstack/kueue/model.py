@@ -208,6 +208,8 @@ class Model:
     requeued_by_creation: bool = False
     """Whether an eviction because of pods that are not ready keeps a workload's place in the queue."""
     gates: FeatureGates = DEFAULTS
+    unmodelled: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """By kind and name (`<namespace>/<name>`, of the Configuration empty): what is set and not calculated."""
     nodes: tuple[Node, ...] | None = None
     """None: unknown; then pods are not compared with nodes."""
     grows: bool = False
@@ -284,6 +286,8 @@ class Workload:
     """The end of its backoff in seconds since 1970, before which Kueue does not queue it."""
     failed_checks: Mapping[str, Literal["Retry", "Rejected"]] = field(default_factory=dict)
     """Its admission checks in these states; Kueue does not admit it with one."""
+    unmodelled: tuple[str, ...] = ()
+    """What is set in its object and not calculated."""
 
     @property
     def key(self) -> str:

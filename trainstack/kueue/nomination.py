@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from trainstack.kueue.flavor_assigner import Assignment, Mode, Tried, assign
 from trainstack.kueue.model import Admitted, FlavorResource, Workload
-from trainstack.kueue.preemption import Context, preemption_targets, simulate_preemption
+from trainstack.kueue.preemption import preemption_targets, simulate_preemption
+from trainstack.kueue.preemption_context import Context
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
 

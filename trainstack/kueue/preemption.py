@@ -1,15 +1,17 @@
 """Preemption: candidates, targets, and the oracle of the flavor assigner.
 
-Source: pkg/scheduler/preemption of Kueue v0.15.2 (preemption.go, preemption_oracle.go, classical/, common/), without
-fair sharing, which an environment cannot declare.
+Source: pkg/scheduler/preemption of Kueue v0.15.2 (preemption.go, preemption_oracle.go, classical/). Fair sharing
+selects other targets, in `fair_preemption`.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from trainstack.kueue.fair_preemption import fair_preemption_targets
 from trainstack.kueue.flavor_assigner import Mode
-from trainstack.kueue.model import Admitted, FlavorResource, Policy, Usage, Workload
+from trainstack.kueue.model import Admitted, FlavorResource, Workload
+from trainstack.kueue.preemption_context import Context, preemption_order
 from trainstack.kueue.resource_node import ResourceNode
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 
@@ -29,21 +31,20 @@ class Candidate:
     """The lowest common ancestor of both queues; None for the workload's own queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    workload: Workload
-    cq: QueueSnapshot
-    contested: Collection[FlavorResource]
-    """What must be freed by preemption."""
-    usage: Usage
-    """The whole usage of the workload."""
-
-
 def preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
     """Return the workloads to preempt; empty if preemption does not make room.
 
-    Candidates are removed in order until the workload fits, then added back, latest first, while it still fits. The
-    snapshot is unchanged on return. Source: classicalPreemptions.
+    The snapshot is unchanged on return. Source: getTargets.
+    """
+    if snapshot.fair_sharing:
+        return fair_preemption_targets(snapshot, ctx)
+    return _classical_targets(snapshot, ctx)
+
+
+def _classical_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
+    """Candidates are removed in order until the workload fits, then added back, latest first, while it still fits.
+
+    Source: classicalPreemptions.
     """
     borrows = ctx.cq.spec.preemption.borrow_within_cohort
     by_priority = borrows or _under_nominal(ctx)
@@ -102,34 +103,12 @@ def _attempt(snapshot: Snapshot, ctx: Context, candidates: list[Candidate], *, b
             continue
         snapshot.remove(candidate.admitted)
         targets.append(candidate.admitted)
-        if fits := _fits(ctx, borrowing=borrowing):
-            targets = _fill_back(snapshot, ctx, targets, borrowing=borrowing)
+        if fits := ctx.fits(borrowing=borrowing):
+            targets = ctx.fill_back(snapshot, targets, borrowing=borrowing)
             break
     for target in targets:
         snapshot.add(target)
     return targets if fits else []
-
-
-def _fill_back(snapshot: Snapshot, ctx: Context, targets: list[Admitted], *, borrowing: bool) -> list[Admitted]:
-    """Source: fillBackWorkloads."""
-    left = list(targets)
-    for index in range(len(left) - 2, -1, -1):
-        snapshot.add(left[index])
-        if _fits(ctx, borrowing=borrowing):
-            left[index] = left[-1]
-            left.pop()
-        else:
-            snapshot.remove(left[index])
-    return left
-
-
-def _fits(ctx: Context, *, borrowing: bool) -> bool:
-    """Source: workloadFits."""
-    node = ctx.cq.node
-    return not any(
-        (not borrowing and node.borrows_with(fr, number)) or number > ctx.cq.available(fr)
-        for fr, number in ctx.usage.items()
-    )
 
 
 def _under_nominal(ctx: Context) -> bool:
@@ -162,30 +141,15 @@ def _candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> list[
     own = [
         Candidate(admitted, Variant.WITHIN_CQ, None)
         for admitted in (ctx.cq.admitted.values() if policy != "Never" else ())
-        if _satisfies(ctx, admitted, policy)
+        if ctx.may_preempt(admitted, policy)
     ]
     return sorted((*_reclaim_candidates(snapshot, ctx, by_priority=by_priority), *own), key=_order)
 
 
 def _order(candidate: Candidate) -> tuple[bool, int, int, float, str, str]:
-    """Evicted workloads first, then by variant, the lowest priority, the latest reservation and the UID.
-
-    Source: NewCandidateIterator and CandidatesOrdering.
-    """
-    one = candidate.admitted
-    variant = {Variant.HIERARCHICAL_RECLAIM: 0, Variant.WITHIN_CQ: 2}.get(candidate.variant, 1)
-    # The key orders workloads that have no UID yet.
-    return not one.evicted, variant, one.workload.priority, -one.reserved, one.workload.uid, one.workload.key
-
-
-def _satisfies(ctx: Context, other: Admitted, policy: Policy) -> bool:
-    """Source: classifyPreemptionVariant and SatisfiesPreemptionPolicy."""
-    preemptor, victim = ctx.workload, other.workload
-    lower = preemptor.priority > victim.priority
-    newer = preemptor.priority == victim.priority and preemptor.created < victim.created
-    if policy == "Any" or lower or (newer and policy == "LowerOrNewerEqualPriority"):
-        return not other.usage.keys().isdisjoint(ctx.contested)
-    return False
+    """Source: NewCandidateIterator."""
+    group = {Variant.HIERARCHICAL_RECLAIM: 0, Variant.WITHIN_CQ: 2}.get(candidate.variant, 1)
+    return preemption_order(candidate.admitted, group)
 
 
 def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) -> Iterator[Candidate]:
@@ -199,7 +163,7 @@ def _reclaim_candidates(snapshot: Snapshot, ctx: Context, *, by_priority: bool) 
     for cohort in cq.node.ancestors():
         for node in _borrowing_queues(cohort, visited, cq.node, ctx.contested) if hierarchical or by_priority else ():
             for other in snapshot.cluster_queues[node.name].admitted.values():
-                if _satisfies(ctx, other, policy):
+                if ctx.may_preempt(other, policy):
                     variant = Variant.HIERARCHICAL_RECLAIM if hierarchical else _variant(ctx, other)
                     yield Candidate(other, variant, cohort)
         fits, rest = _fits_in_quota(cohort, rest)

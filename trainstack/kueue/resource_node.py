@@ -103,6 +103,24 @@ class ResourceNode:
             yield node
             node = node.parent
 
+    def all_queues(self) -> Iterator["ResourceNode"]:
+        """Yield the cluster queues below a cohort."""
+        yield from self.queues
+        for cohort in self.cohorts:
+            yield from cohort.all_queues()
+
+    def all_cohorts(self) -> Iterator[str]:
+        """Yield the names of a cohort and the cohorts below it; none for a cluster queue without a cohort."""
+        if self.cohorts or self.queues:
+            yield self.name
+        for cohort in self.cohorts:
+            yield from cohort.all_cohorts()
+
+    def tree_queues(self) -> Iterator["ResourceNode"]:
+        """Yield all cluster queues of the cohort tree of a cluster queue."""
+        *_, root = (self, *self.ancestors())
+        yield from root.all_queues() if self.parent is not None else (self,)
+
     @property
     def height(self) -> int:
         """The distance to the furthest active queue below. Source: getNodeHeight, hierarchical_preemption.go."""

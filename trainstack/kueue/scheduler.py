@@ -11,7 +11,7 @@ from math import inf
 from typing import Literal
 
 from trainstack.kueue.backoff import UNLIMITED, Backoff
-from trainstack.kueue.cycle import Head, process_heads
+from trainstack.kueue.cycle import Head, cohort_order, process_heads
 from trainstack.kueue.delayed_requeue import DelayedRequeue
 from trainstack.kueue.diagnosis import inadmissible
 from trainstack.kueue.model import Admitted, Model, Usage, Workload
@@ -62,6 +62,9 @@ class Scheduler:
         self._numbers: dict[str, int] = {}
         """The order of submission."""
         self._delayed = DelayedRequeue(cycles=None if paced else eviction_cycles)
+        for key, one in self._admitted.items():
+            if one.evicted:
+                self._delayed.evict(key, 0.0)
         self._evictions: Counter[str] = Counter()
         self._parked: list[Workload] = []
         """Workloads that were evicted more than MOST_EVICTIONS times."""
@@ -197,7 +200,12 @@ class Scheduler:
         for item, pending, root in infeasible:
             level = root.feasibility.reserving_level(pending.cq, item.shape.needs)
             after = last.get(id(root))
-            if level is not None and after is not None and (level, *item.order) < after:
+            if (
+                level is not None
+                and after is not None
+                # Fair sharing has another order, which depends on the whole usage.
+                and (self._model.fair_sharing or cohort_order(pending, item, level) < after)
+            ):
                 heads.append(root.nominate(item, pending))
             else:
                 pending.mark_inadmissible(item)

@@ -24,6 +24,7 @@ class SkipAhead:
     def cycles(self, heads: Sequence[Head], others: Iterable[PendingQueue]) -> int:
         """Return the number of cycles that repeat this one, in which all nominated heads were skipped.
 
+        0 with fair sharing, whose order of heads depends on the usage of all of them.
         UNLIMITED if the head of a StrictFIFO queue blocks them. `others`: the queues that advanced to their next
         workload.
         """
@@ -31,6 +32,8 @@ class SkipAhead:
         waiting = [head for head in heads if not head.nominated and head.from_first_flavor]
         queues = list(others)
         if not skipped or not waiting or not all(head.from_first_flavor for head in skipped):
+            return 0
+        if self._snapshot.fair_sharing:
             return 0
         for head in skipped:
             for other in waiting:

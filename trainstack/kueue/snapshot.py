@@ -75,8 +75,8 @@ class Snapshot:
     def __init__(self, model: Model, admitted: Iterable[Admitted] = ()) -> None:
         self.tree = CohortTree(model)
         self.fair_sharing = model.fair_sharing
-        self.ambiguous = False
-        """Whether a search met a choice that Kueue leaves to chance; reset by the caller."""
+        self.undecided = ""
+        """Why a search for preemption targets has no certain result in Kueue; the caller resets it."""
         self.cluster_queues = {
             name: QueueSnapshot(spec, self.tree.queues[name], model)
             for name, spec in (model.cluster_queues or {}).items()

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from trainstack.declared.declared import Declared
+from trainstack.kueue.fields import unmodelled_fields
 from trainstack.kueue.managed_jobs import adopting_queue
 from trainstack.kueue.model import Admitted, FlavorResource, Model, PodSet, Usage, Workload
 from trainstack.kueue.pod_requests import pod_set
@@ -106,6 +107,7 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
         created=_queue_order_time(body, conditions, model),
         uid=metadata.get("uid", ""),
         held_until=_held_until(status),
+        unmodelled=tuple(unmodelled_fields("Workload", body)),
         failed_checks={
             check["name"]: check["state"]
             for check in status.get("admissionChecks") or ()

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import yaml
 from kr8s.asyncio import Api
 
+from trainstack.kueue.feature_gates import from_arguments
 from trainstack.live import paths
 from trainstack.live.admission import grows, read_lists
 from trainstack.live.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
@@ -110,7 +111,10 @@ async def read_controllers(api: Api, settings: Settings) -> Controllers | None:
 
 
 async def read_configuration(api: Api, found: Controllers | None) -> Body | None:
-    """Return the running Kueue's Configuration, or None if it is not installed or was not read."""
+    """Return the running Kueue's Configuration, or None if it is not installed or was not read.
+
+    Feature gates of the manager's arguments, which Kueue accepts instead, are included.
+    """
     controller = found.find(OPERATORS["kueue"]) if found else None
     if controller is None:
         return None
@@ -118,7 +122,9 @@ async def read_configuration(api: Api, found: Controllers | None) -> Body | None
     if text is None:
         return None
     configuration: Body = yaml.load(text, Loader=yaml.CSafeLoader) or {}
-    return configuration
+    container = controller.container
+    gates = from_arguments((*(container.get("command") or ()), *(container.get("args") or ())))
+    return {**configuration, "featureGates": {**(configuration.get("featureGates") or {}), **gates}}
 
 
 async def _secrets(api: Api, settings: Settings) -> dict[tuple[str, str], bool | None]:

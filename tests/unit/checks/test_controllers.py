@@ -244,11 +244,12 @@ def test_an_environment_reads_an_operator_in_a_stateful_set(monkeypatch: pytest.
 
 
 def test_kueues_configuration_is_read_from_whatever_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the ConfigMap that its pods mount."""
+    """From the ConfigMap that its pods mount; feature gates also from the container's arguments."""
     kueue = {"app.kubernetes.io/name": "kueue"}
     pod = make_controller_pod("kueue-0", "registry.k8s.io/kueue/kueue:v0.15.2", labels=kueue)
     pod["spec"]["volumes"] = [{"name": "config", "configMap": {"name": "kueue-config"}}]
-    text = "integrations: {frameworks: [kubeflow.org/pytorchjob]}"
+    pod["spec"]["containers"][0]["args"] = ["--config=/x.yaml", "--feature-gates=LendingLimit=false"]
+    text = "{integrations: {frameworks: [kubeflow.org/pytorchjob]}, featureGates: {PartialAdmission: false}}"
     answers = {
         PODS[1]: Answer(200, {"items": [pod]}),
         "/api/v1/namespaces/kubeflow/configmaps/kueue-config": Answer(200, {"data": {CONFIG_KEY: text}}),
@@ -256,3 +257,5 @@ def test_kueues_configuration_is_read_from_whatever_runs_it(monkeypatch: pytest.
     make_cluster(monkeypatch, answers)
     live = environment.read_environment(make_settings(make_distributed()), ())
     assert live.frameworks == frozenset({"kubeflow.org/pytorchjob"})
+    assert live.kueue is not None
+    assert live.kueue["featureGates"] == {"PartialAdmission": False, "LendingLimit": False}

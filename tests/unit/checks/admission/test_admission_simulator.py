@@ -292,21 +292,6 @@ def test_pods_and_flavors_with_a_topology_go_together() -> None:
     ]
 
 
-def test_who_gives_way_by_fair_sharing_is_kueues_to_tell() -> None:
-    """Where somebody of another queue would have to; what is free is free, and one's own queue is another matter."""
-    lab = make_queue("q", cohort="lab", preemption=Preemption(reclaim_within_cohort="Any"))
-    model = make_model(lab, make_queue("r", cohort="lab"))
-    shared = replace(model, fair_sharing=True)
-    asked, borrower = make_workload(make_pods(cpu=4)), make_admitted("busy", "r", cpu=6)
-    assert simulate(asked, model, admitted=[borrower]).outcome == "fits by preempting"
-    found = simulate(asked, shared, admitted=[borrower])
-    assert (found.outcome, causes(found)) == ("unknown", ["in-use"])
-    assert simulate(asked, shared, admitted=[make_admitted("small", "r", cpu=1)]).outcome == "fits"
-    assert simulate(make_workload(make_pods(cpu=9)), shared).outcome == "never fits"
-    never = make_model(make_queue("q", cohort="lab"), make_queue("r", cohort="lab"), fair_sharing=True)
-    assert simulate(asked, never, admitted=[borrower]).outcome == "waits"
-
-
 def test_a_judge_is_the_same_after_every_verdict() -> None:
     """Simulated evictions, remedies and attempts leave no trace."""
     queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"), cohort="lab")

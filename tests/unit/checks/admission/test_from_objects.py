@@ -242,6 +242,21 @@ def test_a_cluster_queue_on_hold_is_found_by_its_setting() -> None:
 def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:
     """In version v1beta2 by being there, before that by `enable`."""
     off: list[dict[str, Any] | None] = [None, {}, {"fairSharing": {"enable": False}}]
-    on: list[dict[str, Any]] = [{"fairSharing": {"enable": True}}, {"fairSharing": {"preemptionStrategies": ["any"]}}]
+    on: list[dict[str, Any]] = [
+        {"fairSharing": {"enable": True}},
+        {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}},
+    ]
     assert not any(read_model((), kueue=each).fair_sharing for each in off)
     assert all(read_model((), kueue=each).fair_sharing for each in on)
+    objects = (
+        body("ClusterQueue", "q", {"fairSharing": {"weight": "500m"}}),
+        body("ClusterQueue", "r", {}),
+        body("Cohort", "lab", {"fairSharing": {"weight": 2}}),
+    )
+    model = read_model(objects)
+    assert model.cluster_queues is not None
+    assert [model.cluster_queues["q"].weight, model.cluster_queues["r"].weight, model.cohorts["lab"].weight] == [
+        0.5,
+        1.0,
+        2.0,
+    ]

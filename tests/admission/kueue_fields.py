@@ -1,0 +1,79 @@
+"""The fields of Kueue's objects and Configuration, and its feature gates, from the release and its Go module.
+
+`python -m tests.admission.kueue_fields RELEASE MODULE` prints them as JSON, as committed in FILE.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FILE = Path(__file__).parents[1] / "unit" / "checks" / "admission" / "kueue_fields.json"
+KINDS = (
+    "AdmissionCheck",
+    "ClusterQueue",
+    "Cohort",
+    "LocalQueue",
+    "ResourceFlavor",
+    "Topology",
+    "Workload",
+    "WorkloadPriorityClass",
+)
+_SKIPPED = ("apiVersion", "kind", "metadata")
+_TEMPLATE = "spec.podSets[].template"
+"""A pod template, of Kubernetes and not of Kueue."""
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r'^\t(?:\w+[ \t]+)?([\w.*\[\]]+)[ \t]+`json:"([^",]*)[^`]*`', re.MULTILINE)
+_GATE = re.compile(r"\t(\w+): \{\n((?:\t\t\{.*\n)+)\t\},")
+
+
+def kueue_fields(release: Path, module: Path) -> dict[str, Any]:
+    """Return the paths of the fields by kind, and the default of each feature gate."""
+    found: dict[str, Any] = {}
+    for body in yaml.load_all(release.read_text(), Loader=yaml.CSafeLoader):
+        names = (body["spec"]["names"] if body["kind"] == "CustomResourceDefinition" else {}).get("kind")
+        if names in KINDS:
+            (version,) = (one for one in body["spec"]["versions"] if one["name"] == "v1beta2")
+            found[names] = sorted(_leaves(version["schema"]["openAPIV3Schema"], ""))
+    source = "".join(path.read_text() for path in sorted((module / "apis/config/v1beta2").glob("*_types.go")))
+    found["Configuration"] = sorted({*_go_fields(dict(_STRUCT.findall(source)), "Configuration", "")})
+    gates = (module / "pkg/features/kube_features.go").read_text().partition("defaultVersionedFeatureGates = map")[2]
+    # The last line is the newest version's.
+    found["gates"] = {name: "Default: true" in lines.splitlines()[-1] for name, lines in _GATE.findall(gates)}
+    return found
+
+
+def _leaves(schema: dict[str, Any], path: str) -> Iterator[str]:
+    properties = schema.get("properties") or {}
+    if path != _TEMPLATE and properties:
+        for name, inner in properties.items():
+            if path or name not in _SKIPPED:
+                yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif path != _TEMPLATE and "items" in schema:
+        yield from _leaves(schema["items"], f"{path}[]")
+    else:
+        yield path
+
+
+def _go_fields(structs: dict[str, str], name: str, path: str) -> Iterator[str]:
+    for kind, key in _FIELD.findall(structs[name]):
+        inner = kind.lstrip("*[]")
+        if not key:
+            # Inlined.
+            yield from _go_fields(structs, inner, path) if inner in structs else ()
+            continue
+        at = f"{path}.{key}" if path else key
+        if kind.startswith("[]") and inner in structs:
+            at += "[]"
+        if inner in structs:
+            yield from _go_fields(structs, inner, at)
+        else:
+            yield at
+
+
+if __name__ == "__main__":
+    print(json.dumps(kueue_fields(Path(sys.argv[1]), Path(sys.argv[2])), indent=1))

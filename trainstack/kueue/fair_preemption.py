@@ -1,0 +1,216 @@
+"""The preemption targets of fair sharing.
+
+Source: fairPreemptions in pkg/scheduler/preemption/preemption.go, and fairsharing/, of Kueue v0.15.2.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from trainstack.kueue.fair_sharing import LESS_THAN_ANY, NO_SHARE, Share, share
+from trainstack.kueue.model import Admitted, FairStrategy
+from trainstack.kueue.preemption_context import Context, preemption_order
+from trainstack.kueue.resource_node import ResourceNode
+from trainstack.kueue.snapshot import Snapshot
+
+
+def fair_preemption_targets(snapshot: Snapshot, ctx: Context) -> list[Admitted]:
+    """Return the workloads to preempt; empty if preemption does not make room.
+
+    The shares include the preemptor. Queues give way in the order of their shares, the largest first, as far as the
+    first strategy allows it, then the second one.
+    """
+    candidates = sorted(_candidates(snapshot, ctx), key=lambda one: _order(ctx, one))
+    if not candidates:
+        return []
+    search = _Search(snapshot, ctx)
+    name = ctx.cq.spec.name
+    snapshot.tree.add(name, ctx.usage)
+    fits, retry = search.first(candidates, snapshot.fair_sharing[0])
+    if not fits and len(snapshot.fair_sharing) > 1:
+        fits = search.second(retry)
+    snapshot.tree.remove(name, ctx.usage)
+    targets = ctx.fill_back(snapshot, search.targets, borrowing=True) if fits else search.targets
+    for target in targets:
+        snapshot.add(target)
+    return targets if fits else []
+
+
+def _candidates(snapshot: Snapshot, ctx: Context) -> Iterator[Admitted]:
+    """Source: findCandidates."""
+    preemption, own = ctx.cq.spec.preemption, ctx.cq.node
+    if preemption.within_cluster_queue != "Never":
+        yield from (one for one in ctx.cq.admitted.values() if ctx.may_preempt(one, preemption.within_cluster_queue))
+    if own.parent is None or preemption.reclaim_within_cohort == "Never":
+        return
+    *_, root = own.ancestors()
+    for node in root.all_queues():
+        if node is not own and node.active and any(node.borrows_with(fr) for fr in ctx.contested):
+            admitted = snapshot.cluster_queue_of(node).admitted.values()
+            yield from (one for one in admitted if ctx.may_preempt(one, preemption.reclaim_within_cohort))
+
+
+def _order(ctx: Context, candidate: Admitted) -> tuple[bool, int, int, float, str, str]:
+    return preemption_order(candidate, int(candidate.cluster_queue == ctx.cq.spec.name))
+
+
+class _Search:
+    """The removal of candidates until the preemptor fits."""
+
+    def __init__(self, snapshot: Snapshot, ctx: Context) -> None:
+        self._snapshot = snapshot
+        self._ctx = ctx
+        self.targets: list[Admitted] = []
+        """The removed candidates."""
+
+    def first(self, candidates: Iterable[Admitted], strategy: FairStrategy) -> tuple[bool, list[Admitted]]:
+        """Return whether the preemptor fits, and the candidates that the strategy protects.
+
+        Source: runFirstFsStrategy.
+        """
+        queues = _QueueOrder(self._snapshot, self._ctx, candidates)
+        retry: list[Admitted] = []
+        for node in queues.next_queues():
+            if node is self._ctx.cq.node:
+                if self._removed(queues.pop(node)):
+                    return True, []
+                continue
+            preemptor, target = _below_common_cohort(self._ctx.cq.node, node)
+            after_admission, before = share(preemptor), share(target)
+            while queues.has_candidates(node):
+                candidate = queues.pop(node)
+                limit = before if strategy == "LessThanInitialShare" else self._share_without(candidate, target)
+                if after_admission < limit or (after_admission == limit and strategy != "LessThanInitialShare"):
+                    if self._removed(candidate):
+                        return True, []
+                    break
+                retry.append(candidate)
+        return False, retry
+
+    def second(self, candidates: Iterable[Admitted]) -> bool:
+        """Return whether the preemptor fits with at most one more candidate of each queue.
+
+        Source: runSecondFsStrategy.
+        """
+        queues = _QueueOrder(self._snapshot, self._ctx, candidates)
+        for node in queues.next_queues():
+            preemptor, target = _below_common_cohort(self._ctx.cq.node, node)
+            if share(preemptor) < share(target) and self._removed(queues.pop(node)):
+                return True
+            queues.drop(node)
+        return False
+
+    def _removed(self, candidate: Admitted) -> bool:
+        """Remove a candidate and return whether the preemptor fits. Source: workloadFitsForFairSharing."""
+        ctx, tree = self._ctx, self._snapshot.tree
+        self._snapshot.remove(candidate)
+        self.targets.append(candidate)
+        tree.remove(ctx.cq.spec.name, ctx.usage)
+        fits = ctx.fits(borrowing=True)
+        tree.add(ctx.cq.spec.name, ctx.usage)
+        return fits
+
+    def _share_without(self, candidate: Admitted, target: ResourceNode) -> Share:
+        with self._snapshot.tree.without([candidate]):
+            return share(target)
+
+
+class _QueueOrder:
+    """The queues with candidates, the largest share first at each level of the cohort tree.
+
+    Source: TargetClusterQueueOrdering.
+    """
+
+    def __init__(self, snapshot: Snapshot, ctx: Context, candidates: Iterable[Admitted]) -> None:
+        self._snapshot = snapshot
+        self._ctx = ctx
+        self._ancestors = {*ctx.cq.node.ancestors()}
+        self._candidates: dict[ResourceNode, deque[Admitted]] = {}
+        for one in candidates:
+            self._candidates.setdefault(snapshot.tree.queues[one.cluster_queue], deque()).append(one)
+        self._pruned: set[ResourceNode] = set()
+
+    def has_candidates(self, queue: ResourceNode) -> bool:
+        return bool(self._candidates.get(queue))
+
+    def pop(self, queue: ResourceNode) -> Admitted:
+        return self._candidates[queue].popleft()
+
+    def drop(self, queue: ResourceNode) -> None:
+        self._pruned.add(queue)
+
+    def next_queues(self) -> Iterator[ResourceNode]:
+        """Yield the queue to take a candidate from; the caller pops one, or drops the queue, each time."""
+        own = self._ctx.cq.node
+        if own.parent is None:
+            while self.has_candidates(own):
+                yield own
+            # Iter in ordering.go reads the root of the missing cohort.
+            self._snapshot.undecided = (
+                "Kueue's fair sharing crashes in a cluster queue without a cohort if preemption there does not make"
+                " enough room"
+            )
+            return
+        *_, root = own.ancestors()
+        while root not in self._pruned:
+            node = self._next(root)
+            if node is not None:
+                yield node
+
+    def _next(self, cohort: ResourceNode) -> ResourceNode | None:
+        """Return the next queue below a cohort; None if this call only pruned nodes. Source: nextTarget."""
+        queue, largest = self._next_child(cohort)
+        highest: ResourceNode | None = None
+        highest_share = LESS_THAN_ANY
+        for child in cohort.cohorts:
+            if child in self._pruned:
+                continue
+            found = share(child)
+            if found == NO_SHARE and child not in self._ancestors:
+                self._pruned.add(child)
+            elif found >= highest_share:
+                if found == highest_share and highest is not None and self._both_matter(highest, child):
+                    # Kueue takes the one that the iteration over a set yields last.
+                    self._snapshot.undecided = (
+                        "two cohorts have equal shares in Kueue's fair sharing, which leaves to chance from which of"
+                        " them workloads are preempted"
+                    )
+                highest, highest_share = child, found
+        if queue is None and highest is None:
+            self._pruned.add(cohort)
+            return None
+        return self._next(highest) if highest is not None and highest_share >= largest else queue
+
+    def _next_child(self, cohort: ResourceNode) -> tuple[ResourceNode | None, Share]:
+        """Return the queue of a cohort with the largest share, and that share."""
+        best: ResourceNode | None = None
+        largest = LESS_THAN_ANY
+        for queue in cohort.queues:
+            if queue in self._pruned or not queue.active:
+                continue
+            found = share(queue)
+            if (found == NO_SHARE and queue is not self._ctx.cq.node) or not self.has_candidates(queue):
+                self._pruned.add(queue)
+            elif best is None or found > largest or (found == largest and self._before(queue, best)):
+                best, largest = queue, found
+        return best, largest
+
+    def _before(self, one: ResourceNode, other: ResourceNode) -> bool:
+        first, second = self._candidates[one][0], self._candidates[other][0]
+        return _order(self._ctx, first) < _order(self._ctx, second)
+
+    def _both_matter(self, one: ResourceNode, other: ResourceNode) -> bool:
+        return all(any(map(self.has_candidates, node.all_queues())) for node in (one, other))
+
+
+def _below_common_cohort(one: ResourceNode, other: ResourceNode) -> tuple[ResourceNode, ResourceNode]:
+    """Return the ancestors (or the queues themselves) of two queues below their lowest common cohort.
+
+    Source: getAlmostLCAs.
+    """
+    ancestors = {*one.ancestors()}
+    common = next(node for node in other.ancestors() if node in ancestors)
+    return _below(one, common), _below(other, common)
+
+
+def _below(queue: ResourceNode, cohort: ResourceNode) -> ResourceNode:
+    return next(node for node in (queue, *queue.ancestors()) if node.parent is cohort)

@@ -1,0 +1,62 @@
+"""What classical preemption and fair sharing have in common: the preemptor, its candidates, and whether it fits.
+
+Source: pkg/scheduler/preemption/preemption.go and common/ of Kueue v0.15.2.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from trainstack.kueue.model import Admitted, FlavorResource, Policy, Usage, Workload
+from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    workload: Workload
+    cq: QueueSnapshot
+    contested: Collection[FlavorResource]
+    """What must be freed by preemption."""
+    usage: Usage
+    """The whole usage of the workload."""
+
+    def may_preempt(self, other: Admitted, policy: Policy) -> bool:
+        """Source: SatisfiesPreemptionPolicy and WorkloadUsesResources."""
+        preemptor, victim = self.workload, other.workload
+        lower = preemptor.priority > victim.priority
+        newer = preemptor.priority == victim.priority and preemptor.created < victim.created
+        if policy == "Any" or lower or (newer and policy == "LowerOrNewerEqualPriority"):
+            return not other.usage.keys().isdisjoint(self.contested)
+        return False
+
+    def fits(self, *, borrowing: bool) -> bool:
+        """Source: workloadFits."""
+        node = self.cq.node
+        return not any(
+            (not borrowing and node.borrows_with(fr, number)) or number > self.cq.available(fr)
+            for fr, number in self.usage.items()
+        )
+
+    def fill_back(self, snapshot: Snapshot, targets: list[Admitted], *, borrowing: bool) -> list[Admitted]:
+        """Add removed workloads back, latest first, while the preemptor still fits; return the others.
+
+        Source: fillBackWorkloads.
+        """
+        left = list(targets)
+        for index in range(len(left) - 2, -1, -1):
+            snapshot.add(left[index])
+            if self.fits(borrowing=borrowing):
+                left[index] = left[-1]
+                left.pop()
+            else:
+                snapshot.remove(left[index])
+        return left
+
+
+def preemption_order(candidate: Admitted, group: int) -> tuple[bool, int, int, float, str, str]:
+    """Evicted workloads first, then by group, the lowest priority, the latest reservation and the UID.
+
+    Source: CandidatesOrdering.
+    """
+    workload = candidate.workload
+    # The key orders workloads that have no UID yet.
+    return not candidate.evicted, group, workload.priority, -candidate.reserved, workload.uid, workload.key
