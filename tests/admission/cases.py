@@ -193,8 +193,8 @@ def slips_in(case: Case) -> bool:
 
     Kueue refuses a pod of which the namespace's defaults contradict its own request or limit. A strict queue tries it
     again at once, and then as the API server gave it back when the refusal was noted, without the defaults: nothing is
-    wrong with that. Source: AdjustResources in pkg/workload/resources.go and requeueAndUpdate in pkg/scheduler/scheduler.go
-    of Kueue v0.15.2.
+    wrong with that. Source: AdjustResources in pkg/workload/resources.go and requeueAndUpdate in
+    pkg/scheduler/scheduler.go of Kueue v0.15.2.
     """
     asked = case.workload(case.asked, 0)
     local = (case.model.local_queues or {}).get((asked.namespace, asked.queue))
