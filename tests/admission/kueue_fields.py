@@ -1,6 +1,6 @@
-"""The fields of Kueue's objects and Configuration, and its feature gates, from the release and its Go module.
+"""The fields of Kueue's objects and Configuration, and its feature gates, from its Go module.
 
-`python -m tests.admission.kueue_fields RELEASE MODULE` prints them as JSON, as committed in FILE.
+`python -m tests.admission.kueue_fields MODULE` prints them as JSON, as committed in FILE.
 """
 
 import json
@@ -31,14 +31,15 @@ _FIELD = re.compile(r'^\t(?:\w+[ \t]+)?([\w.*\[\]]+)[ \t]+`json:"([^",]*)[^`]*`'
 _GATE = re.compile(r"\t(\w+): \{\n((?:\t\t\{.*\n)+)\t\},")
 
 
-def kueue_fields(release: Path, module: Path) -> dict[str, Any]:
+def kueue_fields(module: Path) -> dict[str, Any]:
     """Return the paths of the fields by kind, and the default of each feature gate."""
     found: dict[str, Any] = {}
-    for body in yaml.load_all(release.read_text(), Loader=yaml.CSafeLoader):
-        names = (body["spec"]["names"] if body["kind"] == "CustomResourceDefinition" else {}).get("kind")
-        if names in KINDS:
+    for path in sorted((module / "config/components/crd/bases").glob("*.yaml")):
+        body = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+        kind = body["spec"]["names"]["kind"]
+        if kind in KINDS:
             (version,) = (one for one in body["spec"]["versions"] if one["name"] == "v1beta2")
-            found[names] = sorted(_leaves(version["schema"]["openAPIV3Schema"], ""))
+            found[kind] = sorted(_leaves(version["schema"]["openAPIV3Schema"], ""))
     source = "".join(path.read_text() for path in sorted((module / "apis/config/v1beta2").glob("*_types.go")))
     found["Configuration"] = sorted({*_go_fields(dict(_STRUCT.findall(source)), "Configuration", "")})
     gates = (module / "pkg/features/kube_features.go").read_text().partition("defaultVersionedFeatureGates = map")[2]
@@ -76,4 +77,4 @@ def _go_fields(structs: dict[str, str], name: str, path: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(kueue_fields(Path(sys.argv[1]), Path(sys.argv[2])), indent=1))
+    print(json.dumps(kueue_fields(Path(sys.argv[1])), indent=1))

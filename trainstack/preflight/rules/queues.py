@@ -136,6 +136,8 @@ def queue_closed(context: RuleContext) -> Iterator[Violation]:
     remedy="Write a large amount that can be added up, such as `1P` of memory or `1M` of cpu.",
 )
 def quota_overflow(context: RuleContext) -> Iterator[Violation]:
+    if not context.owns_platform:
+        return
     largest: dict[tuple[str, str, str], tuple[int, str]] = {}
     totals: dict[tuple[str, str, str], int] = defaultdict(int)
     limits: dict[tuple[str, str, str], int] = defaultdict(int)
