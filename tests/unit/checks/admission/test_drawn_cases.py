@@ -56,7 +56,7 @@ def test_who_may_not_use_its_queue_uses_nothing() -> None:
 
 @pytest.mark.parametrize(("strategy", "slips"), [("StrictFIFO", True), ("BestEffortFIFO", False)])
 def test_a_strict_queue_takes_what_its_defaults_contradict(strategy: str, slips: bool) -> None:
-    """Of seed 290633: by default 2 cores are asked for and half a one is the limit, which only the first attempts see."""
+    """Of seed 290633: 2 cores are asked for by default, half a one is the limit; only the first attempts see that."""
     asked = asking("asked", "open", "1")
     asked["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "500m"}}
     queue = {"namespaceSelector": {}, "queueingStrategy": strategy, "resourceGroups": quota("4")}
