@@ -1,0 +1,80 @@
+"""The cases of a dump: Kubernetes objects, what Kueue was asked, and what it decided."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainstack.kueue.from_objects import read_snapshot
+from trainstack.kueue.model import Admitted, FlavorResource, Model, QueueState, Usage, Workload
+from trainstack.kueue.workloads import read_kueue_workload
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    """Of the test, and the number of the question within it."""
+    question: str
+    """`assignment`, `targets` or `cycle`."""
+    objects: tuple[Body, ...]
+    """What the test has added to Kueue's cache before."""
+    value: Body
+    """The question and, of an assignment and of targets, the answer."""
+    gates: tuple[str, ...]
+    """Feature gates that differ from their defaults: `+Gate` or `-Gate`."""
+    heads: list[Body] = field(default_factory=list)
+    """The answer of a cycle."""
+
+    def state(self, others: Iterable[Body] = (), *, configuration: Body | None = None) -> QueueState:
+        return read_snapshot([*self.objects, *others], kueue=configuration)
+
+
+def cases(file: Path) -> Iterator[Case]:
+    """Yield the questions in a dump's order."""
+    objects: dict[tuple[str, str, str], Body] = {}
+    test, number = "", 0
+    waiting: Case | None = None
+    with file.open(encoding="utf-8") as lines:
+        for line in map(json.loads, lines):
+            if line["test"] != test:
+                test, number, objects = line["test"], 0, {}
+            event, value, gates = line["event"], line["value"], tuple(line["gates"])
+            if event in ("object", "deleted"):
+                body = named(value["object"], value["kind"])
+                key = (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"])
+                objects.pop(key, None)
+                if event == "object":
+                    objects[key] = body
+            elif event == "heads":
+                if waiting is not None:
+                    waiting.heads.extend(value or ())
+                    yield waiting
+                waiting = None
+            elif event in ("assignment", "targets", "cycle"):
+                number += 1
+                case = Case(f"{test}#{number}", event, tuple(objects.values()), value, gates)
+                if event == "cycle":
+                    waiting = case
+                else:
+                    yield case
+
+
+def named(body: Mapping[str, Any], kind: str) -> Body:
+    """Return an object with its kind; tests give some workloads no name."""
+    return {**body, "kind": kind, "metadata": {"name": "unnamed", **body["metadata"]}}
+
+
+def workload_of(body: Mapping[str, Any], model: Model) -> Workload | Admitted | None:
+    body = named(body, "Workload")
+    body["metadata"].setdefault("namespace", "default")
+    return read_kueue_workload(body, model)
+
+
+def amounts(items: Iterable[Body] | None) -> Usage:
+    found: dict[FlavorResource, int] = {}
+    for item in items or ():
+        found[item["flavor"], item["resource"]] = item["quantity"]
+    return found
