@@ -23,31 +23,34 @@ class Case:
     """What the test has added to Kueue's cache before."""
     value: Body
     """The question and, of an assignment and of targets, the answer."""
-    gates: tuple[str, ...]
-    """Feature gates that differ from their defaults: `+Gate` or `-Gate`."""
+    configuration: Body
+    """Kueue's Configuration: the feature gates that differ from their defaults, and fair sharing."""
     heads: list[Body] = field(default_factory=list)
     """The answer of a cycle."""
 
-    def state(self, others: Iterable[Body] = (), *, configuration: Body | None = None) -> QueueState:
-        return read_snapshot([*self.objects, *others], kueue=configuration)
+    def state(self, others: Iterable[Body] = ()) -> QueueState:
+        return read_snapshot([*self.objects, *others], kueue=self.configuration)
 
 
 def cases(file: Path) -> Iterator[Case]:
     """Yield the questions in a dump's order."""
     objects: dict[tuple[str, str, str], Body] = {}
     test, number = "", 0
+    sharing: Body | None = None
     waiting: Case | None = None
     with file.open(encoding="utf-8") as lines:
         for line in map(json.loads, lines):
             if line["test"] != test:
-                test, number, objects = line["test"], 0, {}
-            event, value, gates = line["event"], line["value"], tuple(line["gates"])
+                test, number, objects, sharing = line["test"], 0, {}, None
+            event, value = line["event"], line["value"]
             if event in ("object", "deleted"):
                 body = _without_empty_groups(named(value["object"], value["kind"]))
                 key = (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"])
                 objects.pop(key, None)
                 if event == "object":
                     objects[key] = body
+            elif event == "fairSharing":
+                sharing = value
             elif event == "heads":
                 if waiting is not None:
                     waiting.heads.extend(value or ())
@@ -55,11 +58,19 @@ def cases(file: Path) -> Iterator[Case]:
                 waiting = None
             elif event in ("assignment", "targets", "cycle"):
                 number += 1
-                case = Case(f"{test}#{number}", event, tuple(objects.values()), value, gates)
+                gates = {gate[1:]: gate[0] == "+" for gate in line["gates"]}
+                configuration = {"featureGates": gates, **_sharing(value, sharing)}
+                case = Case(f"{test}#{number}", event, tuple(objects.values()), value, configuration)
                 if event == "cycle":
                     waiting = case
                 else:
                     yield case
+
+
+def _sharing(value: Body, sharing: Body | None) -> Body:
+    """Return the sections of the Configuration; tests of the flavor assigner know only whether sharing is on."""
+    found = {"fairSharing": sharing or {}} if value["fairSharing"] else {}
+    return {**found, **({"admissionFairSharing": {}} if value.get("admissionFairSharing") else {})}
 
 
 def named(body: Mapping[str, Any], kind: str) -> Body:

@@ -1,6 +1,7 @@
 """What the port answers to Kueue's questions, and where it differs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tests.admission.tables.cases import Body, Case, amounts, named, workload_of
@@ -10,26 +11,11 @@ from trainstack.kueue.flavor_assigner import Assignment, Mode, assign
 from trainstack.kueue.model import Admitted, FlavorResource, Workload
 from trainstack.kueue.nomination import attempt
 from trainstack.kueue.pending_queue import PendingQueue
-from trainstack.kueue.preemption import Context, preemption_targets
+from trainstack.kueue.preemption import preemption_targets
+from trainstack.kueue.preemption_context import Context
 from trainstack.kueue.snapshot import Snapshot
 
-HARMLESS = frozenset({"+WorkloadRequestUseMergePatch", "-WorkloadRequestUseMergePatch"})
-"""Feature gates that change no decision."""
 _MODES = {Mode.NO_FIT: "NoFit", Mode.FIT: "Fit"}
-
-
-def outside(case: Case) -> str:
-    """Return the feature of a case that the port does not calculate; empty if it calculates all of it."""
-    for gate in case.gates:
-        if gate not in HARMLESS:
-            return f"feature gate {gate}"
-    if case.value.get("admissionFairSharing"):
-        return "admission fair sharing"
-    if case.value.get("slice"):
-        return "elastic slices"
-    if case.value["fairSharing"]:
-        return "fair sharing"
-    return ""
 
 
 def difference(case: Case) -> str:
@@ -42,7 +28,7 @@ def _assignment(case: Case) -> str:
     value = case.value
     flavors = [named(body, "ResourceFlavor") for body in value["flavors"]]
     objects = [body for body in case.objects if body["kind"] != "ResourceFlavor"]
-    model = Case(case.name, "", tuple(objects), {}, ()).state(flavors).model
+    model = replace(case, objects=tuple(objects)).state(flavors).model
     snapshot = Snapshot(model)
     for queue, usage in value["usage"].items():
         if usage:

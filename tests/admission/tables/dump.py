@@ -76,6 +76,8 @@ INSERTIONS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "pkg/scheduler/preemption/preemption.go": (
+        _IMPORT,
+        ("\tp := &Preemptor{\n", '\ttables.Write("fairSharing", fs)\n\tp := &Preemptor{\n'),
         (
             "GetTargets(log logr.Logger, wl workload.Info, assignment flavorassigner.Assignment, "
             "snapshot *schdcache.Snapshot) []*Target {\n",
