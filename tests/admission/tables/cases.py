@@ -1,8 +1,8 @@
 """The cases of a dump: Kubernetes objects, what Kueue was asked, and what it decided."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,62 +15,73 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    name: str
-    """Of the test, and the number of the question within it."""
+    test: str
+    """Go's name of the test."""
     question: str
-    """`assignment`, `targets` or `cycle`."""
+    """`assignment`, `targets`, `head` or `cycle`."""
     objects: tuple[Body, ...]
     """What the test has added to Kueue's cache before."""
     value: Body
     """The question and, of an assignment and of targets, the answer."""
     configuration: Body
     """Kueue's Configuration: the feature gates that differ from their defaults, and fair sharing."""
-    heads: list[Body] = field(default_factory=list)
+    heads: Sequence[Body] = ()
     """The answer of a cycle."""
 
     def state(self, others: Iterable[Body] = ()) -> QueueState:
         return read_snapshot([*self.objects, *others], kueue=self.configuration)
 
 
+@dataclass(slots=True)
+class _Laid:
+    """What the running test has laid down so far."""
+
+    test: str = ""
+    objects: dict[tuple[str, str, str], Body] = field(default_factory=dict)
+    fair_sharing: Body | None = None
+    ordering: Body = field(default_factory=dict)
+
+    def add(self, event: str, value: Any) -> None:
+        if event == "fairSharing":
+            self.fair_sharing = value
+        elif event == "ordering":
+            self.ordering = value
+        elif event in ("object", "deleted"):
+            body = _without_empty_groups(named(value["object"], value["kind"]))
+            key = (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"])
+            self.objects.pop(key, None)
+            if event == "object":
+                self.objects[key] = body
+
+    def case(self, question: str, value: Body, gates: Iterable[str]) -> Case:
+        configuration: Body = {"featureGates": {gate[1:]: gate[0] == "+" for gate in gates}}
+        # Tests of the flavor assigner know only whether fair sharing is on.
+        if value.get("fairSharing"):
+            configuration["fairSharing"] = self.fair_sharing or {}
+        if value.get("admissionFairSharing"):
+            configuration["admissionFairSharing"] = {}
+        if timestamp := self.ordering.get("PodsReadyRequeuingTimestamp"):
+            configuration["waitForPodsReady"] = {"requeuingStrategy": {"timestamp": timestamp}}
+        return Case(self.test, question, tuple(self.objects.values()), value, configuration)
+
+
 def cases(file: Path) -> Iterator[Case]:
     """Yield the questions in a dump's order."""
-    objects: dict[tuple[str, str, str], Body] = {}
-    test, number = "", 0
-    sharing: Body | None = None
-    waiting: Case | None = None
+    laid = _Laid()
+    cycle: Case | None = None
     with file.open(encoding="utf-8") as lines:
         for line in map(json.loads, lines):
-            if line["test"] != test:
-                test, number, objects, sharing = line["test"], 0, {}, None
+            if line["test"] != laid.test:
+                laid = _Laid(line["test"])
             event, value = line["event"], line["value"]
-            if event in ("object", "deleted"):
-                body = _without_empty_groups(named(value["object"], value["kind"]))
-                key = (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"])
-                objects.pop(key, None)
-                if event == "object":
-                    objects[key] = body
-            elif event == "fairSharing":
-                sharing = value
-            elif event == "heads":
-                if waiting is not None:
-                    waiting.heads.extend(value or ())
-                    yield waiting
-                waiting = None
-            elif event in ("assignment", "targets", "cycle"):
-                number += 1
-                gates = {gate[1:]: gate[0] == "+" for gate in line["gates"]}
-                configuration = {"featureGates": gates, **_sharing(value, sharing)}
-                case = Case(f"{test}#{number}", event, tuple(objects.values()), value, configuration)
-                if event == "cycle":
-                    waiting = case
-                else:
-                    yield case
-
-
-def _sharing(value: Body, sharing: Body | None) -> Body:
-    """Return the sections of the Configuration; tests of the flavor assigner know only whether sharing is on."""
-    found = {"fairSharing": sharing or {}} if value["fairSharing"] else {}
-    return {**found, **({"admissionFairSharing": {}} if value.get("admissionFairSharing") else {})}
+            if event == "cycle":
+                cycle = laid.case(event, value, line["gates"])
+            elif event == "heads" and cycle is not None:
+                yield replace(cycle, heads=value)
+            elif event in ("assignment", "targets", "head"):
+                yield laid.case(event, value, line["gates"])
+            else:
+                laid.add(event, value)
 
 
 def named(body: Mapping[str, Any], kind: str) -> Body:

@@ -1,30 +1,37 @@
 """What the port answers to Kueue's questions, and where it differs."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.admission.tables.cases import Body, Case, amounts, named, workload_of
 from trainstack.kueue.cycle import Head, process_heads
 from trainstack.kueue.diagnosis import inadmissible
 from trainstack.kueue.flavor_assigner import Assignment, Mode, assign
-from trainstack.kueue.model import Admitted, FlavorResource, Workload
+from trainstack.kueue.model import Admitted, FlavorResource, Model, Workload
 from trainstack.kueue.nomination import attempt
 from trainstack.kueue.pending_queue import PendingQueue
 from trainstack.kueue.preemption import preemption_targets
 from trainstack.kueue.preemption_context import Context
-from trainstack.kueue.snapshot import Snapshot
+from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
+from trainstack.kueue.unmodelled import unmodelled_features
 
 _MODES = {Mode.NO_FIT: "NoFit", Mode.FIT: "Fit"}
 
 
-def difference(case: Case) -> str:
-    """Return how the port's answer differs from Kueue's; empty if they are equal."""
-    answer = {"assignment": _assignment, "targets": _targets, "cycle": _cycle}[case.question]
-    return answer(case)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    difference: str
+    """How the port's answer differs from Kueue's; empty if they are equal."""
+    unknown: frozenset[str] = frozenset()
+    """What the port does not calculate, so that its verdict would be `unknown`."""
 
 
-def _assignment(case: Case) -> str:
+def compared(case: Case) -> Answer:
+    return {"assignment": _assignment, "targets": _targets, "head": _head, "cycle": _cycle}[case.question](case)
+
+
+def _assignment(case: Case) -> Answer:
     value = case.value
     flavors = [named(body, "ResourceFlavor") for body in value["flavors"]]
     objects = [body for body in case.objects if body["kind"] != "ResourceFlavor"]
@@ -35,7 +42,9 @@ def _assignment(case: Case) -> str:
             snapshot.tree.add(queue, amounts(usage))
     workload = workload_of(value["workload"], model)
     if not isinstance(workload, Workload):
-        return "the workload is not read as pending"
+        return Answer("the workload is not read as pending")
+    cq = snapshot.cluster_queues[value["queue"]]
+    unknown = _unknown(model, workload, cq)
     answers = {
         (one["flavor"], one["resource"], one["quantity"]): (Mode(one["mode"]), one["level"]) for one in value["oracle"]
     }
@@ -46,17 +55,21 @@ def _assignment(case: Case) -> str:
     try:
         found = assign(
             workload,
-            snapshot.cluster_queues[value["queue"]],
+            cq,
             oracle,
             counts=value["counts"],
             tried=tuple(one or {} for one in value.get("tried") or ()),
         )
     except KeyError as error:
-        return f"the port simulates preemption for {error}, Kueue for {sorted(answers)}"
-    return _unequal(described(found), expected(value["result"]))
+        return Answer(f"the port simulates preemption for {error}, Kueue for {sorted(answers)}", unknown)
+    return Answer(_unequal(_described(found), _expected(value["result"])), unknown)
 
 
-def described(found: Assignment) -> dict[str, Any]:
+def _unknown(model: Model, workload: Workload, cq: QueueSnapshot) -> frozenset[str]:
+    return frozenset(reason.message for reason in unmodelled_features(model, workload, cq))
+
+
+def _described(found: Assignment) -> dict[str, Any]:
     return {
         "mode": _MODES.get(found.mode, "Preempt"),
         "level": found.level,
@@ -75,7 +88,7 @@ def described(found: Assignment) -> dict[str, Any]:
     }
 
 
-def expected(result: Body) -> dict[str, Any]:
+def _expected(result: Body) -> dict[str, Any]:
     return {
         "mode": result["mode"],
         "level": result["level"],
@@ -94,27 +107,49 @@ def expected(result: Body) -> dict[str, Any]:
     }
 
 
-def _targets(case: Case) -> str:
+def _targets(case: Case) -> Answer:
     value = case.value
     state = case.state([named(body, "Workload") for body in value["admitted"]])
     if len(state.admitted) != len(value["admitted"]):
-        return "not all admitted workloads are read"
+        return Answer("not all admitted workloads are read")
     workload = workload_of(value["workload"], state.model)
     if isinstance(workload, Admitted):
         workload = workload.workload
     if workload is None:
-        return "the workload is not read"
+        return Answer("the workload is not read")
     snapshot = Snapshot(state.model, state.admitted)
     contested = {(one["flavor"], one["resource"]) for one in value["contested"]}
     cq = snapshot.cluster_queues[value["queue"]]
     found = preemption_targets(snapshot, Context(workload, cq, contested, amounts(value["usage"])))
-    return _unequal(
+    different = _unequal(
         {"targets": sorted(target.workload.key for target in found)},
         {"targets": sorted(target["name"] for target in value["targets"])},
     )
+    undecided = frozenset({snapshot.undecided} - {""})
+    return Answer(different, _unknown(state.model, workload, cq) | undecided)
 
 
-def _cycle(case: Case) -> str:
+def _head(case: Case) -> Answer:
+    value = case.value
+    queue = {"kind": "ClusterQueue", "metadata": {"name": "queue"}, "spec": {}}
+    state = replace(case, objects=(queue,)).state([named(body, "Workload") for body in value["pending"]])
+    pending = PendingQueue(Snapshot(state.model).cluster_queues["queue"])
+    # The sticky one first, so that it is the head when it becomes sticky.
+    workloads = sorted(state.pending, key=lambda workload: workload.key != value["sticky"])
+    for number, workload in enumerate(workloads):
+        pending.add(workload, number)
+        if workload.key == value["sticky"] and (item := pending.head()):
+            pending.make_sticky(item)
+    head = pending.head()
+    if head is None or len(workloads) != len(value["pending"]):
+        return Answer("not all pending workloads are read")
+    # Kueue leaves the order of equal priorities and times undefined.
+    chosen = next(workload for workload in workloads if workload.key == value["head"])
+    same = (head.workload.priority, head.workload.created) == (chosen.priority, chosen.created)
+    return Answer("" if same else _unequal({"head": head.workload.key}, {"head": chosen.key}))
+
+
+def _cycle(case: Case) -> Answer:
     value = case.value
     others = [
         *(named(body, "Workload") for body in value["admitted"]),
@@ -124,44 +159,51 @@ def _cycle(case: Case) -> str:
     ]
     state = case.state(others)
     if len(state.admitted) != len(value["admitted"]):
-        return "not all admitted workloads are read"
+        return Answer("not all admitted workloads are read")
     model, snapshot = state.model, Snapshot(state.model, state.admitted)
-    heads, found = [], {}
+    heads: list[Head] = []
+    found: dict[str, tuple[str, tuple[Any, ...]]] = {}
+    unknown: frozenset[str] = frozenset()
     for name, bodies in (value["pending"] or {}).items():
         if name not in snapshot.cluster_queues:
             continue
         pending = PendingQueue(snapshot.cluster_queues[name])
         held = set((value["inadmissible"] or {}).get(name) or ())
-        for number, body in enumerate(bodies):
-            workload = workload_of(body, model)
-            if not isinstance(workload, Workload):
-                return f"{body['metadata']['name']} is not read as pending"
-            if workload.key not in held:
+        workloads = [workload_of(body, model) for body in bodies]
+        for number, workload in enumerate(workloads):
+            if isinstance(workload, Workload) and workload.key not in held:
                 pending.add(workload, number)
         item = pending.head()
         if item is None:
             continue
-        if any(inadmissible(model, item.workload, pending.cq.spec, snapshot)):
-            found[item.workload.key] = "inadmissible", ()
-            continue
-        heads.append(Head(item, pending, attempt(snapshot, pending.cq, item.workload)))
-        found[item.workload.key] = "", ()
+        unknown |= _unknown(model, item.workload, pending.cq)
+        closed = any(inadmissible(model, item.workload, pending.cq.spec, snapshot))
+        found[item.workload.key] = "inadmissible" if closed else "", ()
+        if not closed:
+            heads.append(Head(item, pending, attempt(snapshot, pending.cq, item.workload)))
     result = process_heads(snapshot, heads)
     for head in result.admitted:
-        found[head.item.workload.key] = "admitted", tuple(
-            (pods.name, pods.count, {resource: given.flavor for resource, given in pods.flavors.items()})
-            for pods in head.attempt.assignment.pod_sets
+        found[head.item.workload.key] = (
+            "admitted",
+            tuple(
+                (pods.name, pods.count, {resource: given.flavor for resource, given in pods.flavors.items()})
+                for pods in head.attempt.assignment.pod_sets
+            ),
         )
     for head in result.preempting:
         targets = sorted(target.workload.key for target in head.attempt.targets)
         found[head.item.workload.key] = "preempts", tuple(targets)
-    return _unequal(found, {head["name"]: _decided(head) for head in case.heads})
+    return Answer(_unequal(found, {head["name"]: _decided(head) for head in case.heads}), unknown)
 
 
 def _decided(head: Body) -> tuple[str, tuple[Any, ...]]:
     if head["status"] == "assumed":
         return "admitted", tuple(
-            (pods["name"], pods["count"], {resource: given["name"] for resource, given in (pods["flavors"] or {}).items()})
+            (
+                pods["name"],
+                pods["count"],
+                {resource: given["name"] for resource, given in (pods["flavors"] or {}).items()},
+            )
             for pods in head["assignment"]["podSets"]
         )
     if head["preempts"]:

@@ -1,7 +1,8 @@
 """Run Kueue's own unit tests, and record what they lay down and what Kueue decides.
 
 The tests' cases are values in memory, so the module is copied, and calls that write JSON are inserted where the cache
-takes objects, flavors are assigned, preemption targets are searched, and a cycle begins and ends. Nothing else changes:
+takes objects, flavors are assigned, preemption targets are searched, a queue's head is taken, and a cycle
+begins and ends. Nothing else changes:
 the tests must pass with the calls. Go refuses `-overlay` for files of its module cache.
 """
 
@@ -30,72 +31,79 @@ TESTS: Mapping[str, str] = {
     "pkg/scheduler/flavorassigner": "TestAssignFlavors|TestReclaimBeforePriorityPreemption|TestDeletedFlavors|"
     "TestHierarchical",
     "pkg/scheduler/preemption": "TestPreemption|TestHierarchicalPreemptions|TestFairPreemptions",
+    "pkg/cache/queue": "TestFIFOClusterQueue|TestStrictFIFO|TestHeads",
     "pkg/scheduler": "TestSchedule|TestLastSchedulingContext",
 }
 """Test functions by package."""
 
 _IMPORT = ("import (\n", 'import (\n\t"sigs.k8s.io/kueue/pkg/tables"\n')
-_CACHE = "func (c *Cache) "
+_ASSIGN = "func (a *FlavorAssigner) Assign(log logr.Logger, counts []int32) Assignment"
+_TARGETS = (
+    "func (p *Preemptor) GetTargets(log logr.Logger, wl workload.Info, assignment flavorassigner.Assignment, "
+    "snapshot *schdcache.Snapshot) []*Target"
+)
+_QUEUE = (
+    "func newClusterQueueImpl(ctx context.Context, client client.Client, wo workload.Ordering, clock clock.Clock, "
+    "opts ...clusterQueueOption) *ClusterQueue"
+)
+_CYCLE = "func (s *Scheduler) schedule(ctx context.Context) wait.SpeedSignal"
+_CACHE = (
+    ("AddOrUpdateResourceFlavor(log logr.Logger, rf *kueue.ResourceFlavor) @", "object", "ResourceFlavor", "rf"),
+    ("AddClusterQueue(ctx context.Context, cq *kueue.ClusterQueue) error", "object", "ClusterQueue", "cq"),
+    ("UpdateClusterQueue(log logr.Logger, cq *kueue.ClusterQueue) error", "object", "ClusterQueue", "cq"),
+    ("DeleteClusterQueue(cq *kueue.ClusterQueue)", "deleted", "ClusterQueue", "cq"),
+    ("AddOrUpdateCohort(apiCohort *kueue.Cohort) error", "object", "Cohort", "apiCohort"),
+    ("AddOrUpdateAdmissionCheck(log logr.Logger, ac *kueue.AdmissionCheck) @", "object", "AdmissionCheck", "ac"),
+)
+"""Functions of the cache with the event, the kind and the argument; @: the names of cluster queues."""
+
+
+def _in_cache(function: str, event: str, kind: str, argument: str) -> tuple[str, str]:
+    head = f"func (c *Cache) {function.replace('@', 'sets.Set[kueue.ClusterQueueReference]')} {{\n"
+    return head, f'{head}\ttables.Object("{event}", "{kind}", {argument})\n'
+
+
+def _wrapped(signature: str, call: str, inner: str) -> tuple[str, str]:
+    """Replace a function by a call; the function itself gets the name `inner`."""
+    name = signature.partition(") ")[2].partition("(")[0]
+    renamed = signature.replace(f") {name}(", f") {inner}(")
+    return f"{signature} {{\n", f"{signature} {{\n\treturn {call}\n}}\n\n{renamed} {{\n"
+
+
 INSERTIONS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "pkg/util/testing/context.go": (
         _IMPORT,
         ("\tlogger := NewLogger(t)\n\treturn", "\ttables.Begin(t.Name())\n\tlogger := NewLogger(t)\n\treturn"),
     ),
-    "pkg/cache/scheduler/cache.go": (
+    "pkg/cache/scheduler/cache.go": (_IMPORT, *(_in_cache(*function) for function in _CACHE)),
+    "pkg/cache/queue/cluster_queue.go": (
         _IMPORT,
-        *(
-            (f"{_CACHE}{function} {{\n", f'{_CACHE}{function} {{\n\ttables.Object("{event}", "{kind}", {argument})\n')
-            for function, event, kind, argument in (
-                (
-                    "AddOrUpdateResourceFlavor(log logr.Logger, rf *kueue.ResourceFlavor) "
-                    "sets.Set[kueue.ClusterQueueReference]",
-                    "object",
-                    "ResourceFlavor",
-                    "rf",
-                ),
-                ("AddClusterQueue(ctx context.Context, cq *kueue.ClusterQueue) error", "object", "ClusterQueue", "cq"),
-                ("UpdateClusterQueue(log logr.Logger, cq *kueue.ClusterQueue) error", "object", "ClusterQueue", "cq"),
-                ("DeleteClusterQueue(cq *kueue.ClusterQueue)", "deleted", "ClusterQueue", "cq"),
-                ("AddOrUpdateCohort(apiCohort *kueue.Cohort) error", "object", "Cohort", "apiCohort"),
-                (
-                    "AddOrUpdateAdmissionCheck(log logr.Logger, ac *kueue.AdmissionCheck) "
-                    "sets.Set[kueue.ClusterQueueReference]",
-                    "object",
-                    "AdmissionCheck",
-                    "ac",
-                ),
-            )
+        (f"{_QUEUE} {{\n", f'{_QUEUE} {{\n\ttables.Write("ordering", wo)\n'),
+        _wrapped(
+            "func (c *ClusterQueue) Pop() *workload.Info",
+            "writeHead(c, func() *workload.Info { return c.pop() })",
+            "pop",
         ),
     ),
     "pkg/scheduler/flavorassigner/flavorassigner.go": (
-        (
-            "func (a *FlavorAssigner) Assign(log logr.Logger, counts []int32) Assignment {\n",
-            "func (a *FlavorAssigner) Assign(log logr.Logger, counts []int32) Assignment {\n"
-            "\treturn writeAssignment(a, counts, func() Assignment { return a.assign(log, counts) })\n}\n\n"
-            "func (a *FlavorAssigner) assign(log logr.Logger, counts []int32) Assignment {\n",
+        _wrapped(
+            _ASSIGN,
+            "writeAssignment(a, counts, func() Assignment { return a.assign(log, counts) })",
+            "assign",
         ),
     ),
     "pkg/scheduler/preemption/preemption.go": (
         _IMPORT,
         ("\tp := &Preemptor{\n", '\ttables.Write("fairSharing", fs)\n\tp := &Preemptor{\n'),
-        (
-            "GetTargets(log logr.Logger, wl workload.Info, assignment flavorassigner.Assignment, "
-            "snapshot *schdcache.Snapshot) []*Target {\n",
-            "GetTargets(log logr.Logger, wl workload.Info, assignment flavorassigner.Assignment, "
-            "snapshot *schdcache.Snapshot) []*Target {\n"
-            "\treturn writeTargets(p, wl, assignment, snapshot, func() []*Target {\n"
-            "\t\treturn p.findTargets(log, wl, assignment, snapshot)\n\t})\n}\n\n"
-            "func (p *Preemptor) findTargets(log logr.Logger, wl workload.Info, assignment flavorassigner.Assignment, "
-            "snapshot *schdcache.Snapshot) []*Target {\n",
+        _wrapped(
+            _TARGETS,
+            "writeTargets(p, wl, assignment, snapshot, func() []*Target {\n"
+            "\t\treturn p.findTargets(log, wl, assignment, snapshot)\n\t})",
+            "findTargets",
         ),
     ),
     "pkg/scheduler/scheduler.go": (
-        (
-            "func (s *Scheduler) schedule(ctx context.Context) wait.SpeedSignal {\n",
-            "func (s *Scheduler) schedule(ctx context.Context) wait.SpeedSignal {\n"
-            "\treturn writeCycle(ctx, s, func() wait.SpeedSignal { return s.cycle(ctx) })\n}\n\n"
-            "func (s *Scheduler) cycle(ctx context.Context) wait.SpeedSignal {\n",
-        ),
+        _wrapped(_CYCLE, "writeCycle(ctx, s, func() wait.SpeedSignal { return s.cycle(ctx) })", "cycle"),
         (
             "\t// 6. Requeue the heads that were not scheduled.\n",
             "\twriteHeads(entries, inadmissibleEntries)\n\t// 6. Requeue the heads that were not scheduled.\n",
@@ -144,14 +152,18 @@ def _make(builder: Builder, target: Path) -> None:
     group = BY_NAME["cluster"]
     for name, content in sources(group).items():
         (source / name).write_bytes(content)
-    _copy(builder.module_folder(group, KUEUE), module)
+    copy_with_calls(builder.module_folder(group, KUEUE), module)
     with (source / "go.mod").open("a") as file:
         file.write(f"\nreplace {KUEUE} => {module}\n")
     for package, tests in TESTS.items():
         name = package.rsplit("/", 1)[-1]
         program = staging / f"{name}.test"
         flags = ["-ldflags", " ".join(LINK_FLAGS)]
-        _run([str(builder.go.executable), "test", "-c", *flags, "-o", str(program), f"{KUEUE}/{package}"], source, builder)
+        _run(
+            [str(builder.go.executable), "test", "-c", *flags, "-o", str(program), f"{KUEUE}/{package}"],
+            source,
+            builder,
+        )
         # The tests read files of their package.
         _run([str(program), "-test.run", f"^({tests})$"], module / package, builder, out / f"{name}.jsonl")
     digests.record(out)
@@ -159,7 +171,7 @@ def _make(builder: Builder, target: Path) -> None:
     shutil.rmtree(staging)
 
 
-def _copy(module: Path, target: Path) -> None:
+def copy_with_calls(module: Path, target: Path) -> None:
     """Copy the module with the recording calls; raise if a place for one is not found exactly once."""
     shutil.copytree(module, target)
     for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
