@@ -16,8 +16,22 @@ from trainstack.dev.toolchain.errors import ToolchainError
 TESTS = {
     ("TestAssignFlavors", "assignment"): 57,
     ("TestDeletedFlavors", "assignment"): 2,
+    ("TestFIFOClusterQueue", "head"): 1,
+    ("TestFairPreemptions", "targets"): 30,
+    ("TestHeads", "head"): 3,
     ("TestHierarchical", "assignment"): 2,
+    ("TestHierarchicalPreemptions", "targets"): 30,
+    ("TestLastSchedulingContext", "assignment"): 12,
+    ("TestLastSchedulingContext", "cycle"): 12,
+    ("TestLastSchedulingContext", "head"): 12,
+    ("TestLastSchedulingContext", "targets"): 6,
+    ("TestPreemption", "targets"): 72,
     ("TestReclaimBeforePriorityPreemption", "assignment"): 6,
+    ("TestSchedule", "assignment"): 122,
+    ("TestSchedule", "cycle"): 128,
+    ("TestSchedule", "head"): 128,
+    ("TestSchedule", "targets"): 50,
+    ("TestStrictFIFO", "head"): 5,
 }
 """How many tests ask each question, by Go's test function."""
 

@@ -85,9 +85,16 @@ def cases(file: Path) -> Iterator[Case]:
 
 
 def named(body: Mapping[str, Any], kind: str) -> Body:
-    """Return an object with its kind; tests give some workloads no name and no namespace."""
-    namespace = {"namespace": ""} if kind == "Workload" else {}
-    return {**body, "kind": kind, "metadata": {"name": "unnamed", **namespace, **body["metadata"]}}
+    """Return an object with its kind, and with the fields that the API server requires and some tests leave out."""
+    if kind != "Workload":
+        return {**body, "kind": kind, "metadata": {"name": "unnamed", **body["metadata"]}}
+    metadata = {"name": "unnamed", "namespace": "", **body["metadata"]}
+    return {
+        **body,
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {**body["spec"], "podSets": body["spec"]["podSets"] or ()},
+    }
 
 
 def _without_empty_groups(body: Body) -> Body:
