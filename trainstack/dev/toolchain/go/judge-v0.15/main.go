@@ -241,7 +241,10 @@ func (c *court) fill() error {
 	}
 	var failed []error
 	for _, queue := range o.clusterQueues {
-		failed = append(failed, c.cache.AddClusterQueue(c.ctx, queue), c.queues.AddClusterQueue(c.ctx, queue))
+		if err := c.cache.AddClusterQueue(c.ctx, queue); !errors.Is(err, schdcache.ErrCohortHasCycle) {
+			failed = append(failed, err)
+		}
+		failed = append(failed, c.queues.AddClusterQueue(c.ctx, queue))
 	}
 	for _, queue := range o.localQueues {
 		if !isHeld(queue) {
