@@ -4,13 +4,14 @@ The program `kueue-judge` runs Kueue's scheduler, cache and queues on objects in
 the head of its queue: what pending workloads do to each other, webhooks and controllers are not in it.
 """
 
+import copy
 import json
 import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from tests.admission.cases import LABELS, OVERHEAD, Body, Case
+from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case
 from tests.admission.choices import Choices
 from trainstack.dev.toolchain import tools
 from trainstack.kueue.admission_simulator import AdmissionSimulator
@@ -85,9 +86,9 @@ def questions(case: Case, choices: Choices) -> list[Question]:
         question = Question(replace(case, asked=body), tuple(admitted))
         found.append(question)
         admitted.append(_with_admission(question, turn))
-    disturbed = [_disturbed(body, choices) for body in admitted]
-    others = [[], admitted, disturbed] if admitted else [[]]
-    return [*found, *(Question(case, tuple(using)) for using in others)]
+    found += [Question(case, tuple(using)) for using in ([], *([admitted] if admitted else []))]
+    disturbed = tuple(_disturbed(body, choices) for body in admitted)
+    return [*found, Question(_changed(case, choices), disturbed)] if admitted else found
 
 
 def answers(asked: Sequence[Question]) -> list[Answer]:
@@ -187,6 +188,29 @@ def _disturbed(body: Body, choices: Choices) -> Body:
         pods = choices.pick(status["admission"]["podSetAssignments"])
         status["reclaimablePods"] = [{"name": pods["name"], "count": choices.number(0, pods["count"])}]
     return {**body, "status": status}
+
+
+def _changed(case: Case, choices: Choices) -> Case:
+    """A case whose platform perhaps was changed after the workloads had been admitted."""
+    objects = copy.deepcopy(case.objects)
+    queues = [body["spec"] for body in objects if body["kind"] == "ClusterQueue"]
+    for spec in queues:
+        group = choices.pick(spec["resourceGroups"])
+        flavors = group["flavors"]
+        if choices.one_in(3):
+            quota = choices.pick(choices.pick(flavors)["resources"])
+            quota["nominalQuota"] = choices.pick(AMOUNTS[quota["name"]])
+            quota.pop("lendingLimit", None)
+        if choices.one_in(8) and len(flavors) > 1:
+            del flavors[choices.below(len(flavors))]
+        if choices.one_in(8):
+            spec["cohortName"] = f"{PREFIX}c{choices.below(3)}"
+        if choices.one_in(12):
+            spec["stopPolicy"] = "Hold"
+    if choices.one_in(12):
+        left_out = choices.below(len(objects))
+        objects = (*objects[:left_out], *objects[left_out + 1 :])
+    return replace(case, objects=objects)
 
 
 def timestamp(seconds: int) -> str:
