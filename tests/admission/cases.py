@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -46,6 +46,7 @@ AMOUNTS = {
     ),
     "nvidia.com/gpu": ("4", "6", "3", "2", "8", "7", "5", "0", "3000m", "0.5", "10"),
     "ephemeral-storage": ("10Gi", "20G", "1e10", "7.5Gi", "0"),
+    "example.com/credits": ("10", "20", "5", "0"),
     "pods": ("8", "6", "12", "4", "16", "0", "1e1"),
 }
 REQUESTS = {
@@ -61,6 +62,7 @@ COVERED = (
     ("cpu", "memory", "nvidia.com/gpu"),
     ("cpu", "memory", "pods"),
     ("cpu", "memory", "nvidia.com/gpu", "ephemeral-storage"),
+    ("cpu", "nvidia.com/gpu", "example.com/credits"),
 )
 PRIORITIES = (0, 100, 200)
 
@@ -74,17 +76,14 @@ class Case:
     before: tuple[Body, ...]
     """Workloads; each is admitted before the next one comes."""
     asked: Body
+    configuration: Body = field(default_factory=dict)
+    """Kueue's."""
 
     def named(self, prefix: str, namespace: str) -> "Case":
         """The same with names of its own, in a namespace of its own."""
         text = json.dumps([self.objects, self.before, self.asked])
         objects, before, asked = json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))
         return Case(tuple(objects), tuple(before), asked)
-
-    @property
-    def environment(self) -> str:
-        """Its objects, in writing."""
-        return json.dumps(self.objects)
 
     @property
     def model(self) -> Model:
@@ -97,7 +96,7 @@ class Case:
                 "overhead": {"podFixed": OVERHEAD},
             },
         ]
-        return read_model([*self.objects, *shared], unread=("Node",))
+        return read_model([*self.objects, *shared], unread=("Node",), kueue=self.configuration)
 
     def workload(self, body: Body, turn: int) -> Workload:
         """A workload of it as the engine reads it, created at its turn."""
@@ -136,7 +135,7 @@ def cases(draw: Callable[[st.SearchStrategy[int]], int]) -> Case:
     return case
 
 
-def draw_case(choices: Choices) -> Case | None:
+def draw_case(choices: Choices, configuration: Body | None = None) -> Case | None:
     """An environment with one to four queues, up to six workloads in it, and one that asks.
 
     None if the engine's answer is not Kueue's by intention (`slips_in`).
@@ -159,7 +158,7 @@ def draw_case(choices: Choices) -> Case | None:
     ]
     times = choices.pick([1, 1, 2, 3])
     asked = workload(choices, f"{PREFIX}asked", len(queues), covered, times, (200, 100, 200, 0))
-    case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked)
+    case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked, configuration or {})
     if slips_in(case):
         return None
     using, kept = admitted_before(case)

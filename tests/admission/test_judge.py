@@ -13,7 +13,7 @@ import pytest
 
 from tests.admission.cases import draw_case
 from tests.admission.choices import Choices, shrunk
-from tests.admission.judging import GROUP, Question, answers, disagreements, questions
+from tests.admission.judging import GROUP, Question, answers, configuration, disagreements, questions
 from tests.admission.test_differential import HIDDEN
 from trainstack.dev.toolchain import tools
 
@@ -39,7 +39,7 @@ def drawn(seed: int) -> Iterator[tuple[list[int], list[Question]]]:
 
 def asked_of(choices: Choices) -> list[Question]:
     """What is asked of a case; nothing if it is one that is not drawn."""
-    case = draw_case(choices)
+    case = draw_case(choices, configuration(choices))
     return [] if case is None else questions(case, choices)
 
 

@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -82,6 +83,8 @@ func main() {
 		log.Fatalf("standard input is not a JSON list of cases: %v", err)
 	}
 	ctrl.SetLogger(logr.Discard())
+	// A panic of Kueue's scheduler is an answer about the case, not the end of all cases.
+	utilruntime.ReallyCrash = false
 	answers := make([]Answer, len(cases))
 	for i := range cases {
 		verdicts, err := judge(&cases[i])
@@ -118,6 +121,7 @@ type court struct {
 	// attempts counts them.
 	attempts int
 	verdicts chan Verdict
+	panics   chan any
 }
 
 func judge(c *Case) (verdicts []Verdict, err error) {
@@ -138,7 +142,7 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 	}
 	ctx, cancel := context.WithCancel(ctrl.LoggerInto(context.Background(), logr.Discard()))
 	defer cancel()
-	court := &court{ctx: ctx, clock: &steps{}, objects: newObjects(), verdicts: make(chan Verdict, 1)}
+	court := &court{ctx: ctx, clock: &steps{}, objects: newObjects(), verdicts: make(chan Verdict, 1), panics: make(chan any, 1)}
 	court.clock.seconds.Store(now.Unix())
 	court.cache = schdcache.New(court.objects, cacheOptions(&configuration)...)
 	court.queues = newQueues(ctx, court.objects, court.cache, append(queueOptions(&configuration), qcache.WithClock(court.clock)))
@@ -150,6 +154,7 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 	if err := court.fill(); err != nil {
 		return nil, err
 	}
+	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, cause any) { court.panics <- cause }}
 	go court.queues.CleanUpOnContext(ctx)
 	err = scheduler.New(court.queues, court.cache, court.objects, court,
 		scheduler.WithFairSharing(configuration.FairSharing), scheduler.WithClock(nil, court.clock)).Start(ctx)
@@ -295,6 +300,8 @@ func (c *court) submit(w *Workload) (Verdict, error) {
 	case verdict := <-c.verdicts:
 		verdict.Name, verdict.ClusterQueue, verdict.Attempts = w.Name, string(name), max(1, c.attempts)
 		return verdict, nil
+	case cause := <-c.panics:
+		return Verdict{}, fmt.Errorf("workload %s: Kueue's scheduler panics: %v", w.Name, cause)
 	case <-time.After(patience):
 		return Verdict{}, fmt.Errorf("workload %s: no verdict after %v", w.Name, patience)
 	}
