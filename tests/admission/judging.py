@@ -6,12 +6,13 @@ the head of its queue: what pending workloads do to each other, webhooks and con
 
 import copy
 import json
+import re
 import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case
+from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case, made
 from tests.admission.choices import Choices
 from trainstack.dev.toolchain import tools
 from trainstack.kueue.admission_simulator import AdmissionSimulator
@@ -85,7 +86,7 @@ class Question:
 
 
 def configuration(choices: Choices) -> Body:
-    """A Configuration of Kueue.
+    """A Configuration of Kueue, without fair sharing.
 
     No output of a transformation is requested too: Kueue's sum of both depends on the order of a Go map.
     """
@@ -96,7 +97,44 @@ def configuration(choices: Choices) -> Body:
         outputs = {"example.com/credits": choices.pick(["2", "500m", "1.5"])}
         strategy = choices.pick(["Retain", "Replace"])
         resources["transformations"] = [{"input": "nvidia.com/gpu", "strategy": strategy, "outputs": outputs}]
-    return {**({"resources": resources} if resources else {}), **({"fairSharing": {}} if choices.one_in(6) else {})}
+    return {"resources": resources} if resources else {}
+
+
+def with_topology(case: Case, choices: Choices) -> Case:
+    """A case on an idle cluster: flavors have a topology with room for all, and pods perhaps request it."""
+    # Kueue counts the pods that a node holds in 32 bits: of a few bytes each, none would fit a node of any size.
+    text = re.sub(r'("(?:memory|ephemeral-storage)": )"\d+m"', r'\1"1M"', json.dumps([case.objects, case.asked]))
+    objects, asked = json.loads(text)
+    chosen = [body for body in objects if body["kind"] == "ResourceFlavor" and choices.flip()]
+    for body in chosen:
+        body["spec"]["topologyName"] = "racks"
+        body["spec"].setdefault("nodeLabels", {})["flavor"] = body["metadata"]["name"]
+    for pods in asked["spec"]["podSets"]:
+        if choices.flip():
+            pods["topologyRequest"] = choices.pick([{"required": RACK}, {"preferred": RACK}, {"unconstrained": True}])
+    topology = made("Topology", "racks", {"levels": [{"nodeLabel": RACK}]})
+    return replace(
+        case, objects=(*objects, *([topology, *map(_node, chosen)] if chosen else ())), before=(), asked=asked
+    )
+
+
+RACK = "example.com/rack"
+
+
+def _node(flavor: Body) -> Body:
+    """A rack of a flavor in one node."""
+    labels = {**flavor["spec"]["nodeLabels"], RACK: flavor["metadata"]["name"]}
+    room = {"cpu": "1k", "memory": "1Ti", "nvidia.com/gpu": "1k", "ephemeral-storage": "1Ti", "pods": "1k"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"node-{flavor['metadata']['name']}", "labels": labels},
+        "spec": {"taints": flavor["spec"].get("nodeTaints") or []},
+        "status": {
+            "allocatable": {**room, "example.com/credits": "1k", "example.com/other": "1k"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
 
 
 def questions(case: Case, choices: Choices) -> list[Question]:

@@ -33,7 +33,6 @@ import (
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/scheduler"
-	"sigs.k8s.io/kueue/pkg/scheduler/preemption/fairsharing"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -145,7 +144,7 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 	court := &court{ctx: ctx, clock: &steps{}, objects: newObjects(), verdicts: make(chan Verdict, 1), panics: make(chan any, 1)}
 	court.clock.seconds.Store(now.Unix())
 	court.cache = schdcache.New(court.objects, cacheOptions(&configuration)...)
-	court.queues = newQueues(ctx, court.objects, court.cache, append(queueOptions(&configuration), qcache.WithClock(court.clock)))
+	court.queues = newQueues(court.objects, court.cache, append(queueOptions(&configuration), qcache.WithClock(court.clock)))
 	for i, raw := range c.Objects {
 		if err := court.add(raw); err != nil {
 			return nil, fmt.Errorf("objects[%d]: %w", i, err)
@@ -194,7 +193,7 @@ func setGates(gates map[string]bool) (func(), error) {
 }
 
 func cacheOptions(c *Configuration) []schdcache.Option {
-	options := []schdcache.Option{schdcache.WithFairSharing(fairsharing.Enabled(c.FairSharing))}
+	options := []schdcache.Option{schdcache.WithFairSharing(sharesFairly(c))}
 	if c.Resources != nil {
 		options = append(options,
 			schdcache.WithExcludedResourcePrefixes(c.Resources.ExcludeResourcePrefixes),

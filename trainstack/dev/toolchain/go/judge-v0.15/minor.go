@@ -3,15 +3,12 @@ package main
 // What differs from one minor release of Kueue to the next.
 
 import (
-	"context"
-
+	"github.com/go-logr/logr"
 	"k8s.io/utils/ptr"
 	config "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
-
-	"github.com/go-logr/logr"
 )
 
 type (
@@ -34,13 +31,15 @@ const (
 	requeued  = kueue.WorkloadRequeued
 )
 
-func newQueues(_ context.Context, o *objects, cache *schdcache.Cache, options []qcache.Option) *qcache.Manager {
+func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) *qcache.Manager {
 	return qcache.NewManager(o, cache, options...)
 }
 
 func enqueue(queues *qcache.Manager, w *Workload) error { return queues.AddOrUpdateWorkload(w) }
 
 func withdraw(queues *qcache.Manager, w *Workload) { queues.DeleteWorkload(logr.Discard(), w) }
+
+func sharesFairly(c *Configuration) bool { return c.FairSharing != nil }
 
 // isHeld reports whether a local queue is stopped.
 func isHeld(queue *LocalQueue) bool {
