@@ -1,14 +1,12 @@
-"""Many Jobs that stand in the queues of one environment when it opens, as hypothesis draws them."""
+"""Drawn crowds: many Jobs in the queues of one environment when it opens."""
 
+import itertools
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from tests.admission.cases import (
     COVERED,
@@ -18,16 +16,14 @@ from tests.admission.cases import (
     PRIORITIES,
     REQUESTS,
     Body,
-    Draw,
     cluster_queue,
     cohort,
-    collected,
     flavor,
     groups_of,
     local_queue,
     made,
-    one_in,
 )
+from tests.admission.choices import Choices
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Model
 from trainstack.kueue.scheduler import Event, Scheduler, UnsettledError
@@ -164,50 +160,48 @@ def has_one_outcome(crowd: Crowd) -> bool:
         return False
 
 
-@st.composite
-def crowds(draw: Draw) -> Crowd:
+def draw_crowd(choices: Choices) -> Crowd:
     """Two to four queues with five to twelve Jobs, of priorities that differ."""
-    flavors = [draw(flavor(f"{PREFIX}f{index}")) for index in range(draw(st.sampled_from([1, 2, 3])))]
+    flavors = [flavor(choices, f"{PREFIX}f{index}") for index in range(choices.pick([1, 2, 3]))]
     names = [each["metadata"]["name"] for each in flavors]
-    covered = draw(st.sampled_from(COVERED))
-    groups = groups_of(draw, covered, names)
-    cohorts = [draw(cohort(index, groups)) for index in range(draw(st.sampled_from([1, 2, 3])))]
+    covered = choices.pick(COVERED)
+    groups = groups_of(choices, covered, names)
+    cohorts = [cohort(choices, index, groups) for index in range(choices.pick([1, 2, 3]))]
     parents = [each["metadata"]["name"] for each in cohorts]
-    queues = [draw(cluster_queue(index, groups, parents)) for index in range(draw(st.sampled_from([2, 3, 1, 4])))]
+    queues = [cluster_queue(choices, index, groups, parents) for index in range(choices.pick([2, 3, 1, 4]))]
     for queue in queues:
         for key in ("stopPolicy", "admissionChecksStrategy"):
             queue["spec"].pop(key, None)
         first = queue["spec"]["resourceGroups"][0]
         quotas = [{"name": name, "nominalQuota": "0"} for name in first["coveredResources"]]
         first["flavors"].append({"name": GATE, "resources": quotas})
-    locals_ = [draw(local_queue(index)) for index in range(len(queues))]
-    names_of_jobs = [f"{PREFIX}j{index}" for index in range(draw(st.sampled_from([5, 6, 8, 10, 12])))]
-    jobs = [draw(job(name, len(queues), covered)) for name in names_of_jobs]
+    locals_ = [local_queue(choices, index) for index in range(len(queues))]
+    names_of_jobs = [f"{PREFIX}j{index}" for index in range(choices.pick([5, 6, 8, 10, 12]))]
+    jobs = [job(choices, name, len(queues), covered) for name in names_of_jobs]
     later = [
-        draw(job(f"{PREFIX}k{index}", len(queues), covered, (200, 100, 200)))
-        for index in range(draw(st.sampled_from([2, 1, 3])))
+        job(choices, f"{PREFIX}k{index}", len(queues), covered, (200, 100, 200))
+        for index in range(choices.pick([2, 1, 3]))
     ]
     gate = made("ResourceFlavor", GATE, {"nodeTaints": [TAINT]})
     return Crowd((*flavors, *cohorts, *queues, *locals_, gate), tuple(jobs), tuple(later))
 
 
-@st.composite
 def job(
-    draw: Draw, name: str, queues: int, covered: tuple[str, ...], priorities: tuple[int, ...] = (0, 100, 0, 200)
+    choices: Choices, name: str, queues: int, covered: tuple[str, ...], priorities: tuple[int, ...] = (0, 100, 0, 200)
 ) -> Body:
     """A Job that nobody runs, of up to six pods, perhaps content with fewer."""
     resources: dict[str, Any] = {}
     for resource in (each for each in covered if each in REQUESTS):
-        if resource == "cpu" or draw(st.booleans()):
-            resources[resource] = draw(st.sampled_from(REQUESTS[resource]))
-    count = draw(st.sampled_from([1, 2, 3, 4, 6]))
+        if resource == "cpu" or choices.flip():
+            resources[resource] = choices.pick(REQUESTS[resource])
+    count = choices.pick([1, 2, 3, 4, 6])
     labels = {
-        QUEUE: f"{PREFIX}l{draw(st.integers(0, queues - 1))}",
-        PRIORITY: f"p{draw(st.sampled_from(priorities))}",
+        QUEUE: f"{PREFIX}l{choices.number(0, queues - 1)}",
+        PRIORITY: f"p{choices.pick(priorities)}",
     }
     metadata: Body = {"name": name, "namespace": NAMESPACE, "labels": labels}
-    if count > 1 and one_in(draw, 6):
-        metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(draw(st.integers(1, count - 1)))}
+    if count > 1 and choices.one_in(6):
+        metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(choices.number(1, count - 1))}
     # The API server wants a limit of what cannot be shared.
     limits = {resource: amount for resource, amount in resources.items() if "/" in resource}
     container = {"name": "one", "image": "none", "resources": {"requests": resources, "limits": limits}}
@@ -226,16 +220,6 @@ def job(
 
 
 def drawn_crowds(seed: int, count: int) -> list[Crowd]:
-    """So many crowds with one outcome each, the same ones for the same seed; at most two of one environment."""
-    found: dict[str, Crowd] = {}
-    environments: Counter[str] = Counter()
-
-    def take(crowd: Crowd) -> bool:
-        environment = json.dumps(crowd.objects)
-        if repr(crowd) not in found and environments[environment] < 2 and has_one_outcome(crowd):
-            found[repr(crowd)] = crowd
-            environments[environment] += 1
-        return len(found) == count
-
-    collected(seed, 8 * count, crowds(), take)
-    return list(found.values())
+    """So many crowds with one outcome each, the same ones for the same seed."""
+    found = (draw_crowd(Choices.of_seed(seed, index)) for index in itertools.count())
+    return list(itertools.islice(filter(has_one_outcome, found), count))

@@ -155,7 +155,7 @@ class AdmissionSimulator:
             borrowed = {
                 fr: min(number, cq.node.usage.get(fr, 0) + number - cq.node.quota(fr).nominal)
                 for fr, number in usage.items()
-                if cq.node.borrows_with(fr, number)
+                if number and cq.node.borrows_with(fr, number)
             }
         flavors = self.model.flavors or {}
         pod_sets = assigned(current.assignment)

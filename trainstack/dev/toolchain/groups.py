@@ -166,6 +166,14 @@ GROUPS: tuple[Group, ...] = (
         seconds=5,
     ),
     Group(
+        name="judge-v0.15",
+        module="judge-v0.15",
+        purpose="Kueue's scheduler as a program, which judges the admission verdicts",
+        programs=(Program("kueue-judge", "."),),
+        seconds=120,
+        for_tests=True,
+    ),
+    Group(
         name="kube-score",
         module="kube-score",
         purpose="kube-score, which reviews manifests",

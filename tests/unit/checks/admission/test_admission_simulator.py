@@ -51,6 +51,16 @@ def test_what_the_queue_itself_lacks_is_borrowed() -> None:
     assert (found.outcome, found.borrowed) == ("fits by borrowing", {("cpu", "cpu"): 3000})
 
 
+def test_a_request_of_nothing_borrows_nothing() -> None:
+    """Of seed 1: the queue borrows a resource already of which the workload requests none."""
+    model = make_model(
+        make_queue("q", {"f": {"cpu": 4, "memory": 0}}, "lab"), make_queue("r", {"f": {"cpu": 4, "memory": 8}}, "lab")
+    )
+    borrower = replace(make_admitted("w"), usage={("f", "memory"): 4})
+    verdict = simulate(make_workload(make_pods(cpu=1, memory=0)), model, admitted=(borrower,))
+    assert (verdict.outcome, verdict.borrowed) == ("fits", {})
+
+
 def test_the_flavors_of_a_group_are_tried_in_its_order() -> None:
     """The first that fits is given, each to a pod set by itself, beside those before it."""
     model = make_model(make_queue("q", TWO))

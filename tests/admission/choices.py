@@ -1,0 +1,90 @@
+"""Choices among a few things each, of which drawn cases are made.
+
+Hypothesis makes them for a few cases, and shrinks what it has drawn. For thousands it is too slow: there a generator of
+random numbers makes them, and `shrunk` makes a case smaller whose choices are known.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from random import Random
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+T = TypeVar("T")
+BATCH = 100
+"""Smaller choices that are tried at once."""
+_below = lru_cache(st.integers)
+
+
+class Choices:
+    """Choices by an index below a given number; 0 is the simplest."""
+
+    def __init__(self, index: Callable[[int], int]) -> None:
+        self._index = index
+        self.made: list[int] = []
+
+    @classmethod
+    def of_hypothesis(cls, draw: Callable[[st.SearchStrategy[int]], int]) -> "Choices":
+        return cls(lambda below: draw(_below(0, below - 1)))
+
+    @classmethod
+    def of_seed(cls, seed: int, index: int) -> "Choices":
+        """The choices of one of a seed's cases."""
+        return cls(Random(f"{seed}/{index}").randrange)
+
+    @classmethod
+    def repeated(cls, made: Sequence[int]) -> "Choices":
+        """The choices of a list, which begins as another one's; whatever is beyond its end is 0."""
+        rest = iter(made)
+        return cls(lambda below: next(rest, 0) % below)
+
+    def below(self, number: int) -> int:
+        chosen = self._index(number)
+        self.made.append(chosen)
+        return chosen
+
+    def number(self, low: int, high: int) -> int:
+        return low + self.below(high - low + 1)
+
+    def pick(self, things: Sequence[T]) -> T:
+        return things[self.below(len(things))]
+
+    def flip(self) -> bool:
+        return self.below(2) == 1
+
+    def one_in(self, many: int) -> bool:
+        """Whether it is the one case in so many. Not at an end of the range, which Hypothesis draws more often."""
+        return self.below(many) == many // 2
+
+    def some(self, things: Sequence[T], least: int = 0) -> list[T]:
+        """A selection in any order."""
+        left = list(things)
+        return [left.pop(self.below(len(left))) for _ in range(self.number(least, len(left)) if left else 0)]
+
+
+def shrunk(made: Sequence[int], fails: Callable[[Sequence[Sequence[int]]], Sequence[bool]], rounds: int) -> list[int]:
+    """The fewest and smallest choices that still fail, as far as single steps and so many calls of `fails` lead.
+
+    `fails` answers for many at once.
+    """
+    best, steps = list(made), _smaller(made)
+    for _ in range(rounds):
+        batch = list(itertools.islice(steps, BATCH))
+        failing = [step for step, found in zip(batch, fails(batch), strict=True) if found]
+        if failing:
+            best = min(failing, key=lambda step: (len(step), step))
+            steps = _smaller(best)
+        elif not batch:
+            break
+    return best
+
+
+def _smaller(made: Sequence[int]) -> Iterator[list[int]]:
+    for size in (64, 32, 16, 8, 4, 2, 1):
+        for start in range(0, len(made) - size + 1, max(1, size // 2)):
+            yield [*made[:start], *made[start + size :]]
+    for index, number in enumerate(made):
+        for smaller in sorted({0, number // 2, number - 1} & set(range(number))):
+            yield [*made[:index], smaller, *made[index + 1 :]]

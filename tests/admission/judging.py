@@ -1,0 +1,279 @@
+"""Cases judged twice without a cluster: by the engine, and by Kueue's own code.
+
+The program `kueue-judge` runs Kueue's scheduler, cache and queues on objects in memory. It answers for a workload at
+the head of its queue: what pending workloads do to each other, webhooks and controllers are not in it.
+"""
+
+import copy
+import json
+import re
+import subprocess
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case, made
+from tests.admission.choices import Choices
+from trainstack.dev.toolchain import tools
+from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.flavor_assigner import scaled
+from trainstack.kueue.model import Admitted, FlavorResource, Usage
+from trainstack.kueue.quantities import quantity, value
+from trainstack.kueue.resource_node import CohortTree
+from trainstack.kueue.verdict import Verdict
+from trainstack.kueue.workloads import read_kueue_workload
+
+GROUP = "judge-v0.15"
+"""The program's group of the toolchain."""
+START = 1_800_000_000
+"""When the first workload of a case was created, in seconds since 1970; each later one a second after."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What becomes of one workload."""
+
+    mode: str
+    """`Fit`, `Preempt` or `NoFit`."""
+    pod_sets: tuple[tuple[str, int, tuple[tuple[str, str], ...]], ...] = ()
+    """Name, count and flavors."""
+    usage: tuple[tuple[FlavorResource, int], ...] = ()
+    borrowed: frozenset[FlavorResource] = frozenset()
+    """What of it the cluster queue borrows then."""
+    preempts: frozenset[str] = frozenset()
+    """Without those whose eviction had begun before."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A workload asked about in a cluster where others have been admitted."""
+
+    case: Case
+    admitted: tuple[Body, ...]
+    """Workloads with their status."""
+
+    def using(self) -> list[Admitted]:
+        """The workloads with quota, as the engine reads them."""
+        read = (read_kueue_workload(body, self.case.model) for body in self.admitted)
+        return [workload for workload in read if isinstance(workload, Admitted)]
+
+    def engine(self) -> Answer | None:
+        """The engine's answer; None if it does not know."""
+        case, admitted = self.case, self.using()
+        asked = case.workload(case.asked, START + len(self.admitted))
+        verdict = AdmissionSimulator(case.model, admitted).verdict(asked, with_remedies=False)
+        return _of_verdict(verdict, {other.workload.key for other in admitted if other.evicted})
+
+    def input(self) -> Body:
+        """The question as the program reads it."""
+        namespace = self.case.asked["metadata"]["namespace"]
+        shared = [
+            {"kind": "Namespace", "metadata": {"name": namespace, "labels": LABELS}},
+            {
+                "kind": "RuntimeClass",
+                "metadata": {"name": "admission-heavy"},
+                "handler": "runc",
+                "overhead": {"podFixed": OVERHEAD},
+            },
+        ]
+        now = timestamp(START + len(self.admitted))
+        return {
+            "objects": [*self.case.objects, *shared, *self.admitted],
+            "submit": [self.case.asked],
+            "configuration": self.case.configuration,
+            "now": now,
+        }
+
+
+def configuration(choices: Choices) -> Body:
+    """A Configuration of Kueue, without fair sharing.
+
+    No output of a transformation is requested too: Kueue's sum of both depends on the order of a Go map.
+    """
+    resources: Body = {}
+    if choices.one_in(8):
+        resources["excludeResourcePrefixes"] = [choices.pick(["nvidia.com/", "example.com/", "mem"])]
+    if choices.one_in(5):
+        outputs = {"example.com/credits": choices.pick(["2", "500m", "1.5"])}
+        strategy = choices.pick(["Retain", "Replace"])
+        resources["transformations"] = [{"input": "nvidia.com/gpu", "strategy": strategy, "outputs": outputs}]
+    return {"resources": resources} if resources else {}
+
+
+def with_topology(case: Case, choices: Choices) -> Case:
+    """A case on an idle cluster: flavors have a topology with room for all, and pods perhaps request it."""
+    # Kueue counts the pods that a node holds in 32 bits: of a few bytes each, none would fit a node of any size.
+    text = re.sub(r'("(?:memory|ephemeral-storage)": )"\d+m"', r'\1"1M"', json.dumps([case.objects, case.asked]))
+    objects, asked = json.loads(text)
+    chosen = [body for body in objects if body["kind"] == "ResourceFlavor" and choices.flip()]
+    for body in chosen:
+        body["spec"]["topologyName"] = "racks"
+        body["spec"].setdefault("nodeLabels", {})["flavor"] = body["metadata"]["name"]
+    for pods in asked["spec"]["podSets"]:
+        if choices.flip():
+            pods["topologyRequest"] = choices.pick([{"required": RACK}, {"preferred": RACK}, {"unconstrained": True}])
+    topology = made("Topology", "racks", {"levels": [{"nodeLabel": RACK}]})
+    return replace(
+        case, objects=(*objects, *([topology, *map(_node, chosen)] if chosen else ())), before=(), asked=asked
+    )
+
+
+RACK = "example.com/rack"
+
+
+def _node(flavor: Body) -> Body:
+    """A rack of a flavor in one node."""
+    labels = {**flavor["spec"]["nodeLabels"], RACK: flavor["metadata"]["name"]}
+    room = {"cpu": "1k", "memory": "1Ti", "nvidia.com/gpu": "1k", "ephemeral-storage": "1Ti", "pods": "1k"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"node-{flavor['metadata']['name']}", "labels": labels},
+        "spec": {"taints": flavor["spec"].get("nodeTaints") or []},
+        "status": {
+            "allocatable": {**room, "example.com/credits": "1k", "example.com/other": "1k"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def questions(case: Case, choices: Choices) -> list[Question]:
+    """Ask about each workload of a case, and about the last one on an idle and on a disturbed cluster too."""
+    found: list[Question] = []
+    admitted: list[Body] = []
+    for turn, body in enumerate(case.before):
+        question = Question(replace(case, asked=body), tuple(admitted))
+        found.append(question)
+        admitted.append(_with_admission(question, turn))
+    found += [Question(case, tuple(using)) for using in ([], *([admitted] if admitted else []))]
+    disturbed = tuple(_disturbed(body, choices) for body in admitted)
+    return [*found, Question(_changed(case, choices), disturbed)] if admitted else found
+
+
+def answers(asked: Sequence[Question]) -> list[Answer]:
+    """The answers of Kueue's code."""
+    text = json.dumps([question.input() for question in asked])
+    done = subprocess.run([tools.program("kueue-judge")], input=text, capture_output=True, text=True, check=True)
+    return [_of_program(question, found) for question, found in zip(asked, json.loads(done.stdout), strict=True)]
+
+
+def disagreements(asked: Sequence[Question]) -> list[tuple[Question, Answer, Answer]]:
+    """The questions that the engine answers otherwise than Kueue's code, with both answers."""
+    return [
+        (question, own, other)
+        for question, other in zip(asked, answers(asked), strict=True)
+        if (own := question.engine()) not in (None, other) and own is not None
+    ]
+
+
+def _of_verdict(verdict: Verdict, evicted: Collection[str]) -> Answer | None:
+    if verdict.preempts:
+        return Answer("Preempt", preempts=frozenset(verdict.preempts) - frozenset(evicted))
+    if not verdict.assigned:
+        return None if verdict.outcome == "unknown" else Answer("NoFit")
+    return Answer(
+        "Fit",
+        pod_sets=tuple((each.pod_set, each.count, tuple(sorted(each.flavors.items()))) for each in verdict.assigned),
+        usage=_sorted(verdict.usage),
+        borrowed=frozenset(verdict.borrowed),
+    )
+
+
+def _of_program(question: Question, found: Body) -> Answer:
+    assert "error" not in found, f"{found['error']}: {question!r}"
+    (verdict,) = found["verdicts"]
+    if verdict["mode"] != "Fit":
+        return Answer(verdict["mode"], preempts=frozenset(verdict.get("targets") or ()))
+    usage: dict[FlavorResource, int] = {}
+    for pods in verdict["podSets"]:
+        for resource, flavor in (pods.get("flavors") or {}).items():
+            number = value(resource, pods["resourceUsage"][resource])
+            usage[flavor, resource] = usage.get((flavor, resource), 0) + number
+    return Answer(
+        "Fit",
+        pod_sets=tuple(
+            (pods["name"], pods["count"], tuple(sorted((pods.get("flavors") or {}).items())))
+            for pods in verdict["podSets"]
+        ),
+        usage=_sorted(usage),
+        borrowed=frozenset((flavor, resource) for flavor, _, resource in map(_parts, verdict.get("borrowed") or ())),
+    )
+
+
+def _parts(key: str) -> tuple[str, str, str]:
+    return key.partition("/")
+
+
+def _sorted(usage: Usage) -> tuple[tuple[FlavorResource, int], ...]:
+    return tuple(sorted(usage.items()))
+
+
+def _with_admission(question: Question, turn: int) -> Body:
+    """The workload asked about, as Kueue admits it."""
+    case = question.case
+    body, workload = case.asked, case.workload(case.asked, turn)
+    verdict = AdmissionSimulator(case.model, question.using()).verdict(workload, with_remedies=False)
+    assignments = []
+    for pods, wanted in zip(verdict.assigned, workload.pod_sets, strict=True):
+        usage = {**scaled(wanted, pods.count), "pods": pods.count}
+        assignments.append(
+            {
+                "name": pods.pod_set,
+                "count": pods.count,
+                "flavors": dict(pods.flavors),
+                "resourceUsage": {name: quantity(name, usage[name]) for name in pods.flavors},
+            }
+        )
+    created = timestamp(START + turn)
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
+    return {
+        **body,
+        "metadata": {**body["metadata"], "creationTimestamp": created, "uid": body["metadata"]["name"]},
+        "status": {
+            "admission": {"clusterQueue": verdict.cluster_queue, "podSetAssignments": assignments},
+            "conditions": [{**reserved, "lastTransitionTime": created}],
+        },
+    }
+
+
+def _disturbed(body: Body, choices: Choices) -> Body:
+    """An admitted workload that perhaps is being evicted, or needs some of its pods no longer."""
+    status = {**body["status"]}
+    if choices.one_in(4):
+        evicted = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": ""}
+        time = status["conditions"][0]["lastTransitionTime"]
+        status["conditions"] = [*status["conditions"], {**evicted, "lastTransitionTime": time}]
+    if choices.one_in(4):
+        pods = choices.pick(status["admission"]["podSetAssignments"])
+        status["reclaimablePods"] = [{"name": pods["name"], "count": choices.number(0, pods["count"])}]
+    return {**body, "status": status}
+
+
+def _changed(case: Case, choices: Choices) -> Case:
+    """A case whose platform perhaps was changed after the workloads had been admitted."""
+    objects = copy.deepcopy(case.objects)
+    queues = [body["spec"] for body in objects if body["kind"] == "ClusterQueue"]
+    for spec in queues:
+        group = choices.pick(spec["resourceGroups"])
+        flavors = group["flavors"]
+        if choices.one_in(3):
+            quota = choices.pick(choices.pick(flavors)["resources"])
+            quota["nominalQuota"] = choices.pick(AMOUNTS[quota["name"]])
+            quota.pop("lendingLimit", None)
+        if choices.one_in(8) and len(flavors) > 1:
+            del flavors[choices.below(len(flavors))]
+        if choices.one_in(8):
+            spec["cohortName"] = f"{PREFIX}c{choices.below(3)}"
+        if choices.one_in(12):
+            spec["stopPolicy"] = "Hold"
+    if choices.one_in(12):
+        left_out = choices.below(len(objects))
+        objects = (*objects[:left_out], *objects[left_out + 1 :])
+    changed = replace(case, objects=objects)
+    tree = CohortTree(changed.model)
+    # Kueue's process ends with a stack overflow when it counts a workload below a cycle of cohorts.
+    return case if any(map(tree.cyclic, tree.cohorts)) else changed
+
+
+def timestamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
