@@ -31,6 +31,7 @@ from trainstack.kueue.model import (
 from trainstack.kueue.pod_requests import requirements, tolerations
 from trainstack.kueue.quantities import exactly, value
 from trainstack.kueue.workloads import read_kueue_workload
+from trainstack.platform.operators.kueue import admission_fields
 
 Body = Mapping[str, Any]
 K = TypeVar("K", bound=Hashable)
@@ -42,7 +43,9 @@ def declared_model(declared: Declared) -> Model:
     environment = declared.settings.environment
     owns = environment.profile == "owner" and "platform" in environment.layers
     unread = ("Node",) if owns else (*_KINDS, "Node")
-    return read_model(declared_objects(declared), unread=unread, declared=True)
+    installed = declared.settings.operators.kueue
+    kueue = admission_fields(installed.configuration) if installed is not None else None
+    return read_model(declared_objects(declared), unread=unread, declared=True, kueue=kueue)
 
 
 def declared_objects(declared: Declared) -> list[Body]:
@@ -85,7 +88,8 @@ def read_model(
             for body in by_kind["Namespace"].values()
         },
         priorities=known("WorkloadPriorityClass", lambda body: body["value"], _name),
-        active_checks=known("AdmissionCheck", _is_active, _name),
+        # Whether the controller of a declared check is active is known only in a cluster.
+        active_checks=known("AdmissionCheck", lambda body: declared or _is_active(body), _name),
         limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},
         overheads={
             _name(body): body["overhead"]["podFixed"]

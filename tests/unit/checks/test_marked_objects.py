@@ -13,7 +13,7 @@ from trainstack.live import marked, paths
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, Answer
 from trainstack.objects.labels import STACK
 
-NEVER = {"AdmissionCheck", "CustomResourceDefinition", "LimitRange", "Node", "RuntimeClass", "Workload"}
+NEVER = {"CustomResourceDefinition", "LimitRange", "Node", "RuntimeClass", "Workload"}
 """Known to the project and declared by no environment, or retained whatever happens."""
 MARKED = f"?labelSelector={quote(f'{STACK}=lab')}"
 QUEUE = Recorded("kueue.x-k8s.io/v1beta2", ("LocalQueue", "lab", "open"), "1")
