@@ -16,13 +16,15 @@ from trainstack.settings.sections.queues import Queues as QueuesSettings
 _OPTIONS = {
     "ResourceFlavor": DELETE_TIMEOUT,
     "ClusterQueue": DELETE_TIMEOUT,
+    "Topology": DELETE_TIMEOUT,
+    "AdmissionCheck": DELETE_TIMEOUT,
     # The API server refuses an edit of a LocalQueue's clusterQueue.
     "LocalQueue": pulumi.ResourceOptions(replace_on_changes=["spec.clusterQueue"], delete_before_replace=True),
 }
 
 
 class Queues(pulumi.ComponentResource):
-    """Resource flavors, cohorts, cluster queues, local queues and priority classes."""
+    """Resource flavors, cohorts, topologies, admission checks, cluster queues, local queues and priority classes."""
 
     cluster_queues: pulumi.Output[list[str]]
     """The names of the cluster queues, once they exist."""

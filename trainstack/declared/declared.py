@@ -144,8 +144,17 @@ class Declared:
         priority_classes = (queues.priority_class(priority, stack) for priority in declared.priority_classes)
         cohorts = [queues.cohort(cohort, stack) for cohort in declared.cohorts]
         flavors = [queues.resource_flavor(flavor, stack) for flavor in declared.flavors]
+        topologies = [queues.topology(topology, stack) for topology in declared.topologies]
+        configs = declared.provisioning_request_configs
+        parameters = [
+            *(queues.provisioning_request_config(config, stack) for config in configs),
+            *(queues.multi_kueue_cluster(cluster, stack) for cluster in declared.multi_kueue_clusters),
+            *(queues.multi_kueue_config(config, stack) for config in declared.multi_kueue_configs),
+        ]
+        checks = [queues.admission_check(check, stack) for check in declared.admission_checks]
         ordered = staged(
-            [*cohorts, *flavors],
+            [*topologies, *parameters],
+            [*cohorts, *flavors, *checks],
             (queues.cluster_queue(queue, stack) for queue in declared.cluster_queues),
             (queues.local_queue(queue, stack) for queue in declared.local_queues),
         )

@@ -36,8 +36,8 @@ def snapshot(
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
-    if kueue is None and (install := declared.settings.operators.kueue) is not None:
-        kueue = declared_configuration(install.configuration)
+    if (install := declared.settings.operators.kueue) is not None:
+        kueue = {**(kueue or {}), **declared_configuration(install.configuration)}
     result = read_snapshot(with_declared(found, declared_objects(declared)), unread=unread, kueue=kueue)
     return replace(result, model=replace(result.model, grows=grows))
 

@@ -99,7 +99,8 @@ def read_model(
             for body in by_kind["Namespace"].values()
         },
         priorities=known("WorkloadPriorityClass", lambda body: body["value"], _name),
-        active_checks=known("AdmissionCheck", _is_active, _name),
+        # Whether the controller of a declared check is active is known only in a cluster.
+        active_checks=known("AdmissionCheck", lambda body: declared or _is_active(body), _name),
         limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},
         overheads={
             _name(body): body["overhead"]["podFixed"]

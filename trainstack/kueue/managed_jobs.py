@@ -11,6 +11,7 @@ from trainstack.kueue.model import Model, Requirement
 from trainstack.kueue.node_affinity import selected
 from trainstack.kueue.pod_requests import selector
 from trainstack.objects.labels import NAMESPACE_NAME
+from trainstack.platform.operators.kueue import admission_fields
 from trainstack.settings.sections.operators import KueueConfiguration
 
 Body = Mapping[str, Any]
@@ -21,8 +22,8 @@ _POD = "pod"
 
 
 def declared_configuration(declared: KueueConfiguration) -> Body:
-    """Return the declared Configuration as far as it selects jobs."""
-    return {"integrations": {"frameworks": list(declared.frameworks)}}
+    """Return the declared Configuration as far as admission depends on it."""
+    return {"integrations": {"frameworks": list(declared.frameworks)}, **admission_fields(declared)}
 
 
 def frameworks(configuration: Body | None) -> frozenset[str] | None:

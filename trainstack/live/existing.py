@@ -20,6 +20,11 @@ _LISTS = {
     "cluster_queues": (_KUEUE, "ClusterQueue", False),
     "flavors": (_KUEUE, "ResourceFlavor", False),
     "cohorts": (_KUEUE, "Cohort", False),
+    "topologies": (_KUEUE, "Topology", False),
+    "admission_checks": (_KUEUE, "AdmissionCheck", False),
+    "provisioning_request_configs": (_KUEUE, "ProvisioningRequestConfig", False),
+    "multi_kueue_clusters": (_KUEUE, "MultiKueueCluster", False),
+    "multi_kueue_configs": (_KUEUE, "MultiKueueConfig", False),
     "priority_classes": (_KUEUE, "WorkloadPriorityClass", False),
 }
 """By field: API version, kind, and whether only the namespace is read."""

@@ -10,6 +10,7 @@ _CLUSTER_SCOPED = frozenset(
 ) | {"CustomResourceDefinition", "MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume"}
 _CLUSTER_SCOPED |= {"PriorityClass", "PriorityLevelConfiguration", "ResourceFlavor", "RuntimeClass", "StorageClass"}
 _CLUSTER_SCOPED |= {"ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
+_CLUSTER_SCOPED |= {"MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "Topology"}
 _NAMESPACED = frozenset(
     ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role", *LAUNCHES)
 ) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload"}

@@ -20,7 +20,19 @@ from trainstack.settings.model import Settings
 
 _DERIVED = {"ControllerRevision", "EndpointSlice", "Endpoints", "Event", "Lease"}
 """Kinds whose objects controllers create and delete."""
-_WHOLE = ("ClusterQueue", "Cohort", "Job", "JobSet", "LocalQueue", "PersistentVolumeClaim", "Pod", "Workload")
+_WHOLE = (
+    "AdmissionCheck",
+    "ClusterQueue",
+    "Cohort",
+    "Job",
+    "JobSet",
+    "LocalQueue",
+    "MultiKueueConfig",
+    "PersistentVolumeClaim",
+    "Pod",
+    "ResourceFlavor",
+    "Workload",
+)
 """The kinds that are read with spec and status."""
 _GROUPS = ("v1", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io")
 """The API groups of `_WHOLE`."""

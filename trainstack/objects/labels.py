@@ -115,9 +115,6 @@ POD_SECURITY = "pod-security.kubernetes.io/"
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Set on every namespace by the API server to its name. Read by selectors of namespaces."""
 
-HOSTNAME = "kubernetes.io/hostname"
-"""Set on every node by its kubelet. Read by the node affinity of local volumes."""
-
 
 def with_state(metadata: Mapping[str, Any], identity: str) -> Manifest:
     """Add the identity and the field manager of the declaring state to an object's metadata."""

@@ -42,6 +42,11 @@ def adoptions(settings: Settings) -> frozenset[Identity]:
         ("Cohort", queues.cohorts),
         ("ClusterQueue", queues.cluster_queues),
         ("WorkloadPriorityClass", queues.priority_classes),
+        ("Topology", queues.topologies),
+        ("AdmissionCheck", queues.admission_checks),
+        ("ProvisioningRequestConfig", queues.provisioning_request_configs),
+        ("MultiKueueCluster", queues.multi_kueue_clusters),
+        ("MultiKueueConfig", queues.multi_kueue_configs),
     )
     namespaced = (("PersistentVolumeClaim", storage.volumes), ("LocalQueue", queues.local_queues))
     adopted: set[Identity] = {(kind, None, item.name) for kind, items in cluster_scoped for item in items if item.adopt}

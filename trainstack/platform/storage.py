@@ -1,7 +1,8 @@
 """Storage classes, volumes on hosts, and claims."""
 
-from trainstack.objects.labels import HOSTNAME, RETAIN, SKIP_AWAIT, Manifest, metadata
+from trainstack.objects.labels import RETAIN, SKIP_AWAIT, Manifest, metadata
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
+from trainstack.settings.values.kubernetes import HOSTNAME
 
 
 def storage_class(declared: StorageClass, stack: str) -> Manifest:

@@ -25,7 +25,16 @@ from tests.unit.make import (
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.operators import Install, Operators
-from trainstack.settings.sections.queues import Cohort, FlavorQuotas, LocalQueue, ResourceFlavor, ResourceGroup
+from trainstack.settings.sections.queues import (
+    AdmissionCheck,
+    CheckParameters,
+    Cohort,
+    FlavorQuotas,
+    LocalQueue,
+    QueueCheck,
+    ResourceFlavor,
+    ResourceGroup,
+)
 from trainstack.settings.sections.workloads import Data, Image, Resources, Role
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -121,6 +130,38 @@ CASES = {
         "queues.clusterQueues[research].cohort",
         "cohort 'local' is not declared",
         "declare it under queues.cohorts",
+    ),
+    "topology-unknown": Case(
+        make_settings(
+            queues=make_queues(flavors=(ResourceFlavor(name="cpu", node_labels={"pool": "cpu"}, topology="racks"),))
+        ),
+        "queues.flavors[cpu].topology",
+        "topology 'racks' is not declared",
+        "declare it under queues.topologies",
+    ),
+    "admission-check-unknown": Case(
+        make_settings(
+            queues=make_queues(cluster_queues=(make_cluster_queue(admission_checks=(QueueCheck(name="nodes"),)),))
+        ),
+        "queues.clusterQueues[research].admissionChecks[nodes].name",
+        "admission check 'nodes' is not declared",
+        "declare it under queues.admissionChecks",
+    ),
+    "check-parameters-unknown": Case(
+        make_settings(
+            queues=make_queues(
+                admission_checks=(
+                    AdmissionCheck(
+                        name="nodes",
+                        controller_name="kueue.x-k8s.io/provisioning-request",
+                        parameters=CheckParameters(kind="ProvisioningRequestConfig", name="nodes"),
+                    ),
+                )
+            )
+        ),
+        "queues.admissionChecks[nodes].parameters.name",
+        "ProvisioningRequestConfig 'nodes' is not declared",
+        "declare it under queues.provisioningRequestConfigs",
     ),
     "cohort-cycle": Case(
         make_settings(queues=make_queues(cohorts=(Cohort(name="local", parent="local"),))),

@@ -1,9 +1,16 @@
 """What people made by hand, as settings that say exactly the same."""
 
+from dataclasses import replace
 from typing import Any
 
 from tests.unit.make import make_settings
-from trainstack.onboarding.adopt.entries import CLUSTER_QUEUE, PERSISTENT_VOLUME, Kind, unexpressed
+from trainstack.onboarding.adopt.entries import (
+    CLUSTER_QUEUE,
+    PERSISTENT_VOLUME,
+    PROVISIONING_REQUEST_CONFIG,
+    Kind,
+    unexpressed,
+)
 from trainstack.onboarding.adopt.found import Found, Operator
 from trainstack.onboarding.adopt.plan import adopt, operators
 from trainstack.settings.model import Settings
@@ -162,7 +169,7 @@ def test_what_the_settings_cannot_say_is_left_with_the_field() -> None:
     found = Found(
         namespace="vision",
         local_queues=(make_local_queue(),),
-        cluster_queues=(make_queue(fairSharing={"weight": "2"}, admissionScope={"mode": "x"}),),
+        cluster_queues=(make_queue(concurrentAdmission={"policy": "x"}),),
         flavors=(FLAVOR,),
         claims=(
             make_claim(dataSource={"kind": "VolumeSnapshot", "name": "s"}),
@@ -170,7 +177,7 @@ def test_what_the_settings_cannot_say_is_left_with_the_field() -> None:
         ),
     )
     assert left(make_empty(), found) == {
-        "ClusterQueue gpu": "cannot be expressed in the settings: spec.admissionScope.mode, spec.fairSharing.weight",
+        "ClusterQueue gpu": "cannot be expressed in the settings: spec.concurrentAdmission.policy",
         "LocalQueue vision/q": "refers to cluster queue gpu, which test does not declare",
         "PersistentVolumeClaim vision/data": (
             "cannot be expressed in the settings: spec.dataSource.kind, spec.dataSource.name"
@@ -232,7 +239,7 @@ def test_a_queue_for_no_namespace_is_not_one_for_all() -> None:
 
 
 def test_a_queue_that_evicts_to_borrow_keeps_that() -> None:
-    """What differs from Kueue's defaults becomes settings; an order of flavors that they do not know is left."""
+    """What differs from Kueue's defaults becomes settings; a preference without a comparison is left."""
     preemption = {"borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 100}}
     usual = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
     fungibility = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
@@ -240,8 +247,59 @@ def test_a_queue_that_evicts_to_borrow_keeps_that() -> None:
     element = CLUSTER_QUEUE.element(live)
     assert (element["preemption"], element["flavorFungibility"]) == ({**usual, **preemption}, fungibility)
     assert unexpressed(CLUSTER_QUEUE, element, live, "lab") == []
-    preferring = make_queue(flavorFungibility={**fungibility, "preference": "PreemptionOverBorrowing"})
-    assert fields(CLUSTER_QUEUE, preferring) == ["flavorFungibility.preference (value 'PreemptionOverBorrowing')"]
+    preference = {"preference": "PreemptionOverBorrowing"}
+    assert fields(CLUSTER_QUEUE, make_queue(flavorFungibility={**fungibility, **preference})) == []
+    useless = make_queue(flavorFungibility={"whenCanBorrow": "MayStopSearch", **preference})
+    assert [field.partition(" ")[0] for field in fields(CLUSTER_QUEUE, useless)] == ["flavorFungibility"]
+
+
+def test_a_queue_with_checks_shares_and_a_topology_is_taken_over_with_what_it_refers_to() -> None:
+    """The parameters before the check, the topology before the flavor; without one of them the queue is left."""
+    check = {"controllerName": "kueue.x-k8s.io/multikueue"}
+    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "workers"}
+    source = {"kubeConfig": {"location": "west", "locationType": "Secret"}}
+    shares = {"fairSharing": {"weight": "2"}, "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+    passed = {"admissionChecksStrategy": {"admissionChecks": [{"name": "elsewhere", "onFlavors": ["gpu"]}]}}
+    found = Found(
+        namespace="vision",
+        local_queues=(make_local_queue(),),
+        cluster_queues=(make_queue(**shares, **passed),),
+        flavors=(
+            make_live(KUEUE, "ResourceFlavor", "gpu", spec={"nodeLabels": {"gpu": "a"}, "topologyName": "racks"}),
+        ),
+        topologies=(make_live(KUEUE, "Topology", "racks", spec={"levels": [{"nodeLabel": "rack"}]}),),
+        admission_checks=(make_live(KUEUE, "AdmissionCheck", "elsewhere", spec={**check, "parameters": parameters}),),
+        multi_kueue_configs=(make_live(KUEUE, "MultiKueueConfig", "workers", spec={"clusters": ["west"]}),),
+        multi_kueue_clusters=(make_live(KUEUE, "MultiKueueCluster", "west", spec={"clusterSource": source}),),
+    )
+    taken = dict(entries(make_empty(), found))
+    assert taken["queues.topologies"] == {"name": "racks", "levels": ["rack"], "adopt": True}
+    assert taken["queues.multiKueueClusters"] == {"name": "west", **source, "adopt": True}
+    assert taken["queues.multiKueueConfigs"] == {"name": "workers", "clusters": ["west"], "adopt": True}
+    assert taken["queues.admissionChecks"] == {"name": "elsewhere", **check, "parameters": parameters, "adopt": True}
+    queue = taken["queues.clusterQueues"]
+    assert isinstance(queue, dict)
+    assert {key: queue[key] for key in ("admissionChecks", "fairSharing", "admissionScope")} == {
+        "admissionChecks": passed["admissionChecksStrategy"]["admissionChecks"],
+        **shares,
+    }
+    assert left(make_empty(), replace(found, multi_kueue_clusters=(), topologies=())) == {
+        "ResourceFlavor gpu": "refers to topology racks, which test does not declare",
+        "MultiKueueConfig workers": "refers to cluster west, which test does not declare",
+        "AdmissionCheck elsewhere": "refers to MultiKueueConfig workers, which test does not declare",
+        "ClusterQueue gpu": "refers to flavor gpu, which test does not declare",
+        "LocalQueue vision/q": "refers to cluster queue gpu, which test does not declare",
+    }
+
+
+def test_a_provisioning_request_is_taken_over_with_what_is_not_the_default() -> None:
+    retries = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
+    spec = {"provisioningClassName": "check-capacity.autoscaling.x-k8s.io", "retryStrategy": retries}
+    assert fields(PROVISIONING_REQUEST_CONFIG, make_live(KUEUE, "ProvisioningRequestConfig", "nodes", spec=spec)) == []
+    given = {**spec, "retryStrategy": {**retries, "backoffLimitCount": 0}, "parameters": {"a": "b"}}
+    live = make_live(KUEUE, "ProvisioningRequestConfig", "nodes", spec=given)
+    assert PROVISIONING_REQUEST_CONFIG.element(live)["retryStrategy"]["backoffLimitCount"] == 0
+    assert fields(PROVISIONING_REQUEST_CONFIG, live) == []
 
 
 def make_volume(name: str = "pv", **changes: Any) -> dict[str, Any]:

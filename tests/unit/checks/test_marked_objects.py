@@ -14,7 +14,6 @@ from trainstack.live.client import FORBIDDEN, NOT_FOUND, Answer
 from trainstack.objects.labels import STACK
 
 NEVER = {
-    "AdmissionCheck",
     "CustomResourceDefinition",
     "LimitRange",
     "Node",

@@ -11,7 +11,15 @@ from tests.unit.manifests.restricted import violations
 from trainstack.objects.labels import RELEASE
 from trainstack.platform.operators.install import OperatorError, in_order, staged
 from trainstack.platform.operators.kueue import configuration, kueue
-from trainstack.settings.sections.operators import ControllerResources, Kueue, KueueConfiguration, WaitForPodsReady
+from trainstack.settings.sections.operators import (
+    AdmissionFairSharing,
+    ControllerResources,
+    Kueue,
+    KueueConfiguration,
+    KueueFairSharing,
+    Transformation,
+    WaitForPodsReady,
+)
 
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 CONFIGURATION = """\
@@ -179,9 +187,33 @@ def test_the_configuration_keeps_the_releases_other_fields() -> None:
 
 
 def test_the_configuration_says_nothing_of_what_is_left_to_kueue() -> None:
-    """No timeout and no retention unless declared."""
+    """No timeout, retention, sharing or feature gate unless declared."""
     made = yaml.safe_load(configuration(CONFIGURATION, KueueConfiguration()))
-    assert not {"waitForPodsReady", "objectRetentionPolicies"} & {*made}
+    assert {*made} == {"apiVersion", "kind", "clientConnection", "integrations", "manageJobsWithoutQueueName"}
+
+
+def test_sharing_resources_and_feature_gates_are_configured() -> None:
+    declared = KueueConfiguration(
+        fair_sharing=KueueFairSharing(preemption_strategies=("LessThanInitialShare",)),
+        admission_fair_sharing=AdmissionFairSharing(usage_half_life_time_seconds=0, resource_weights={"cpu": 0.5}),
+        exclude_resource_prefixes=("networking.example.org/",),
+        transformations=(Transformation(input="gpu.example.org/mig", strategy="Replace", outputs={"memory": "5Gi"}),),
+        feature_gates={"LendingLimit": False},
+    )
+    made = yaml.safe_load(configuration(CONFIGURATION, declared))
+    assert made["fairSharing"] == {"preemptionStrategies": ["LessThanInitialShare"]}
+    assert made["admissionFairSharing"] == {
+        "usageHalfLifeTime": "0s",
+        "usageSamplingInterval": "300s",
+        "resourceWeights": {"cpu": 0.5},
+    }
+    assert made["resources"] == {
+        "excludeResourcePrefixes": ["networking.example.org/"],
+        "transformations": [
+            {"input": "gpu.example.org/mig", "strategy": "Replace", "outputs": {"memory": "5Gi"}},
+        ],
+    }
+    assert made["featureGates"] == {"LendingLimit": False}
 
 
 @pytest.mark.parametrize(

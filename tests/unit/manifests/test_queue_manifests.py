@@ -2,21 +2,37 @@
 
 from typing import Any
 
+import pytest
+from pydantic import ValidationError
+
 from trainstack.platform import queues
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.queues import (
+    AdmissionCheck,
+    AdmissionScope,
     BorrowWithinCohort,
+    CheckParameters,
+    ClusterKubeConfig,
     ClusterQueue,
     Cohort,
+    FairSharing,
     FlavorFungibility,
     FlavorQuotas,
     LocalQueue,
+    MultiKueueCluster,
+    MultiKueueConfig,
+    PodSetUpdate,
+    PodSetUpdates,
     Preemption,
     PriorityClass,
+    ProvisioningRequestConfig,
+    QueueCheck,
     ResourceFlavor,
     ResourceGroup,
     ResourceQuota,
+    RetryStrategy,
     Taint,
+    Topology,
 )
 
 LABELS = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
@@ -154,3 +170,119 @@ def test_a_local_queue_and_a_priority_class() -> None:
         "WorkloadPriorityClass", "high", value=10000, description="For a deadline."
     )
     assert "description" not in queues.priority_class(PriorityClass(name="low", value=1), "dev")
+
+
+def test_shares_checks_and_scopes_are_written_only_if_declared() -> None:
+    groups = (
+        ResourceGroup(
+            covered_resources=("cpu",),
+            flavors=(FlavorQuotas(name="cpu", resources=(ResourceQuota(name="cpu", nominal_quota="1"),)),),
+        ),
+    )
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": "cpu", "resources": [{"name": "cpu", "nominalQuota": "1"}]}],
+    }
+    queue = ClusterQueue(
+        name="lab",
+        resource_groups=groups,
+        fair_sharing=FairSharing(weight="1500m"),
+        admission_checks=(QueueCheck(name="nodes", on_flavors=("cpu",)), QueueCheck(name="budget")),
+        admission_scope=AdmissionScope(admission_mode="UsageBasedAdmissionFairSharing"),
+        flavor_fungibility=FlavorFungibility(
+            when_can_borrow="TryNextFlavor", when_can_preempt="TryNextFlavor", preference="PreemptionOverBorrowing"
+        ),
+    )
+    spec = queues.cluster_queue(queue, "dev")["spec"]
+    assert spec["fairSharing"] == {"weight": "1500m"}
+    assert spec["admissionScope"] == {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    assert spec["admissionChecksStrategy"] == {
+        "admissionChecks": [{"name": "nodes", "onFlavors": ["cpu"]}, {"name": "budget"}]
+    }
+    assert spec["flavorFungibility"]["preference"] == "PreemptionOverBorrowing"
+    plain = queues.cluster_queue(ClusterQueue(name="lab", resource_groups=groups), "dev")["spec"]
+    assert not {"fairSharing", "admissionScope", "admissionChecksStrategy", "flavorFungibility"} & {*plain}
+    cohort = Cohort(name="all", resource_groups=groups, fair_sharing=FairSharing(weight="0"))
+    assert queues.cohort(cohort, "dev") == make_object(
+        "Cohort", "all", spec={"resourceGroups": [group], "fairSharing": {"weight": "0"}}
+    )
+    local = LocalQueue(
+        name="lab", namespace="lab", cluster_queue="lab", stop_policy="Hold", fair_sharing=FairSharing(weight="2")
+    )
+    assert queues.local_queue(local, "dev")["spec"] == {
+        "clusterQueue": "lab",
+        "stopPolicy": "Hold",
+        "fairSharing": {"weight": "2"},
+    }
+
+
+def test_a_topology_and_its_flavor() -> None:
+    levels = ("cloud/block", "cloud/rack", "kubernetes.io/hostname")
+    assert queues.topology(Topology(name="racks", levels=levels), "dev") == make_object(
+        "Topology", "racks", spec={"levels": [{"nodeLabel": level} for level in levels]}
+    )
+    flavor = ResourceFlavor(name="gpu", node_labels={"pool": "gpu"}, topology="racks")
+    assert queues.resource_flavor(flavor, "dev")["spec"] == {"nodeLabels": {"pool": "gpu"}, "topologyName": "racks"}
+
+
+@pytest.mark.parametrize(
+    ("levels", "fault"),
+    [(("rack", "rack"), "listed more than once"), (("kubernetes.io/hostname", "rack"), "is not the last level")],
+)
+def test_levels_that_the_api_server_refuses(levels: tuple[str, ...], fault: str) -> None:
+    """Source: the rules of Topology's CustomResourceDefinition."""
+    with pytest.raises(ValidationError, match=fault):
+        Topology(name="racks", levels=levels)
+
+
+def test_a_flavor_with_a_topology_selects_nodes() -> None:
+    with pytest.raises(ValidationError, match="set nodeLabels"):
+        ResourceFlavor(name="gpu", topology="racks")
+
+
+def test_a_preference_needs_a_comparison() -> None:
+    with pytest.raises(ValidationError, match="the search stops at the first"):
+        FlavorFungibility(preference="BorrowingOverPreemption")
+
+
+def test_checks_with_their_parameters() -> None:
+    config = ProvisioningRequestConfig(
+        name="nodes",
+        provisioning_class_name="queued-provisioning.gke.io",
+        parameters={"maxRunDurationSeconds": "3600"},
+        managed_resources=("nvidia.com/gpu",),
+        retry_strategy=RetryStrategy(backoff_limit_count=0),
+        pod_set_updates=PodSetUpdates(
+            node_selector=(PodSetUpdate(key="cloud/reservation", value_from_provisioning_class_detail="Reservation"),)
+        ),
+        pod_set_merge_policy="IdenticalPodTemplates",
+    )
+    assert queues.provisioning_request_config(config, "dev")["spec"] == {
+        "provisioningClassName": "queued-provisioning.gke.io",
+        "parameters": {"maxRunDurationSeconds": "3600"},
+        "managedResources": ["nvidia.com/gpu"],
+        "retryStrategy": {"backoffLimitCount": 0, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800},
+        "podSetUpdates": {
+            "nodeSelector": [{"key": "cloud/reservation", "valueFromProvisioningClassDetail": "Reservation"}]
+        },
+        "podSetMergePolicy": "IdenticalPodTemplates",
+    }
+    bare = ProvisioningRequestConfig(name="nodes", provisioning_class_name="check-capacity.autoscaling.x-k8s.io")
+    assert queues.provisioning_request_config(bare, "dev")["spec"] == {
+        "provisioningClassName": "check-capacity.autoscaling.x-k8s.io"
+    }
+    check = AdmissionCheck(
+        name="nodes",
+        controller_name="kueue.x-k8s.io/provisioning-request",
+        parameters=CheckParameters(kind="ProvisioningRequestConfig", name="nodes"),
+    )
+    assert queues.admission_check(check, "dev")["spec"] == {
+        "controllerName": "kueue.x-k8s.io/provisioning-request",
+        "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "nodes"},
+    }
+    cluster = MultiKueueCluster(name="west", kube_config=ClusterKubeConfig(location="west-kubeconfig"))
+    assert queues.multi_kueue_cluster(cluster, "dev")["spec"] == {
+        "clusterSource": {"kubeConfig": {"location": "west-kubeconfig", "locationType": "Secret"}}
+    }
+    workers = MultiKueueConfig(name="workers", clusters=("west",))
+    assert queues.multi_kueue_config(workers, "dev")["spec"] == {"clusters": ["west"]}

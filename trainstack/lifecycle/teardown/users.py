@@ -74,6 +74,7 @@ def admitted_by(workload: Body) -> str | None:
 def _uses(live: LiveStack, deleted: frozenset[Identity], own: frozenset[str]) -> Iterator[Use]:
     for body, use in (
         *_of_queues(live),
+        *_of_parameters(live),
         *_of_queued(live),
         *_of_volumes(live, deleted),
         *_of_classes(live, deleted),
@@ -89,7 +90,7 @@ def _belongs_to(body: Body, uids: frozenset[str]) -> bool:
 
 
 def _of_queues(live: LiveStack) -> Iterator[Use]:
-    flavors, cohorts = names(live.of("ResourceFlavor")), names(live.of("Cohort"))
+    flavors, cohorts, checks = (names(live.of(kind)) for kind in ("ResourceFlavor", "Cohort", "AdmissionCheck"))
     for queue in live.all("ClusterQueue"):
         groups = queue["spec"].get("resourceGroups") or ()
         used = {flavor["name"] for group in groups for flavor in group["flavors"]} & flavors
@@ -97,9 +98,26 @@ def _of_queues(live: LiveStack) -> Iterator[Use]:
             yield queue, f"uses ResourceFlavor {', '.join(sorted(used))}"
         if (parent := queue["spec"].get("cohortName")) in cohorts:
             yield queue, f"is in Cohort {parent}"
+        strategy = queue["spec"].get("admissionChecksStrategy") or {}
+        if passed := {check["name"] for check in strategy.get("admissionChecks") or ()} & checks:
+            yield queue, f"uses AdmissionCheck {', '.join(sorted(passed))}"
     for cohort in live.all("Cohort"):
         if (parent := (cohort.get("spec") or {}).get("parentName")) in cohorts:
             yield cohort, f"is in Cohort {parent}"
+
+
+def _of_parameters(live: LiveStack) -> Iterator[Use]:
+    topologies, clusters = names(live.of("Topology")), names(live.of("MultiKueueCluster"))
+    for flavor in live.all("ResourceFlavor"):
+        if (name := (flavor.get("spec") or {}).get("topologyName")) in topologies:
+            yield flavor, f"uses Topology {name}"
+    for check in live.all("AdmissionCheck"):
+        parameters = (check.get("spec") or {}).get("parameters") or {}
+        if (kind := parameters.get("kind")) and parameters.get("name") in names(live.of(kind)):
+            yield check, f"uses {kind} {parameters['name']}"
+    for config in live.all("MultiKueueConfig"):
+        if used := {*(config.get("spec") or {}).get("clusters", ())} & clusters:
+            yield config, f"uses MultiKueueCluster {', '.join(sorted(used))}"
 
 
 def _of_queued(live: LiveStack) -> Iterator[Use]:

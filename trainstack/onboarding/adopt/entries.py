@@ -11,24 +11,38 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from trainstack.objects.labels import HOSTNAME, MANAGED_BY, NAMESPACE_NAME, OWNER, STACK, Manifest
+from trainstack.objects.labels import MANAGED_BY, NAMESPACE_NAME, OWNER, STACK, Manifest
 from trainstack.onboarding.adopt.found import Body
 from trainstack.platform import queues as build_queues
 from trainstack.platform import storage as build_storage
 from trainstack.settings.base import Section
-from trainstack.settings.sections.queues import ClusterQueue, Cohort, LocalQueue, PriorityClass, ResourceFlavor
+from trainstack.settings.sections.queues import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    MultiKueueCluster,
+    MultiKueueConfig,
+    PriorityClass,
+    ProvisioningRequestConfig,
+    ResourceFlavor,
+    Topology,
+)
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
+from trainstack.settings.values.kubernetes import HOSTNAME
 
 Element = dict[str, Any]
 
 _ANY = object()
 _FUNGIBILITY = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}
 _BORROWING = {"policy": "Never"}
+_RETRIES = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
 _DEFAULTED: Mapping[str, Mapping[str, object]] = {
     "PersistentVolumeClaim": {"spec.volumeName": _ANY},
     "PersistentVolume": {"spec.claimRef": _ANY},
     "ClusterQueue": {"spec.flavorFungibility": _FUNGIBILITY, "spec.preemption.borrowWithinCohort": _BORROWING},
     "LocalQueue": {"spec.stopPolicy": "None"},
+    "ProvisioningRequestConfig": {"spec.retryStrategy": _RETRIES},
 }
 """By kind: fields with the values that the API server or Kueue sets."""
 _TOOLS = {
@@ -167,11 +181,35 @@ def _storage_class(live: Body) -> Element:
 
 
 def _flavor(live: Body) -> Element:
-    return _named(live, **{key: spec(live).get(key) for key in ("nodeLabels", "nodeTaints", "tolerations")})
+    fields = {key: spec(live).get(key) for key in ("nodeLabels", "nodeTaints", "tolerations")}
+    return _named(live, topology=spec(live).get("topologyName"), **fields)
+
+
+def _topology(live: Body) -> Element:
+    return _named(live, levels=[level["nodeLabel"] for level in live["spec"]["levels"]])
 
 
 def _cohort(live: Body) -> Element:
-    return _named(live, parent=spec(live).get("parentName"))
+    fields = {key: spec(live).get(key) for key in ("resourceGroups", "fairSharing")}
+    return _named(live, parent=spec(live).get("parentName"), **fields)
+
+
+def _admission_check(live: Body) -> Element:
+    fields = {key: spec(live).get(key) for key in ("controllerName", "parameters")}
+    return _named(live, **fields)
+
+
+def _provisioning_request_config(live: Body) -> Element:
+    fields = {key: value for key, value in spec(live).items() if (key, value) != ("retryStrategy", _RETRIES)}
+    return _named(live, **fields)
+
+
+def _multi_kueue_cluster(live: Body) -> Element:
+    return _named(live, kubeConfig=(spec(live).get("clusterSource") or {}).get("kubeConfig"))
+
+
+def _multi_kueue_config(live: Body) -> Element:
+    return _named(live, clusters=spec(live).get("clusters"))
 
 
 def _cluster_queue(live: Body) -> Element:
@@ -190,17 +228,27 @@ def _cluster_queue(live: Body) -> Element:
         "flavorFungibility": _FUNGIBILITY,
     }
     fields = {key: queue.get(key) for key in ("queueingStrategy", "stopPolicy", "flavorFungibility")}
+    checks = (queue.get("admissionChecksStrategy") or {}).get("admissionChecks")
     return _named(
         live,
         cohort=queue.get("cohortName"),
         namespaces=namespaces[0] if namespaces else None,
         resourceGroups=queue.get("resourceGroups"),
+        admissionChecks=checks,
+        fairSharing=queue.get("fairSharing"),
+        admissionScope=queue.get("admissionScope"),
         **{key: value for key, value in {**fields, "preemption": preemption}.items() if value != defaults[key]},
     )
 
 
 def _local_queue(live: Body) -> Element:
-    return _named(live, clusterQueue=spec(live).get("clusterQueue"))
+    stop = spec(live).get("stopPolicy")
+    return _named(
+        live,
+        clusterQueue=spec(live).get("clusterQueue"),
+        stopPolicy=None if stop == "None" else stop,
+        fairSharing=spec(live).get("fairSharing"),
+    )
 
 
 def _priority_class(live: Body) -> Element:
@@ -214,6 +262,25 @@ PERSISTENT_VOLUME = Kind(
 STORAGE_CLASS = Kind(("storage", "classes"), _storage_class, StorageClass, build_storage.storage_class)
 FLAVOR = Kind(("queues", "flavors"), _flavor, ResourceFlavor, build_queues.resource_flavor)
 COHORT = Kind(("queues", "cohorts"), _cohort, Cohort, build_queues.cohort)
+TOPOLOGY = Kind(("queues", "topologies"), _topology, Topology, build_queues.topology)
+ADMISSION_CHECK = Kind(("queues", "admissionChecks"), _admission_check, AdmissionCheck, build_queues.admission_check)
+PROVISIONING_REQUEST_CONFIG = Kind(
+    ("queues", "provisioningRequestConfigs"),
+    _provisioning_request_config,
+    ProvisioningRequestConfig,
+    build_queues.provisioning_request_config,
+)
+MULTI_KUEUE_CLUSTER = Kind(
+    ("queues", "multiKueueClusters"), _multi_kueue_cluster, MultiKueueCluster, build_queues.multi_kueue_cluster
+)
+MULTI_KUEUE_CONFIG = Kind(
+    ("queues", "multiKueueConfigs"), _multi_kueue_config, MultiKueueConfig, build_queues.multi_kueue_config
+)
+PARAMETERS = {
+    "ProvisioningRequestConfig": PROVISIONING_REQUEST_CONFIG,
+    "MultiKueueConfig": MULTI_KUEUE_CONFIG,
+}
+"""By name: the kinds of the parameters of admission checks."""
 CLUSTER_QUEUE = Kind(("queues", "clusterQueues"), _cluster_queue, ClusterQueue, build_queues.cluster_queue)
 LOCAL_QUEUE = Kind(("queues", "localQueues"), _local_queue, LocalQueue, build_queues.local_queue)
 PRIORITY_CLASS = Kind(("queues", "priorityClasses"), _priority_class, PriorityClass, build_queues.priority_class)

@@ -86,19 +86,50 @@ class _Plan(Adoption):
         queues = [live for live in self._found.cluster_queues if live["metadata"]["name"] in used]
         # Flavors and cohorts of queues that cannot be taken over are left too.
         adoptable = [live for live in queues if self._is_adoptable(kinds.CLUSTER_QUEUE, live)]
-        flavors = {name for live in adoptable for name in _flavors(live)}
-        for live in self._found.flavors:
-            if live["metadata"]["name"] in flavors:
-                self._take(kinds.FLAVOR, live)
-        complete = [live for live in adoptable if not self._missing("flavor", kinds.FLAVOR, _flavors(live))]
+        self._add_flavors({name for live in adoptable for name in _flavors(live)})
+        self._add_checks({name for live in adoptable for name in _checks(live)})
+        complete = [live for live in adoptable if not self._missing_of_queue(live)]
         self._add_cohorts({name for live in complete for name in _cohorts(live)})
         for live in queues:
-            missing = self._missing("flavor", kinds.FLAVOR, _flavors(live))
-            missing = missing or self._missing("cohort", kinds.COHORT, _cohorts(live))
+            missing = self._missing_of_queue(live) or self._missing("cohort", kinds.COHORT, _cohorts(live))
             self._take(kinds.CLUSTER_QUEUE, live, missing)
         for live in self._found.local_queues:
             queue = str(spec(live).get("clusterQueue"))
             self._take(kinds.LOCAL_QUEUE, live, self._missing("cluster queue", kinds.CLUSTER_QUEUE, [queue]))
+
+    def _missing_of_queue(self, queue: Body) -> str:
+        missing = self._missing("flavor", kinds.FLAVOR, _flavors(queue))
+        return missing or self._missing("admission check", kinds.ADMISSION_CHECK, _checks(queue))
+
+    def _add_flavors(self, used: set[str]) -> None:
+        flavors = [live for live in self._found.flavors if live["metadata"]["name"] in used]
+        topologies = {spec(live).get("topologyName") for live in flavors if self._is_adoptable(kinds.FLAVOR, live)}
+        for live in self._found.topologies:
+            if live["metadata"]["name"] in topologies:
+                self._take(kinds.TOPOLOGY, live)
+        for live in flavors:
+            named = [name] if (name := spec(live).get("topologyName")) else []
+            self._take(kinds.FLAVOR, live, self._missing("topology", kinds.TOPOLOGY, named))
+
+    def _add_checks(self, used: set[str]) -> None:
+        """Take over admission checks with their parameters."""
+        checks = [live for live in self._found.admission_checks if live["metadata"]["name"] in used]
+        parameters = [_parameters(live) for live in checks if self._is_adoptable(kinds.ADMISSION_CHECK, live)]
+        configs = [live for live in self._found.multi_kueue_configs if _reference(live) in parameters]
+        clusters = {name for live in configs for name in spec(live).get("clusters") or ()}
+        for live in self._found.multi_kueue_clusters:
+            if live["metadata"]["name"] in clusters:
+                self._take(kinds.MULTI_KUEUE_CLUSTER, live)
+        for live in configs:
+            missing = self._missing("cluster", kinds.MULTI_KUEUE_CLUSTER, spec(live).get("clusters") or ())
+            self._take(kinds.MULTI_KUEUE_CONFIG, live, missing)
+        for live in self._found.provisioning_request_configs:
+            if _reference(live) in parameters:
+                self._take(kinds.PROVISIONING_REQUEST_CONFIG, live)
+        for live in checks:
+            kind, name = _parameters(live)
+            config = kinds.PARAMETERS.get(kind)
+            self._take(kinds.ADMISSION_CHECK, live, self._missing(kind, config, [name]) if config else "")
 
     def _add_cohorts(self, used: set[str]) -> None:
         """Take over cohorts and their ancestors. Kueue accepts one without an object, but the settings declare it."""
@@ -167,6 +198,21 @@ class _Plan(Adoption):
 def _flavors(queue: Body) -> list[str]:
     groups = spec(queue).get("resourceGroups") or ()
     return [flavor["name"] for group in groups for flavor in group["flavors"]]
+
+
+def _checks(queue: Body) -> list[str]:
+    strategy = spec(queue).get("admissionChecksStrategy") or {}
+    return [check["name"] for check in strategy.get("admissionChecks") or ()]
+
+
+def _parameters(check: Body) -> tuple[str, str]:
+    """Return the kind and name of an admission check's parameters; empty if it has none."""
+    parameters = spec(check).get("parameters") or {}
+    return parameters.get("kind", ""), parameters.get("name", "")
+
+
+def _reference(live: Body) -> tuple[str, str]:
+    return live["kind"], live["metadata"]["name"]
 
 
 def _cohorts(queue: Body) -> list[str]:

@@ -52,7 +52,29 @@ def configuration(release: str, declared: KueueConfiguration) -> str:
             result["waitForPodsReady"]["recoveryTimeout"] = f"{ready.recovery_timeout_seconds}s"
     if declared.retain_finished_seconds is not None:
         result["objectRetentionPolicies"] = {"workloads": {"afterFinished": f"{declared.retain_finished_seconds}s"}}
-    return yaml.safe_dump(result, sort_keys=True)
+    return yaml.safe_dump({**result, **admission_fields(declared)}, sort_keys=True)
+
+
+def admission_fields(declared: KueueConfiguration) -> Manifest:
+    """Return the declared fields of the Configuration that change which workloads are admitted, and in which order."""
+    result: Manifest = {}
+    if declared.fair_sharing is not None:
+        result["fairSharing"] = declared.fair_sharing.model_dump(mode="json", by_alias=True)
+    if (sharing := declared.admission_fair_sharing) is not None:
+        result["admissionFairSharing"] = {
+            "usageHalfLifeTime": f"{sharing.usage_half_life_time_seconds}s",
+            "usageSamplingInterval": f"{sharing.usage_sampling_interval_seconds}s",
+            **({"resourceWeights": dict(sharing.resource_weights)} if sharing.resource_weights else {}),
+        }
+    resources = {
+        "excludeResourcePrefixes": list(declared.exclude_resource_prefixes),
+        "transformations": [item.model_dump(by_alias=True) for item in declared.transformations],
+    }
+    if given := {key: value for key, value in resources.items() if value}:
+        result["resources"] = given
+    if declared.feature_gates:
+        result["featureGates"] = dict(declared.feature_gates)
+    return result
 
 
 def _webhooks(manifest: Manifest, frameworks: set[str]) -> Manifest:

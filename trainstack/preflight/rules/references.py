@@ -134,6 +134,68 @@ def cohort_unknown(context: RuleContext) -> Iterator[Violation]:
 
 
 @Rule(
+    id="topology-unknown",
+    may_be=("unknown",),
+    summary="A flavor names an undeclared topology; Kueue keeps the queues of the flavor inactive.",
+    change=yaml_at("queues.flavors", "- {name: gpu, nodeLabels: {pool: gpu}, topology: racks}"),
+    remedy="Name another topology, or declare it under `queues.topologies`.",
+)
+def topology_unknown(context: RuleContext) -> Iterator[Violation]:
+    known = [topology.name for topology in context.settings.queues.topologies]
+    named = ((f"{path}.topology", flavor.topology) for path, flavor in context.flavors())
+    yield from _refer(context, named, "topology", known, "queues.topologies")
+
+
+@Rule(
+    id="admission-check-unknown",
+    may_be=("unknown",),
+    summary="A cluster queue names an undeclared admission check; Kueue keeps the queue inactive.",
+    change=yaml_at("queues.clusterQueues", "- {name: research, admissionChecks: [{name: nodes}]}"),
+    remedy="Name another check, or declare it under `queues.admissionChecks`.",
+)
+def admission_check_unknown(context: RuleContext) -> Iterator[Violation]:
+    known = [check.name for check in context.settings.queues.admission_checks]
+    named = (
+        (f"{check_path}.name", check.name)
+        for path, queue in context.cluster_queues()
+        for check_path, check in with_paths(f"{path}.admissionChecks", queue.admission_checks)
+    )
+    yield from _refer(context, named, "admission check", known, "queues.admissionChecks")
+
+
+@Rule(
+    id="check-parameters-unknown",
+    may_be=("unknown",),
+    summary="An admission check, or a MultiKueue configuration, names undeclared parameters; the check is inactive.",
+    change=yaml_at(
+        "queues.admissionChecks",
+        "- {name: nodes, controllerName: kueue.x-k8s.io/provisioning-request, "
+        "parameters: {kind: ProvisioningRequestConfig, name: nodes}}",
+    ),
+    remedy=(
+        "Name another object, or declare it under `queues.provisioningRequestConfigs`, `queues.multiKueueConfigs` or "
+        "`queues.multiKueueClusters`."
+    ),
+)
+def check_parameters_unknown(context: RuleContext) -> Iterator[Violation]:
+    queues = context.settings.queues
+    configs = [config.name for config in queues.provisioning_request_configs]
+    lists = {
+        "ProvisioningRequestConfig": ("queues.provisioningRequestConfigs", configs),
+        "MultiKueueConfig": ("queues.multiKueueConfigs", [config.name for config in queues.multi_kueue_configs]),
+    }
+    for path, check in with_paths("queues.admissionChecks", queues.admission_checks):
+        if check.parameters is not None and check.parameters.kind in lists:
+            section, declared = lists[check.parameters.kind]
+            named = [(f"{path}.parameters.name", check.parameters.name)]
+            yield from _refer(context, named, check.parameters.kind, declared, section)
+    clusters = [cluster.name for cluster in queues.multi_kueue_clusters]
+    for path, config in with_paths("queues.multiKueueConfigs", queues.multi_kueue_configs):
+        named = [(f"{path}.clusters", name) for name in config.clusters]
+        yield from _refer(context, named, "cluster", clusters, "queues.multiKueueClusters")
+
+
+@Rule(
     id="cohort-cycle",
     summary="A cohort is its own ancestor; Kueue admits nothing in such a tree.",
     change=yaml_at("queues.cohorts", "- {name: local, parent: site}", "- {name: site, parent: local}"),

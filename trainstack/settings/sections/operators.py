@@ -1,13 +1,16 @@
 """Section `trainstack:operators`: the operators to install, and their release manifests."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import FilePath, Section, Sha256, UniqueNames
-from trainstack.settings.values.kubernetes import ImageReference, NonNegative, Positive
+from trainstack.settings.base import FilePath, Section, Sha256, Text, UniqueNames
+from trainstack.settings.values.kubernetes import ImageReference, NonNegative, Positive, ResourceName
 from trainstack.settings.values.quantities import Quantity
+
+FeatureGate = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*$")]
+Weight = Annotated[float, Field(ge=0)]
 
 
 class Manifest(Section):
@@ -55,6 +58,35 @@ class WaitForPodsReady(Section):
     """None: no limit for a replaced pod."""
 
 
+class KueueFairSharing(Section):
+    """Kueue's fair sharing: cohorts divide unused quota by the weights of their queues, by preemption if necessary."""
+
+    preemption_strategies: tuple[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"], ...] = (
+        "LessThanOrEqualToFinalShare",
+        "LessThanInitialShare",
+    )
+    """The rules under which another queue is preempted, in order."""
+
+
+class AdmissionFairSharing(Section):
+    """How Kueue counts the past usage of LocalQueues, for ClusterQueues with an `admissionScope`."""
+
+    usage_half_life_time_seconds: NonNegative = 604800
+    """The time after which a usage counts half; 0: only the current usage counts."""
+    usage_sampling_interval_seconds: Positive = 300
+    resource_weights: dict[ResourceName, Weight] = Field(default_factory=dict)
+    """By resource; 1 for others."""
+
+
+class Transformation(Section):
+    """Other resources that Kueue counts for a resource that pods request."""
+
+    input: ResourceName
+    strategy: Literal["Retain", "Replace"] = "Retain"
+    outputs: dict[ResourceName, Quantity] = Field(default_factory=dict)
+    """The amount of each resource for one unit of the input; without outputs, `Replace` stops counting it."""
+
+
 class KueueConfiguration(Section):
     """The fields of Kueue's Configuration that training depends on.
 
@@ -67,6 +99,14 @@ class KueueConfiguration(Section):
     wait_for_pods_ready: WaitForPodsReady | None = None
     retain_finished_seconds: NonNegative | None = None
     """How long finished Workloads are kept; None: they are never deleted, Kueue's default."""
+    fair_sharing: KueueFairSharing | None = None
+    """None: cohorts lend by nominal quota, without regard to shares."""
+    admission_fair_sharing: AdmissionFairSharing | None = None
+    exclude_resource_prefixes: tuple[Text, ...] = ()
+    """Resources whose names begin so are not counted."""
+    transformations: tuple[Transformation, ...] = ()
+    feature_gates: dict[FeatureGate, bool] = Field(default_factory=dict)
+    """Kueue's own defaults for gates that are not listed."""
 
 
 class Kueue(Install):

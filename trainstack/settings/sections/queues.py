@@ -3,13 +3,24 @@
 Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from trainstack.settings.base import DnsLabel, DnsName, Section, Toleration
-from trainstack.settings.values.kubernetes import Int32, LabelKey, Labels, LabelValue, ResourceName
+from trainstack.settings.base import DnsLabel, DnsName, Section, Text, Toleration, UniqueNames, refuse
+from trainstack.settings.values.kubernetes import (
+    HOSTNAME,
+    Int32,
+    LabelKey,
+    Labels,
+    LabelValue,
+    NonNegative,
+    Positive,
+    ResourceName,
+)
 from trainstack.settings.values.quantities import Quantity
+
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 
 class Taint(Section):
@@ -27,15 +38,42 @@ class ResourceFlavor(Section):
     node_labels: Labels = Field(default_factory=dict, max_length=8)
     node_taints: tuple[Taint, ...] = Field((), max_length=8)
     tolerations: tuple[Toleration, ...] = Field((), max_length=8)
+    topology: DnsName | None = None
+    """The Topology of the flavor's nodes; None: Kueue compares the quota only. With a topology, the flavor cannot be
+    changed after its creation."""
     adopt: bool = False
 
+    @model_validator(mode="after")
+    def _selects_nodes(self) -> "ResourceFlavor":
+        if self.topology is not None and not self.node_labels:
+            raise ValueError("a flavor with a topology needs at least one node label: set nodeLabels")
+        return self
 
-class Cohort(Section):
-    """ClusterQueues that lend each other unused quota."""
+
+class Topology(Section):
+    """The levels at which nodes are grouped, such as block, rack and host."""
 
     name: DnsName
-    parent: DnsName | None = None
+    levels: tuple[LabelKey, ...] = Field(min_length=1, max_length=16)
+    """Labels of nodes, from the widest level to the narrowest. They cannot be changed after the creation."""
     adopt: bool = False
+
+    @model_validator(mode="after")
+    def _valid_levels(self) -> "Topology":
+        faults = []
+        if twice := sorted({level for level in self.levels if self.levels.count(level) > 1}):
+            faults.append(f"levels {', '.join(twice)} are listed more than once: list each once")
+        if HOSTNAME in self.levels[:-1]:
+            faults.append(f"{HOSTNAME} is not the last level: a host contains no other level, so list it last")
+        refuse(faults)
+        return self
+
+
+class FairSharing(Section):
+    """The share of a queue or cohort, relative to its siblings. It has effect only if Kueue uses fair sharing."""
+
+    weight: Quantity = "1"
+    """Twice the weight gives twice the share of the borrowed quota; 0: whatever it borrows is preempted first."""
 
 
 class ResourceQuota(Section):
@@ -64,6 +102,17 @@ class ResourceGroup(Section):
     flavors: tuple[FlavorQuotas, ...] = Field(min_length=1, max_length=64)
 
 
+class Cohort(Section):
+    """ClusterQueues that lend each other unused quota."""
+
+    name: DnsName
+    parent: DnsName | None = None
+    resource_groups: tuple[ResourceGroup, ...] = Field((), max_length=16)
+    """Quota of the cohort itself, which all of its queues may borrow."""
+    fair_sharing: FairSharing | None = None
+    adopt: bool = False
+
+
 class BorrowWithinCohort(Section):
     """Which workloads of the cohort's other queues a borrowing workload may preempt. Not with Kueue's fair sharing."""
 
@@ -86,6 +135,31 @@ class FlavorFungibility(Section):
 
     when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
     when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
+    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
+    """Which of two flavors is preferred if one requires borrowing and the other preemption; None: Kueue's default."""
+
+    @model_validator(mode="after")
+    def _compares_flavors(self) -> "FlavorFungibility":
+        if self.preference is not None and (self.when_can_borrow, self.when_can_preempt) != ("TryNextFlavor",) * 2:
+            raise ValueError(
+                "preference compares flavors, but the search stops at the first: set whenCanBorrow and whenCanPreempt "
+                "to TryNextFlavor, or leave out preference"
+            )
+        return self
+
+
+class AdmissionScope(Section):
+    """Whether Kueue orders the queue's workloads by the past usage of their LocalQueues (admission fair sharing)."""
+
+    admission_mode: Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
+
+
+class QueueCheck(Section):
+    """An AdmissionCheck of a ClusterQueue."""
+
+    name: DnsName
+    on_flavors: UniqueNames = ()
+    """The flavors on which the check is required; empty: all."""
 
 
 class ClusterQueue(Section):
@@ -100,7 +174,11 @@ class ClusterQueue(Section):
     preemption: Preemption = Preemption()
     flavor_fungibility: FlavorFungibility | None = None
     """None: Kueue's defaults, which equal the fields' defaults."""
-    stop_policy: Literal["None", "Hold", "HoldAndDrain"] = "None"
+    stop_policy: StopPolicy = "None"
+    admission_checks: tuple[QueueCheck, ...] = Field((), max_length=64)
+    """What a workload must pass after its quota is reserved."""
+    fair_sharing: FairSharing | None = None
+    admission_scope: AdmissionScope | None = None
     adopt: bool = False
 
 
@@ -110,6 +188,92 @@ class LocalQueue(Section):
     name: DnsLabel
     namespace: DnsLabel
     cluster_queue: DnsName
+    stop_policy: StopPolicy = "None"
+    fair_sharing: FairSharing | None = None
+    """Its share of the ClusterQueue's usage, with an `admissionScope`."""
+    adopt: bool = False
+
+
+class CheckParameters(Section):
+    """The object with the parameters of an AdmissionCheck."""
+
+    api_group: DnsName = "kueue.x-k8s.io"
+    kind: str = Field(pattern=r"^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$", max_length=63)
+    name: DnsLabel
+
+
+class AdmissionCheck(Section):
+    """A condition beyond quota, which a controller sets to ready, for example once nodes are provisioned."""
+
+    name: DnsName
+    controller_name: Text = Field(max_length=253)
+    """`kueue.x-k8s.io/provisioning-request`, `kueue.x-k8s.io/multikueue` or the name of another controller. It cannot
+    be changed after the creation."""
+    parameters: CheckParameters | None = None
+    adopt: bool = False
+
+
+class RetryStrategy(Section):
+    """When a failed ProvisioningRequest is created again. The pauses double from `backoff_base_seconds`."""
+
+    backoff_limit_count: NonNegative = 3
+    backoff_base_seconds: Positive = 60
+    backoff_max_seconds: Positive = 1800
+
+
+class PodSetUpdate(Section):
+    """A node selector of the pods, whose value is a detail of the ProvisioningRequest."""
+
+    key: LabelKey
+    value_from_provisioning_class_detail: Text = Field(max_length=32768)
+
+
+class PodSetUpdates(Section):
+    """What a fulfilled ProvisioningRequest changes in the pods."""
+
+    node_selector: tuple[PodSetUpdate, ...] = Field((), max_length=8)
+
+
+class ProvisioningRequestConfig(Section):
+    """How Kueue asks the cluster autoscaler for nodes: parameters of an AdmissionCheck."""
+
+    name: DnsLabel
+    provisioning_class_name: DnsName
+    """`check-capacity.autoscaling.x-k8s.io`, `queued-provisioning.gke.io`, or another class of the autoscaler."""
+    parameters: dict[Annotated[str, Field(max_length=63)], Annotated[str, Field(max_length=255)]] = Field(
+        default_factory=dict, max_length=100
+    )
+    managed_resources: tuple[ResourceName, ...] = Field((), max_length=100)
+    """The resources that require nodes to be provisioned; empty: all."""
+    retry_strategy: RetryStrategy | None = None
+    """None: Kueue's defaults, which equal the fields' defaults."""
+    pod_set_updates: PodSetUpdates | None = None
+    pod_set_merge_policy: Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"] | None = None
+    """Which pod sets share a pod template of the request; None: none."""
+    adopt: bool = False
+
+
+class ClusterKubeConfig(Section):
+    """Where Kueue's controller finds the kubeconfig of a worker cluster."""
+
+    location: Text = Field(max_length=256)
+    """A Secret in Kueue's namespace with the key `kubeconfig`, or a path in the controller's container."""
+    location_type: Literal["Secret", "Path"] = "Secret"
+
+
+class MultiKueueCluster(Section):
+    """A worker cluster of MultiKueue."""
+
+    name: DnsLabel
+    kube_config: ClusterKubeConfig
+    adopt: bool = False
+
+
+class MultiKueueConfig(Section):
+    """The worker clusters of MultiKueue: parameters of an AdmissionCheck."""
+
+    name: DnsLabel
+    clusters: UniqueNames = Field(min_length=1, max_length=10)
     adopt: bool = False
 
 
@@ -127,6 +291,11 @@ class Queues(Section):
 
     flavors: tuple[ResourceFlavor, ...] = ()
     cohorts: tuple[Cohort, ...] = ()
+    topologies: tuple[Topology, ...] = ()
+    admission_checks: tuple[AdmissionCheck, ...] = ()
+    provisioning_request_configs: tuple[ProvisioningRequestConfig, ...] = ()
+    multi_kueue_clusters: tuple[MultiKueueCluster, ...] = ()
+    multi_kueue_configs: tuple[MultiKueueConfig, ...] = ()
     cluster_queues: tuple[ClusterQueue, ...] = ()
     local_queues: tuple[LocalQueue, ...] = ()
     priority_classes: tuple[PriorityClass, ...] = ()

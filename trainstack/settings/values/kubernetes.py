@@ -27,6 +27,8 @@ ANNOTATIONS_LIMIT = 256 * 1024
 STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 """A container's resources without a domain, except huge pages."""
 HUGE_PAGES = "hugepages-"
+HOSTNAME = "kubernetes.io/hostname"
+"""Set on every node by its kubelet. The narrowest level of topologies."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
