@@ -72,14 +72,17 @@ for line in "$@"; do
     echo "${COMPREPLY[@]}"
 done
 """
-    variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    selected = ("TRAINSTACK_STACK", "PULUMI_STACK")
+    variables = {name: value for name, value in os.environ.items() if name not in selected}
+    variables |= {"PATH": f"{tmp_path}:{variables['PATH']}", "PULUMI_HOME": str(tmp_path)}
     command = ["bash", "--norc", "-c", script, "bash", *lines]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
     return [line.split() for line in done.stdout.splitlines()]
 
 
 def test_bash_completes_commands_options_and_environments(tmp_path: Path) -> None:
-    """Also the commands of a group; hidden ones are not offered."""
+    """Also the commands of a group, and where no environment is selected; hidden commands are not offered."""
     lines = ("st", "pl", "sweep re", "destroy --k", "up -s ", "up -s pr")
     status, hidden, sweep, option, environments, prod = completed(tmp_path, *lines)
     assert status == ["status"]
