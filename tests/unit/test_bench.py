@@ -14,6 +14,8 @@ COMMANDS = sorted(file.stem for file in (ROOT / "bench").glob("*.py") if "typer.
 def test_a_benchmark_has_a_help(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Its modules are imported, and its options are valid."""
     monkeypatch.setattr(sys, "argv", [name, "--help"])
+    # Another test may have imported it: it is executed anew.
+    monkeypatch.delitem(sys.modules, f"bench.{name}", raising=False)
     # As `python -m` does, without another process: to import the library takes it most of a second.
     with pytest.raises(SystemExit) as ended:
         runpy.run_module(f"bench.{name}", run_name="__main__")
