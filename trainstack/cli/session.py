@@ -40,6 +40,9 @@ def checkout() -> Path:
 
 def _default_stack() -> str:
     """Return the stack that is selected in Pulumi; exits without one."""
+    if "_TRAINSTACK_COMPLETE" in os.environ:
+        # The shell completes an option: any valid name will do, and an error would be printed into the command line.
+        return "any"
     root = checkout()
     return selected_stack(root) or fail(
         f"no environment is selected; add `-s ENV`, set {STACK_VARIABLE}, or run `pulumi stack select ENV`. The "

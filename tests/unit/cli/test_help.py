@@ -54,8 +54,8 @@ def test_the_version_is_that_of_the_package() -> None:
     assert (done.exit_code, done.stdout) == (0, f"trainstack {version('trainstack')}\n")
 
 
-def completed(tmp_path: Path, *words: str) -> list[str]:
-    """What bash offers for the last word, by the script that `--show-completion` prints."""
+def completed(tmp_path: Path, *lines: str) -> list[list[str]]:
+    """What bash offers for the last word of each line, by the script that `--show-completion` prints."""
     program = tmp_path / "trainstack"
     program.write_text(
         f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c "
@@ -64,21 +64,30 @@ def completed(tmp_path: Path, *words: str) -> list[str]:
     program.chmod(0o755)
     script = """
 eval "$(trainstack --show-completion)"
-COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-_trainstack_completion trainstack
-printf '%s\n' "${COMPREPLY[@]}"
+for line in "$@"; do
+    IFS=' ' read -ra COMP_WORDS <<< "trainstack $line"
+    [[ $line = *' ' ]] && COMP_WORDS+=("")
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _trainstack_completion trainstack
+    echo "${COMPREPLY[@]}"
+done
 """
-    variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    command = ["bash", "--norc", "-c", script, "bash", "trainstack", *words]
+    selected = ("TRAINSTACK_STACK", "PULUMI_STACK")
+    variables = {name: value for name, value in os.environ.items() if name not in selected}
+    variables |= {"PATH": f"{tmp_path}:{variables['PATH']}", "PULUMI_HOME": str(tmp_path)}
+    command = ["bash", "--norc", "-c", script, "bash", *lines]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    assert done.stderr == ""
+    return [line.split() for line in done.stdout.splitlines()]
 
 
 def test_bash_completes_commands_options_and_environments(tmp_path: Path) -> None:
-    """Also the commands of a group; hidden ones are not offered."""
-    assert completed(tmp_path, "st") == ["status"]
-    assert completed(tmp_path, "pl") == []
-    assert completed(tmp_path, "sweep", "re") == ["results", "report"]
-    assert completed(tmp_path, "destroy", "--k") == ["--keep-platform"]
-    assert {"dev", "prod"} <= {*completed(tmp_path, "up", "-s", "")}
-    assert completed(tmp_path, "up", "-s", "pr") == ["prod"]
+    """Also the commands of a group, and where no environment is selected; hidden commands are not offered."""
+    lines = ("st", "pl", "sweep re", "destroy --k", "up -s ", "up -s pr")
+    status, hidden, sweep, option, environments, prod = completed(tmp_path, *lines)
+    assert status == ["status"]
+    assert hidden == []
+    assert sweep == ["results", "report"]
+    assert option == ["--keep-platform"]
+    assert {"dev", "prod"} <= {*environments}
+    assert prod == ["prod"]

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from functools import cache
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -16,6 +17,7 @@ from trainstack.cli.app import app
 from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
 from trainstack.onboarding.new_project.request import PROFILES, ProjectError, Request
 from trainstack.onboarding.new_project.services import SERVICES
+from trainstack.settings.loading import schema
 from trainstack.settings.loading.load import load
 from trainstack.settings.loading.source import read
 
@@ -24,6 +26,15 @@ FILES = {*OWNED, "Pulumi.dev.yaml", "workloads/hello/workload.yaml"}
 TENANTS = FILES - {"Pulumi.dev.yaml"} | {"Pulumi.vision.yaml"}
 CASES = sorted(product(PROFILES, SERVICES))
 NAMES = ("--namespace", "vision", "--queue", "gpu")
+
+
+schemas_once = cache(schema.texts)
+
+
+@pytest.fixture(autouse=True)
+def same_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every project gets the same schemas; to make them takes as long as all the rest of `init`."""
+    monkeypatch.setattr(schema, "texts", schemas_once)
 
 
 @pytest.fixture

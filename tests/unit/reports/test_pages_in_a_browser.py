@@ -1,7 +1,6 @@
 """The pages in a real browser, as wide as a phone and as a desk's screen."""
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,6 @@ LAYOUT = """(() => {
 })()"""
 
 
-@cache
 def four() -> str:
     """Four trials of one parameter, two of them equally good."""
     space = make_digits_space(parameters={"batch_size": {"values": [32, 64, 128, 512]}})
@@ -60,7 +58,6 @@ def twelve() -> str:
     return page()
 
 
-@cache
 def two_hundred() -> str:
     """Logarithms, categories, conditions; failed, running and queued trials."""
     space = make_mixed_space()
@@ -70,7 +67,6 @@ def two_hundred() -> str:
     return html(make_sweep(space, results))
 
 
-@cache
 def long_names() -> str:
     """A metric and parameters whose names are longer than there is room for."""
     metric = "val/accuracy_of_the_whole_validation_set"
@@ -94,20 +90,17 @@ def long_names() -> str:
     return html(make_sweep(space, trials))
 
 
-@cache
 def comparison() -> str:
     """Two runs beside each other."""
     return compared.html(compare([make_run("alone", steps=24), make_run("together", world=3, steps=8, seconds=0.25)]))
 
 
-@cache
 def twelve_runs() -> str:
     """More runs than there are colours, with long names, that all end at the same values."""
     names = [f"finetune-of-a-large-model-{number}" for number in range(12)]
     return compared.html(compare([make_run(name, world=1 + place % 3) for place, name in enumerate(names)]))
 
 
-@pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize(
     ("drawn", "pictures"),
     [
@@ -120,17 +113,18 @@ def twelve_runs() -> str:
     ],
 )
 def test_a_page_is_right_on_a_phone_and_on_a_desk(
-    chromium: Browser, tmp_path: Path, drawn: Callable[[], str], pictures: int, width: int
+    chromium: Browser, tmp_path: Path, drawn: Callable[[], str], pictures: int
 ) -> None:
     """It loads nothing but itself, the console stays silent, nothing sticks out, and words can be read."""
     file = tmp_path / "page.html"
     file.write_text(drawn())
-    seen: Visit = chromium.visit(file, width, LAYOUT, phone=width == PHONE)
-    assert seen.requests == [file.as_uri()]
-    assert seen.complaints == []
-    found = dict(seen.found)
-    assert found.pop("smallest") > 9.5
-    assert found == {"touching": [], "outside": [], "wide": 0, "pictures": pictures}
+    for width in (PHONE, DESK):
+        seen: Visit = chromium.visit(file, width, LAYOUT, phone=width == PHONE)
+        assert seen.requests == [file.as_uri()]
+        assert seen.complaints == []
+        found = dict(seen.found)
+        assert found.pop("smallest") > 9.5, width
+        assert found == {"touching": [], "outside": [], "wide": 0, "pictures": pictures}, width
 
 
 def test_a_page_that_loads_something_is_seen_to_do_so(chromium: Browser, tmp_path: Path) -> None:
