@@ -73,6 +73,11 @@ class Reader:
             step = self._steps.pop(0)
             if isinstance(step, Edit):
                 step.apply(self.root)
+            elif "--cluster" in step.text and step.text.startswith("trainstack check"):
+                # The registries of these images have no address here: nothing else may be wrong.
+                text = self._page.type(f"{step.text} || test $? = 4", variables=self._programs).text
+                errors = [line for line in text.splitlines() if line.startswith("error ")]
+                assert [error for error in errors if not error.startswith("error [registry-unreachable]")] == []
             elif step.text != INSTALL:
                 text = self._page.type(step.text, variables=self._programs).text
             self._use_image()
@@ -83,7 +88,7 @@ class Reader:
 
     def results(self) -> list[Path]:
         """What the runs published."""
-        return sorted(self.root.glob("results/hello-*/result/*"))
+        return sorted(self.root.glob("results/hello-*/result/[!.]*"))
 
     def _use_image(self) -> None:
         """Take an image with Python that this cluster's registry has."""

@@ -17,7 +17,7 @@ from trainstack.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVE = {"up", "preview", "destroy", "status", "logs", "events", "wait", "fetch"}
-"""Commands that read or change a cluster; so does each one with `--cluster`."""
+"""Commands that read or change a cluster; so does each one that ends with `--cluster`."""
 FINDINGS = {"trainstack check -s dev"}
 """Lines that end with 4: the change that the reviewer looks at does not fit its queue."""
 
@@ -46,7 +46,7 @@ def run(line: str) -> str:
 def live(line: str) -> bool:
     """Whether a line needs a cluster."""
     words = shlex.split(line)
-    return words[:1] == ["trainstack"] and (words[1] in LIVE or "--cluster" in words)
+    return words[:1] == ["trainstack"] and (words[1] in LIVE or words[-1] == "--cluster")
 
 
 def follow(page: str, root: Path) -> dict[str, str]:
