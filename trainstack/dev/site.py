@@ -1,7 +1,7 @@
 """The documentation's site (`make site`): the hooks of mkdocs, which adapt pages that are written for GitHub.
 
-Files outside `docs/` are not part of the site: a link to one leads to the repository, whose address is `extra.repository`
-of mkdocs.yml. Without an address, only the text of the link is kept.
+Files outside `docs/` are not part of the site: a link to one leads to the repository, whose address is
+`extra.repository` of mkdocs.yml. Without an address, only the text of the link is kept.
 """
 
 import logging

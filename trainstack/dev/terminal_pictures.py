@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
 from trainstack.dev.toolchain.places import CHECKOUT
 
 FOLDER = Path("docs/terminal")
-_FONT_OF_ANOTHER_HOST = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
+_FONT_OF_ANOTHER_HOST = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _LINES = 60
 """Of the terminal. No command pages, so more lines than that are drawn as well."""
 
@@ -117,8 +116,7 @@ def svg(name: str, picture: Picture) -> str:
     console = Console(record=True, width=picture.columns, file=StringIO(), force_terminal=True, highlight=False)
     console.print(Text.assemble(("$ ", "green"), (picture.command, "bold")))
     console.print(Text.from_ansi(output.rstrip()))
-    form = _FONT_OF_ANOTHER_HOST.sub("", CONSOLE_SVG_FORMAT)
-    drawn = console.export_svg(title="", code_format=form, unique_id=f"terminal-{name}")
+    drawn = _FONT_OF_ANOTHER_HOST.sub("", console.export_svg(title="", unique_id=f"terminal-{name}"))
     return "".join(f"{line.rstrip()}\n" for line in drawn.splitlines())
 
 
