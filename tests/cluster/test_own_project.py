@@ -10,13 +10,15 @@ import yaml
 
 from tests.cluster.page import Page
 from tests.cluster.project import ROOT, Project
-from tests.front_doors import Edit, Line, steps
+from tests.front_doors import PAGES, Edit, Line, steps
 from tests.wheel import build
 from trainstack.runs.images.images import workload_reference
 
 pytestmark = pytest.mark.cluster
 
 INSTALL = "pipx install trainstack"
+DELETION = "kubectl delete pvc training -n vision"
+"""What the researcher's page has for the volume; until then, the owner's `destroy` is refused."""
 CLASS = """
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -120,9 +122,12 @@ def test_an_owner_and_a_researcher_follow_their_pages(
     assert not (researcher.root / "trainstack").exists()
     researcher.follow()
     assert claims(dev) == {"training", "vision"}
+    assert f"`{DELETION}`" in (PAGES / "researcher.md").read_text()
+    done = dev.run(DELETION.split())
+    assert done.code == 0, done.text
 
     owner.follow()
-    assert claims(dev) == {"training", "vision"}
+    assert claims(dev) == {"training"}
     assert dev.get("clusterqueue", "training") == dev.get("clusterqueue", "vision") == {}
 
 
