@@ -18,7 +18,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful faults slow-test lint format tools client-tools machine browser versions dist lock venv clean
+.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful faults slow-test lint format tools client-tools machine browser versions site dist lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ up: venv $(UP_NEEDS) ## Train: local cluster, `pulumi up` of dev, progress, resu
 down: venv ## Stop the local cluster and leave nothing of it running
 	@$(TRAINSTACK) cluster down
 
-test: venv machine browser tools lint unit cluster-test ## What CI runs: lint, unit tests, tests on a local cluster
+test: venv machine browser tools lint unit site cluster-test ## What CI runs: lint, unit tests, the site, tests on a local cluster
 
 # Bytecode is kept whatever the environment says: compiling the tests takes each process five seconds.
 unit: venv ## Tests that need no cluster
@@ -94,6 +94,16 @@ browser: ## Chromium from Debian, as root: the pages of reports are tested in it
 
 versions: venv ## Every pinned version
 	@$(TRAINSTACK) dev versions
+
+# `make site REPOSITORY=https://github.com/<owner>/<repository>` links source files. NO_MKDOCS_2_WARNING: no news of
+# mkdocs-material. With --quiet, mkdocs would not count the warnings that fail a strict build.
+site: .trainstack/site/bin/mkdocs ## Build the documentation's site in dist/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 REPOSITORY="$(REPOSITORY)" .trainstack/site/bin/python -m mkdocs build
+
+.trainstack/site/bin/mkdocs: trainstack/dev/toolchain/site.lock | venv
+	@$(PYTHON) -m venv --clear .trainstack/site
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 .trainstack/site/bin/pip --quiet install --require-hashes --requirement $<
+	@touch $@
 
 # `make dist TAG=v0.1.0` also checks that the tag is the version's, and that the changelog has its date.
 dist: venv ## Build the wheel and the source archive of the last commit

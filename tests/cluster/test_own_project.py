@@ -1,4 +1,4 @@
-"""A tenant's project in a repository of its own, with Trainstack from the wheel alone."""
+"""The pages of the owner and of the researcher (docs/start), in repositories of their own, with the wheel alone."""
 
 import json
 import subprocess
@@ -6,54 +6,136 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.cluster.lab import NAMESPACE, OPEN
+from tests.cluster.page import Page
 from tests.cluster.project import ROOT, Project
+from tests.front_doors import PAGES, Edit, Line, steps
 from tests.wheel import build
 from trainstack.runs.images.images import workload_reference
 
 pytestmark = pytest.mark.cluster
 
-STACK = "vision"
+INSTALL = "pipx install trainstack"
+DELETION = "kubectl delete pvc training -n vision"
+"""What the researcher's page has for the volume; until then, the owner's `destroy` is refused."""
+CLASS = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: standard}
+provisioner: rancher.io/local-path-node
+volumeBindingMode: WaitForFirstConsumer
+"""
+"""A class as kind has it."""
+COMMAND = f"""#!/bin/sh
+exec {ROOT}/.venv/bin/python -m trainstack.cli "$@"
+"""
 
 
 @pytest.fixture
-def project(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """An empty repository, and the wheel on the path instead of the checkout."""
-    site = build(tmp_path_factory.mktemp("wheel")).site
-    root = tmp_path_factory.mktemp("own")
-    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
-    found = Project(root, lab.kubeconfig, STACK, {"PYTHONPATH": str(site)})
-    yield found
-    found.take_down()
-    done = lab.kubectl("delete", "pvc", "training", "-n", NAMESPACE, "--timeout=60s", "--ignore-not-found")
+def programs(tmp_path: Path) -> dict[str, str]:
+    """The variables with which `trainstack` is the one of the wheel."""
+    site = build(tmp_path / "wheel").site
+    program = tmp_path / "bin" / "trainstack"
+    program.parent.mkdir()
+    program.write_text(COMMAND)
+    program.chmod(0o755)
+    return {"PYTHONPATH": str(site), "PATH": f"{program.parent}:/usr/bin:/bin:/usr/sbin:/sbin"}
+
+
+@pytest.fixture
+def kubeconfig(dev: Project, tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig as kind writes it, of a cluster that has Kueue and kind's class."""
+    content = yaml.safe_load(dev.kubeconfig.read_text())
+    (context,) = content["contexts"]
+    context["name"] = content["current-context"] = "kind-kind"
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(content))
+    done = dev.kubectl("apply", stdin=CLASS)
+    assert done.code == 0, done.text
+    yield tmp_path / "kubeconfig"
+    kept = ("namespace/training", "namespace/vision", "storageclass/standard")
+    done = dev.kubectl("delete", *kept, "--ignore-not-found", "--timeout=60s")
     assert done.code == 0, done.text
 
 
-def test_a_tenant_trains_with_the_wheel_alone(project: Project) -> None:
-    """From `init` to the fetched result; then the files change nothing."""
-    words = ["--profile", "tenant", "--cluster", "other", "--namespace", NAMESPACE, "--queue", OPEN]
-    done = project.run(["init", *words, "-s", STACK], trainstack=True)
-    assert done.code == 0, done.text
-    refused = project.trainstack("check")
-    assert refused.code == 4
-    assert "storage.volumes[training].storageClass: is missing" in refused.text
-    # This cluster's class, and an image with Python that its registry has.
-    _replace(project.root / f"Pulumi.{STACK}.yaml", "storageClass:   # fill in", "storageClass: shared")
-    _replace(project.root / f"Pulumi.{STACK}.yaml", "storageClasses: []", "storageClasses: [shared]")
-    _replace(project.root / f"Pulumi.{STACK}.yaml", "    profile: tenant", "    state: embedded\n    profile: tenant")
-    image = workload_reference(ROOT / "workloads" / "digits")
-    _replace(project.root / "workloads" / "hello" / "workload.yaml", "python:3.13-slim", image)
-    done = project.trainstack("up", "--yes")
-    assert done.code == 0, done.text
-    (result,) = project.root.glob("results/hello-*/result/result.json")
+class Reader:
+    """A person with a repository, who follows a page and answers yes."""
+
+    def __init__(self, page: str, project: Project, programs: dict[str, str]) -> None:
+        self.root = project.root
+        self._steps = list(steps(page))
+        self._page = Page(project, Path())
+        self._programs = programs
+        subprocess.run(["git", "init", "--quiet", str(project.root)], check=True)
+
+    def follow(self, end: str = "") -> str:
+        """Do the steps up to the line that begins with `end`, or all that are left; what the last one printed."""
+        text = ""
+        while self._steps:
+            step = self._steps.pop(0)
+            if isinstance(step, Edit):
+                step.apply(self.root)
+            elif "--cluster" in step.text and step.text.startswith("trainstack check"):
+                # The registries of these images have no address here: nothing else may be wrong.
+                text = self._page.type(f"{step.text} || test $? = 4", variables=self._programs).text
+                errors = [line for line in text.splitlines() if line.startswith("error ")]
+                assert [error for error in errors if not error.startswith("error [registry-unreachable]")] == []
+            elif step.text != INSTALL:
+                text = self._page.type(step.text, variables=self._programs).text
+            self._use_image()
+            if isinstance(step, Line) and end and step.text.startswith(end):
+                return text
+        assert not end, f"the page has no line {end}"
+        return text
+
+    def results(self) -> list[Path]:
+        """What the runs published."""
+        return sorted(self.root.glob("results/hello-*/result/[!.]*"))
+
+    def _use_image(self) -> None:
+        """Take an image with Python that this cluster's registry has."""
+        file = self.root / "workloads" / "hello" / "workload.yaml"
+        if file.is_file():
+            image = workload_reference(ROOT / "workloads" / "digits")
+            file.write_text(file.read_text().replace("python:3.13-slim", image))
+
+
+def test_an_owner_and_a_researcher_follow_their_pages(
+    kubeconfig: Path, programs: dict[str, str], dev: Project, tmp_path: Path
+) -> None:
+    """The owner's platform has a team, which trains twice in a repository of its own; then both remove everything."""
+    owner = Reader("owner", Project(tmp_path / "owner", kubeconfig, "platform"), programs)
+    researcher = Reader("researcher", Project(tmp_path / "researcher", kubeconfig, "vision"), programs)
+    before = namespaces(dev)
+    assert "hello" in owner.follow("trainstack status")
+    (result,) = owner.results()
     assert json.loads(result.read_text()) == {"epochs": 5}
-    project._use_environment()
-    assert project.changes() == {}
-    assert not (project.root / "trainstack").exists()
+    owner.follow("trainstack init --upgrade")
+    assert namespaces(dev) - before == {"training", "vision"}
+
+    researcher.follow("trainstack up")
+    assert [file.name for file in researcher.results()] == ["result.json"]
+    researcher.follow("trainstack up")
+    assert "succeeded" in researcher.follow("trainstack status")
+    researcher.follow("trainstack fetch")
+    assert sorted(file.name for file in researcher.results()) == ["model.pt", "result.json"]
+    assert not (researcher.root / "trainstack").exists()
+    researcher.follow()
+    assert claims(dev) == {"training", "vision"}
+    assert f"`{DELETION}`" in (PAGES / "researcher.md").read_text()
+    done = dev.run(DELETION.split())
+    assert done.code == 0, done.text
+
+    owner.follow()
+    assert claims(dev) == {"training"}
+    assert dev.get("clusterqueue", "training") == dev.get("clusterqueue", "vision") == {}
 
 
-def _replace(file: Path, old: str, new: str) -> None:
-    text = file.read_text()
-    assert text.count(old) == 1
-    file.write_text(text.replace(old, new))
+def namespaces(dev: Project) -> set[str]:
+    return {each["metadata"]["name"] for each in dev.get("namespaces")["items"]}
+
+
+def claims(dev: Project) -> set[str]:
+    """The namespaces that have a volume of class `standard`."""
+    found = dev.get("persistentvolumeclaims")["items"]
+    return {each["metadata"]["namespace"] for each in found if each["spec"]["storageClassName"] == "standard"}

@@ -119,6 +119,18 @@ def rules_page() -> None:
     _print_names([page.PAGE])
 
 
+@app.command()
+def terminal_pictures() -> None:
+    """Write the pictures in docs/terminal/ from what the commands print.
+
+    Example:
+      trainstack dev terminal-pictures
+    """
+    from trainstack.dev import terminal_pictures as pictures  # noqa: PLC0415 (as above)
+
+    _print_names(pictures.write(_checkout()))
+
+
 def _checkout() -> Path:
     """Return the checkout that the command is installed from; exit if it is installed from a wheel."""
     if not (CHECKOUT / "pyproject.toml").is_file():

@@ -7,11 +7,14 @@ import typer
 from rich.filesize import decimal
 
 from trainstack.cli.console import err, fail, out, show_json
+from trainstack.cli.runs import read_bodies
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.transfers import data_loader
 from trainstack.errors import ExitCode
+from trainstack.runs.launches import live_launch
 from trainstack.runs.records import Ledger
 from trainstack.settings.sections.storage import Volume
+from trainstack.settings.sections.workloads import Record
 from trainstack.transfer.fetch import DONE
 from trainstack.transfer.fetch import fetch as fetch_files
 from trainstack.transfer.retry import TransferResult
@@ -77,7 +80,13 @@ def _line(name: str, digest: str) -> str:
 
 
 def fetch(
-    what: Annotated[str, typer.Argument(metavar="RUN|VOLUME:PATH", help="A run id, or a folder or file on a volume.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|VOLUME:PATH",
+            help="A run id, a workload (its latest run in the cluster), or a folder or file on a volume.",
+        ),
+    ],
     stack: StackOption,
     to: Annotated[
         Path | None,
@@ -92,6 +101,7 @@ def fetch(
     command resumes it. For an active run, fetches the files so far and lists those that changed meanwhile.
 
     Examples:
+      trainstack fetch digits -s dev
       trainstack fetch digits-0f3c9a1b2d -s dev
       trainstack fetch training:data/digits -s dev --to /tmp/digits
       trainstack fetch training:models/model.pt -s dev --to /tmp
@@ -102,7 +112,9 @@ def fetch(
         volume, path = _place(session, what)
         namespace, name = volume.namespace, volume.name
     else:
-        namespace, name, path = _record(session, what)
+        recorded = {run.name: run.record for run in session.settings.workloads.runs if run.record is not None}
+        run_id = _latest(session, what, recorded[what]) if what in recorded else what
+        namespace, name, path = _record(session, run_id)
         target = to or session.results / Path(path).name
     with data_loader(session.settings, namespace, name) as loader:
         fetched = fetch_files(loader, path, target)
@@ -154,6 +166,18 @@ def _warn_of_changes(fetched: TransferResult) -> None:
             f"{', '.join(fetched.changed)!r}; fetch them again when the run has ended",
             style="yellow",
         )
+
+
+def _latest(session: Session, workload: str, record: Record) -> str:
+    """Return the id of a workload's latest run that has an object in the cluster; exits if there is no such run."""
+    launches = map(live_launch, read_bodies(session))
+    found = [launch for launch in launches if launch.run_id.rpartition("-")[0] == workload]
+    if not found:
+        fail(
+            f"no run of {workload} has an object in the cluster; fetch an earlier one by its id, which is a folder of "
+            f"`trainstack ls {record.volume}:{record.path} -s {session.stack}`"
+        )
+    return max(found, key=lambda launch: launch.created).run_id
 
 
 def _record(session: Session, run: str) -> tuple[str, str, str]:

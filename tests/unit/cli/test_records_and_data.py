@@ -17,6 +17,8 @@ import typer
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
 from trainstack.cli import deploy, files
 from trainstack.cli.session import Session
+from trainstack.objects.labels import LAUNCH, WORKLOAD
+from trainstack.objects.labels import RUN as RUN_LABEL
 from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
 from trainstack.transfer.loader import Loader
@@ -57,13 +59,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Session]:
     """The session of an environment with these workloads, which commands open too."""
 
-    def make(*runs: dict[str, Any]) -> Session:
+    def make(*declared: dict[str, Any]) -> Session:
         volume = {"name": "training", "namespace": "research", "storage_class": "shared", "size": "1Gi"}
         settings = Settings.model_validate(
             {
                 "stack": "dev",
                 "storage": {"volumes": ({**volume, "access_modes": ("ReadWriteMany",)},)},
-                "workloads": {"runs": runs},
+                "workloads": {"runs": declared},
             }
         )
         made = Session(tmp_path, "dev")
@@ -99,6 +101,40 @@ def test_a_run_is_of_the_workload_that_its_id_names(
     write(volume.root / "runs" / f"digits-small-{RUN}", {"_SUCCESS": "{}"})
     files.fetch(f"digits-small-{RUN}", "dev", to=tmp_path / "to")
     assert started == [("research", "digits-small-runs")]
+
+
+def make_live(run_id: str, created: str) -> dict[str, Any]:
+    """The Job of a run."""
+    marks = {RUN_LABEL: run_id, LAUNCH: f"{run_id}-000000", WORKLOAD: run_id.rpartition("-")[0]}
+    metadata = {"name": f"{run_id}-000000", "namespace": "research", "creationTimestamp": created, "labels": marks}
+    return {"kind": "Job", "metadata": metadata, "spec": {}, "status": {}}
+
+
+def test_a_workload_names_its_latest_run(
+    monkeypatch: pytest.MonkeyPatch, volume: FakeVolume, started: Started, session: Callable[..., Session]
+) -> None:
+    """Of those that have an object in the cluster, whatever their order."""
+    opened = session(make_workload("digits"), make_workload("digits-small"))
+    ids = ("digits-aaaaaaaaaa", "digits-bbbbbbbbbb", "digits-cccccccccc", "digits-small-dddddddddd")
+    days = ("2026-11-03", "2026-11-05", "2026-11-04", "2026-11-06")
+    bodies = [make_live(run_id, f"{day}T00:00:00Z") for run_id, day in zip(ids, days, strict=True)]
+    monkeypatch.setattr(files, "read_bodies", lambda _: bodies)
+    write(volume.root / "runs" / "digits-bbbbbbbbbb", {"_SUCCESS": "{}"})
+    files.fetch("digits", "dev", to=None)
+    assert (opened.results / "digits-bbbbbbbbbb" / "_SUCCESS").is_file()
+
+
+def test_a_workload_without_a_run_in_the_cluster_is_named(
+    monkeypatch: pytest.MonkeyPatch, session: Callable[..., Session], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the place of earlier records; another workload whose name begins alike is not taken for it."""
+    session(make_workload("digits"), make_workload("digits-small"))
+    monkeypatch.setattr(files, "read_bodies", lambda _: [make_live("digits-small-aaaaaaaaaa", "2026-11-03T00:00:00Z")])
+    with pytest.raises(typer.Exit):
+        files.fetch("digits", "dev")
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "no run of digits has an object in the cluster" in shown
+    assert "`trainstack ls digits-runs:runs -s dev`" in shown
 
 
 def test_a_ledger_says_whose_run_it_is(volume: FakeVolume, started: Started, session: Callable[..., Session]) -> None:

@@ -10,8 +10,9 @@ from packaging.requirements import Requirement
 from trainstack.dev.toolchain import gomod, lock, relock, versions
 from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.dev.toolchain.places import CHECKOUT, GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
+from trainstack.dev.toolchain.relock import SITE_LOCK
 
-LOCKS = (REQUIREMENTS_LOCK, GO_LOCK)
+LOCKS = (REQUIREMENTS_LOCK, GO_LOCK, SITE_LOCK)
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: str(path.name))
@@ -51,6 +52,7 @@ def test_lock_holds_what_pyproject_pins() -> None:
             [*project["project"]["dependencies"], *groups["dev"], *project["build-system"]["requires"]],
         ),
         (GO_LOCK, groups["go"]),
+        (SITE_LOCK, groups["site"]),
     ):
         locked = {entry.name: entry.version for entry in lock.parse(path.read_text()).values()}
         parsed = map(Requirement, wanted)
@@ -101,10 +103,10 @@ def test_pinned_go_builds_every_module() -> None:
 
 
 def test_versions_list_each_pin_once_with_its_file() -> None:
-    """What `make versions` prints."""
+    """What `make versions` prints. The site's environment shares packages with the project's, in a lock of its own."""
     collected = versions.collect()
-    pins = {(version.kind, version.name): version for version in collected}
-    assert len(pins) == len(collected)
+    assert len({(version.kind, version.name, version.pinned_in) for version in collected}) == len(collected)
+    pins = {(version.kind, version.name): version for version in reversed(collected)}
     assert pins["go", "sigs.k8s.io/kueue"].pinned_in == "trainstack/dev/toolchain/go/cluster/go.mod"
     assert pins["go", "github.com/coredns/coredns"].version.startswith("v1.")
     assert pins["python", "pulumi"].pinned_in == "trainstack/dev/toolchain/requirements.lock"

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from trainstack.dev.toolchain.places import CHECKOUT, GO_LOCK, REQUIREMENTS_LOCK
 
+SITE_LOCK = REQUIREMENTS_LOCK.with_name("site.lock")
+_GROUPS = {GO_LOCK: "go", SITE_LOCK: "site"}
+"""The locks of one group of packages each."""
 _OPTIONS = (
     # Valid for every system and every Python that the project supports.
     "--universal",
@@ -21,14 +24,15 @@ _OPTIONS = (
 
 def command(lock: Path) -> list[str]:
     """The uv command that makes one of the locks."""
-    wanted = ["--group", "pyproject.toml:go"] if lock == GO_LOCK else ["pyproject.toml", "--group", "dev"]
+    group = _GROUPS.get(lock)
+    wanted = ["--group", f"pyproject.toml:{group}"] if group else ["pyproject.toml", "--group", "dev"]
     uv = str(Path(sys.executable).with_name("uv"))
     return [uv, "pip", "compile", *wanted, *_OPTIONS, "--output-file", str(lock.relative_to(CHECKOUT))]
 
 
 def relock() -> int:
-    """Write both locks; return uv's exit code."""
-    for lock in (REQUIREMENTS_LOCK, GO_LOCK):
+    """Write all locks; return uv's exit code."""
+    for lock in (REQUIREMENTS_LOCK, *_GROUPS):
         # uv prints the lock too; the file is what is wanted.
         result = subprocess.run(command(lock), cwd=CHECKOUT, check=False, stdout=subprocess.DEVNULL)
         if result.returncode != 0:

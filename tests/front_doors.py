@@ -1,0 +1,46 @@
+"""The pages of docs/start as what their reader does: lines to type and edits of files, in order."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from trainstack.settings.loading.merge import merge, plain
+from trainstack.settings.loading.source import read
+
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "start"
+_FENCE = re.compile(r"^```(sh|yaml edit (?P<file>\S+))\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a shell."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Values that the reader writes into a file."""
+
+    file: str
+    text: str
+
+    def apply(self, root: Path) -> None:
+        """Write them, by the project's own rule for files over each other; the file has to exist."""
+        (root / ".edit.yaml").write_text(self.text)
+        edited = plain(merge(read(root, self.file, []), read(root, ".edit.yaml", [])))
+        (root / ".edit.yaml").unlink()
+        (root / self.file).write_text(yaml.safe_dump(json.loads(json.dumps(edited)), sort_keys=False))
+
+
+def steps(page: str) -> Iterator[Line | Edit]:
+    """What the blocks of a page have the reader do."""
+    for found in _FENCE.finditer((PAGES / f"{page}.md").read_text(encoding="utf-8")):
+        if found["file"]:
+            yield Edit(found["file"], found["text"])
+        else:
+            yield from map(Line, found["text"].splitlines())

@@ -1,0 +1,148 @@
+"""The pictures in docs/terminal: what real commands print in a terminal, written by `trainstack dev terminal-pictures`.
+
+Only commands that need no cluster are drawn, and none whose output has a time, so that the same checkout always makes
+the same files.
+"""
+
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from trainstack.dev.toolchain.places import CHECKOUT
+
+FOLDER = Path("docs/terminal")
+_FONT_OF_ANOTHER_HOST = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_LINES = 60
+"""Of the terminal. No command pages, so more lines than that are drawn as well."""
+
+TENANT = "trainstack init --profile tenant --cluster other --namespace vision --queue vision"
+OWNER = "trainstack init --profile owner --cluster kind"
+LARGE = """\
+config:
+  trainstack:environment: {namespaces: [{name: vision}]}
+  trainstack:queues:
+    flavors: [{name: a100}]
+    clusterQueues:
+      - name: vision
+        resourceGroups:
+          - coveredResources: [cpu, memory, nvidia.com/gpu]
+            flavors:
+              - name: a100
+                resources:
+                  - {name: cpu, nominalQuota: 64}
+                  - {name: memory, nominalQuota: 512Gi}
+                  - {name: nvidia.com/gpu, nominalQuota: 8}
+    localQueues: [{name: vision, namespace: vision, clusterQueue: vision}]
+  trainstack:workloads:
+    runs:
+      - {name: baseline, from: train, namespace: vision, queue: vision}
+      - name: large
+        from: train
+        namespace: vision
+        queue: vision
+        resources: {requests: &eight {nvidia.com/gpu: 8}, limits: *eight}
+      - {name: ablation, from: train, namespace: vision, queue: vision, expectedDurationSeconds: 7200}
+      - name: oversized
+        from: train
+        namespace: vision
+        queue: vision
+        resources: {requests: &twelve {nvidia.com/gpu: 12}, limits: *twelve}
+"""
+WORKLOAD = """\
+kind: Job
+managed: false
+image: {name: "registry.example.org/vision/train:1"}
+command: [python3, train.py]
+resources:
+  requests: {cpu: 8, memory: 64Gi, nvidia.com/gpu: 4}
+  limits: {memory: 64Gi, nvidia.com/gpu: 4}
+expectedDurationSeconds: 14400
+"""
+"""Four runs on a queue of eight GPUs."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A command, and the project in which it is run."""
+
+    command: str
+    columns: int
+    init: str = ""
+    """The command that creates the project; not drawn."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files of the project; not drawn."""
+
+
+_LAB = {"Pulumi.lab.yaml": LARGE, "workloads/train/workload.yaml": WORKLOAD}
+
+PICTURES: Mapping[str, Picture] = {
+    "help": Picture("trainstack --help", 80),
+    "missing": Picture("trainstack check -s vision", 80, TENANT),
+    "check": Picture("trainstack check -s lab", 80, OWNER, _LAB),
+    "forecast": Picture("trainstack forecast -s lab", 80, OWNER, _LAB),
+}
+
+
+def write(root: Path) -> list[Path]:
+    """Write all pictures of the checkout, and return their paths."""
+    (root / FOLDER).mkdir(exist_ok=True)
+    files = [FOLDER / f"{name}.svg" for name in PICTURES]
+    for file, (name, picture) in zip(files, PICTURES.items(), strict=True):
+        (root / file).write_text(svg(name, picture), encoding="utf-8")
+    return files
+
+
+def svg(name: str, picture: Picture) -> str:
+    with tempfile.TemporaryDirectory(prefix="trainstack-") as folder:
+        root = Path(folder)
+        if picture.init:
+            _printed(picture.init, root, picture.columns)
+        for path, text in picture.files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        output = _printed(picture.command, root, picture.columns)
+    console = Console(record=True, width=picture.columns, file=StringIO(), force_terminal=True, highlight=False)
+    console.print(Text.assemble(("$ ", "green"), (picture.command, "bold")))
+    console.print(Text.from_ansi(output.rstrip()))
+    drawn = _FONT_OF_ANOTHER_HOST.sub("", console.export_svg(title="", unique_id=f"terminal-{name}"))
+    return "".join(f"{line.rstrip()}\n" for line in drawn.splitlines())
+
+
+def _printed(command: str, root: Path, columns: int) -> str:
+    """Run a command of this checkout in a terminal; what it printed, with its colors."""
+    program, *words = shlex.split(command)
+    ours, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (_LINES, columns))
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name(program)), *words],
+        cwd=root,
+        env={**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    printed = bytearray()
+    # Linux reports EIO at the end of a terminal's output, other systems an empty read.
+    try:
+        while part := os.read(ours, 65536):
+            printed += part
+    except OSError:
+        pass
+    finally:
+        os.close(ours)
+        process.wait()
+    return printed.decode().replace("\r\n", "\n")
