@@ -4,6 +4,7 @@ Two kubelets on one machine must not share `/kubepods`, and a cluster's processe
 run in `<hierarchy>/<name>/`: components in `supervisor`, pods in `kubepods`.
 """
 
+import errno
 import os
 import signal
 from dataclasses import dataclass
@@ -14,8 +15,13 @@ from trainstack.dev.cluster.layout import CGROUP_PREFIX
 from trainstack.dev.cluster.processes import wait_until
 
 LEAF = "supervisor"
+INIT = "init"
+"""The child of a container's root cgroup that receives its processes."""
 V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
 """The controllers that the kubelet needs on cgroup v2."""
+
+VACATE_SECONDS = 5.0
+"""How long processes that fork meanwhile may delay the move."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,38 @@ def _enable(folder: Path) -> None:
         (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in missing))
 
 
+def _enable_root(root: Path) -> None:
+    """Enable the controllers of the v2 hierarchy's root, which in a container is an ordinary cgroup with processes."""
+    try:
+        _enable(root)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        # Only the machine's root cgroup may have both processes and controllers that are enabled for its children.
+        if not wait_until(lambda: _vacate(root), VACATE_SECONDS):
+            raise
+        _enable(root)
+
+
+def _vacate(root: Path) -> bool:
+    """Move the processes of a v2 cgroup to its child INIT; return whether none was left before this call."""
+    pids = (root / "cgroup.procs").read_text().split()
+    (root / INIT).mkdir(exist_ok=True)
+    for pid in pids:
+        try:
+            (root / INIT / "cgroup.procs").write_text(pid)
+        except ProcessLookupError:
+            continue  # it has ended
+    return not pids
+
+
 def create(name: str, found: list[Hierarchy]) -> None:
     """Create the cluster's folders; keep existing ones."""
     for hierarchy in found:
         folder = hierarchy.root / name
         try:
             if hierarchy.version == 2:
-                _enable(hierarchy.root)
+                _enable_root(hierarchy.root)
             for path in (folder, folder / LEAF):
                 path.mkdir(exist_ok=True)
                 _copy_cpuset(path)
