@@ -45,6 +45,7 @@ def _toolchains() -> Iterator[Version]:
 
 def _go() -> Iterator[Version]:
     """Return the modules that our programs are built from; their dependencies are only in the go.mod files."""
+    listed: set[tuple[str, str]] = set()
     for folder in dict.fromkeys(group.module for group in GROUPS):
         module = gomod.load(GO_MODULES / folder / "go.mod")
         programs = (program for group in GROUPS if group.module == folder for program in group.programs)
@@ -55,6 +56,10 @@ def _go() -> Iterator[Version]:
             for package in packages
         }
         for owner in sorted(owners - {""}):
+            # Groups that share compiled packages pin the same versions.
+            if (owner, module.require[owner]) in listed:
+                continue
+            listed.add((owner, module.require[owner]))
             yield Version("go", owner, module.require[owner], f"trainstack/dev/toolchain/go/{folder}/go.mod")
 
 
