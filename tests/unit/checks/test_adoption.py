@@ -258,8 +258,10 @@ def test_a_queue_with_checks_shares_and_a_topology_is_taken_over_with_what_it_re
     check = {"controllerName": "kueue.x-k8s.io/multikueue"}
     parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "workers"}
     source = {"kubeConfig": {"location": "west", "locationType": "Secret"}}
-    shares = {"fairSharing": {"weight": "2"}, "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
-    passed = {"admissionChecksStrategy": {"admissionChecks": [{"name": "elsewhere", "onFlavors": ["gpu"]}]}}
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    shares: dict[str, Any] = {"fairSharing": {"weight": "2"}, "admissionScope": scope}
+    checks = [{"name": "elsewhere", "onFlavors": ["gpu"]}]
+    passed: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": checks}}
     found = Found(
         namespace="vision",
         local_queues=(make_local_queue(),),
@@ -280,7 +282,7 @@ def test_a_queue_with_checks_shares_and_a_topology_is_taken_over_with_what_it_re
     queue = taken["queues.clusterQueues"]
     assert isinstance(queue, dict)
     assert {key: queue[key] for key in ("admissionChecks", "fairSharing", "admissionScope")} == {
-        "admissionChecks": passed["admissionChecksStrategy"]["admissionChecks"],
+        "admissionChecks": checks,
         **shares,
     }
     assert left(make_empty(), replace(found, multi_kueue_clusters=(), topologies=())) == {
