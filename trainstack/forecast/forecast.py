@@ -104,7 +104,7 @@ def _sweeps(settings: Settings) -> dict[str, Sweep]:
 def _notes(model: Model, live: LiveWorkloads | None, release: str, *, has_nodes: bool) -> list[str]:
     notes = []
     if not has_nodes:
-        notes.append("the nodes are unknown, so quota alone decides (plan with `--nodes`)")
+        notes.append("the nodes are unknown, so quota alone decides (describe them with `--nodes`)")
     checks = sorted({name for queue in (model.cluster_queues or {}).values() for name in queue.checks})
     if checks:
         notes.append(f"admission checks are assumed to pass at once: {', '.join(checks)}")

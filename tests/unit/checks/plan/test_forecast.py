@@ -41,7 +41,7 @@ def test_runs_of_an_environment_are_planned_from_its_files() -> None:
     assert [row.cluster_queue for row in found.rows] == ["research", "", "research"]
     assert (found.environment, round(found.makespan), found.endless, found.cost) == ("test", 150, 0, None)
     assert found.rows[0].stretches[0].flavors == ("cpu",)
-    assert found.notes == ("the nodes are unknown, so quota alone decides (plan with `--nodes`)",)
+    assert found.notes == ("the nodes are unknown, so quota alone decides (describe them with `--nodes`)",)
 
 
 def test_each_run_says_why_it_has_no_start_or_no_end() -> None:
