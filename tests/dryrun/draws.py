@@ -138,6 +138,12 @@ elastic = st.fixed_dictionaries(
     optional={"minReplicas": integers, "rdzvHost": words, "rdzvPort": integers, "maxRestarts": integers},
 )
 
+
+def _group(flavor: str) -> Config:
+    quota = {"name": "cpu", "nominalQuota": 4000}
+    return {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": [quota]}]}
+
+
 OF_RUNS = {
     "container": names,
     "image": st.fixed_dictionaries({"name": images}),
@@ -237,6 +243,43 @@ OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
     ("queues", "flavors", 1, "nodeLabels"): labels,
     ("queues", "flavors", 1, "nodeTaints"): taints,
     ("queues", "flavors", 1, "tolerations"): tolerations,
+    ("queues", "topologies", 1, "levels"): st.lists(words, max_size=3),
+    ("queues", "flavors", 1, "topology"): names,
+    ("queues", "admissionChecks", 1, "controllerName"): words,
+    ("queues", "admissionChecks", 1, "parameters", "name"): names,
+    ("queues", "admissionChecks", 1, "parameters", "kind"): words,
+    ("queues", "provisioningRequestConfigs", 0, "parameters"): few_labels,
+    ("queues", "provisioningRequestConfigs", 0, "managedResources"): st.lists(resource_names, max_size=2),
+    ("queues", "provisioningRequestConfigs", 0, "provisioningClassName"): names,
+    ("queues", "provisioningRequestConfigs", 0, "retryStrategy"): st.dictionaries(
+        st.sampled_from(("backoffLimitCount", "backoffBaseSeconds", "backoffMaxSeconds")), integers
+    ),
+    ("queues", "provisioningRequestConfigs", 0, "podSetUpdates", "nodeSelector"): st.lists(
+        st.one_of(st.just("a"), words).map(lambda key: {"key": key, "valueFromProvisioningClassDetail": "c"}),
+        max_size=2,
+    ),
+    ("queues", "clusterQueues", 1, "admissionChecks"): st.lists(
+        st.fixed_dictionaries(
+            {"name": st.sampled_from(("elsewhere", "spare"))},
+            optional={"onFlavors": st.lists(st.sampled_from(("cpu", "spare")), max_size=2)},
+        ),
+        max_size=2,
+    ),
+    ("queues", "multiKueueConfigs", 0, "clusters"): st.lists(st.just("west"), max_size=2),
+    ("queues", "cohorts", 0, "resourceGroups"): st.lists(
+        st.sampled_from(("cpu", "spare")).map(_group), min_size=1, max_size=2
+    ),
+    ("queues", "multiKueueClusters", 0, "kubeConfig", "location"): words,
+    ("queues", "clusterQueues", 1, "fairSharing"): st.fixed_dictionaries({"weight": quantities}),
+    ("queues", "clusterQueues", 1, "flavorFungibility"): st.fixed_dictionaries(
+        {"whenCanBorrow": st.sampled_from(("MayStopSearch", "TryNextFlavor"))},
+        optional={
+            "whenCanPreempt": st.sampled_from(("MayStopSearch", "TryNextFlavor")),
+            "preference": st.sampled_from(("BorrowingOverPreemption", "PreemptionOverBorrowing")),
+        },
+    ),
+    ("queues", "localQueues", 1, "fairSharing"): st.fixed_dictionaries({"weight": quantities}),
+    ("queues", "cohorts", 1, "fairSharing"): st.fixed_dictionaries({"weight": quantities}),
     ("queues", "cohorts", 1, "name"): names,
     ("queues", "clusterQueues", 1, "name"): names,
     ("queues", "clusterQueues", 1, "namespaces"): st.lists(st.sampled_from(("research", "default")), max_size=3),
@@ -275,9 +318,7 @@ def _volume(name: str, **changes: Any) -> Config:
 
 
 def _queue(name: str) -> Config:
-    quota = {"name": "cpu", "nominalQuota": 4000}
-    group = {"coveredResources": ["cpu"], "flavors": [{"name": "cpu", "resources": [quota]}]}
-    return {"name": name, "cohort": "lab", "resourceGroups": [group]}
+    return {"name": name, "cohort": "lab", "resourceGroups": [_group("cpu")]}
 
 
 def _run(name: str, kind: str, **changes: Any) -> Config:
@@ -299,8 +340,25 @@ BASE: Config = {
     },
     "queues": {
         "flavors": [{"name": "cpu"}, {"name": "spare"}],
+        "topologies": [{"name": "racks", "levels": ["rack"]}, {"name": "spare", "levels": ["rack"]}],
+        "admissionChecks": [
+            {"name": "elsewhere", "controllerName": "kueue.x-k8s.io/multikueue",
+             "parameters": {"kind": "MultiKueueConfig", "name": "workers"}},
+            {"name": "spare", "controllerName": "a.b/c", "parameters": {"apiGroup": "a.b", "kind": "C", "name": "d"}},
+        ],
+        "provisioningRequestConfigs": [
+            {"name": "nodes", "provisioningClassName": "check-capacity.autoscaling.x-k8s.io",
+             "podSetUpdates": {"nodeSelector": [{"key": "a", "valueFromProvisioningClassDetail": "b"}]},
+             "podSetMergePolicy": "IdenticalPodTemplates"},
+        ],
+        "multiKueueClusters": [{"name": "west", "kubeConfig": {"location": "west"}}],
+        "multiKueueConfigs": [{"name": "workers", "clusters": ["west"]}],
         "cohorts": [{"name": "lab"}, {"name": "spare"}],
-        "clusterQueues": [_queue("research"), _queue("spare")],
+        "clusterQueues": [
+            _queue("research"),
+            {**_queue("spare"), "admissionScope": {"admissionMode": "NoAdmissionFairSharing"},
+             "admissionChecks": [{"name": "elsewhere", "onFlavors": ["cpu"]}]},
+        ],
         "localQueues": [
             {"name": "research", "namespace": "research", "clusterQueue": "research"},
             {"name": "spare", "namespace": "research", "clusterQueue": "spare"},

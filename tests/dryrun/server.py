@@ -20,7 +20,8 @@ Manifest = dict[str, Any]
 NAMESPACE = "research"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KINDS = {
-    *("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"),
+    *("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "MultiKueueCluster", "MultiKueueConfig"),
+    *("ProvisioningRequestConfig", "ResourceFlavor", "Topology", "WorkloadPriorityClass"),
     *("PyTorchJob", "JobSet", "TrainJob", "TrainingRuntime"),
 }
 """The kinds that a stack declares beside Kubernetes' own."""

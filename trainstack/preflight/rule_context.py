@@ -16,6 +16,7 @@ from trainstack.runs.status.run_pods import pod_sets, queued
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import (
     ClusterQueue,
+    Cohort,
     FlavorQuotas,
     LocalQueue,
     ResourceFlavor,
@@ -39,6 +40,12 @@ T = TypeVar("T", bound=Named)
 def with_paths(path: str, items: Sequence[T]) -> Iterator[tuple[str, T]]:
     """Yield the elements of a list with their paths."""
     return zip(elements(path, [item.name for item in items]), items, strict=True)
+
+
+def _flavor_quotas(path: str, owner: ClusterQueue | Cohort) -> Iterator[tuple[str, ResourceGroup, FlavorQuotas]]:
+    for index, group in enumerate(owner.resource_groups):
+        for flavor_path, flavor in with_paths(f"{path}.resourceGroups[{index}].flavors", group.flavors):
+            yield flavor_path, group, flavor
 
 
 @dataclass(frozen=True)
@@ -83,9 +90,24 @@ class Context:
 
     def flavor_quotas(self) -> Iterator[tuple[str, ClusterQueue, ResourceGroup, FlavorQuotas]]:
         for path, queue in self.cluster_queues():
-            for index, group in enumerate(queue.resource_groups):
-                for flavor_path, flavor in with_paths(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-                    yield flavor_path, queue, group, flavor
+            for flavor_path, group, flavor in _flavor_quotas(path, queue):
+                yield flavor_path, queue, group, flavor
+
+    def with_quota(self) -> Iterator[tuple[str, ClusterQueue | Cohort]]:
+        """Yield the cluster queues and cohorts."""
+        yield from self.cluster_queues()
+        yield from with_paths("queues.cohorts", self.settings.queues.cohorts)
+
+    def all_flavor_quotas(self) -> Iterator[tuple[str, ClusterQueue | Cohort, ResourceGroup, FlavorQuotas]]:
+        """Yield the quotas of cluster queues and of cohorts."""
+        for path, owner in self.with_quota():
+            for flavor_path, group, flavor in _flavor_quotas(path, owner):
+                yield flavor_path, owner, group, flavor
+
+    def all_quotas(self) -> Iterator[tuple[str, ClusterQueue | Cohort, ResourceQuota]]:
+        for flavor_path, owner, _, flavor in self.all_flavor_quotas():
+            for path, quota in with_paths(f"{flavor_path}.resources", flavor.resources):
+                yield path, owner, quota
 
     def quotas(self) -> Iterator[tuple[str, ClusterQueue, FlavorQuotas, ResourceQuota]]:
         for flavor_path, queue, _, flavor in self.flavor_quotas():

@@ -64,7 +64,9 @@ def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_unique)]
-"""Names of a list that the API server keeps as a map, such as imagePullSecrets."""
+"""Names of a list that the API server keeps as a map or a set, such as imagePullSecrets."""
+UNIQUE = AfterValidator(_unique)
+"""The same for other texts."""
 
 
 class Toleration(Section):

@@ -226,7 +226,7 @@ CASES = {
         ALONE,
         "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].borrowingLimit",
         "cluster queue research has a borrowingLimit, but no cohort",
-        "name a cohort, or remove the limit",
+        "name a cohort or a parent, or remove the limit",
     ),
     "lending-over-nominal": Case(
         quotas(("cpu", "1"), ("memory", "3Gi"), lending_limit="2"),

@@ -10,6 +10,7 @@ from tests.unit.make import (
     make_manifest,
     make_mount,
     make_queues,
+    make_quota,
     make_run,
     make_secret,
     make_settings,
@@ -23,7 +24,14 @@ from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.jobsets import DependsOn
 from trainstack.settings.sections.operators import Install, Operators
-from trainstack.settings.sections.queues import PriorityClass
+from trainstack.settings.sections.queues import (
+    Cohort,
+    FlavorQuotas,
+    MultiKueueConfig,
+    PriorityClass,
+    ResourceGroup,
+    ResourceQuota,
+)
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.silences import Checks, Silence
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
@@ -47,6 +55,12 @@ def static(**changes: object) -> Settings:
         classes=(hand,), volumes=(claim,), persistent_volumes=(PersistentVolume.model_validate(volume),)
     )
     return make_settings(storage=storage)
+
+
+def with_quota(quota: ResourceQuota) -> Cohort:
+    """The cohort `local` with this quota on the flavor `cpu`."""
+    flavor = FlavorQuotas(name="cpu", resources=(quota,))
+    return Cohort(name="local", resource_groups=(ResourceGroup(covered_resources=(quota.name,), flavors=(flavor,)),))
 
 
 def frameworks(*names: str) -> Settings:
@@ -90,6 +104,22 @@ LONG = "p" * 64
 MORE: dict[str, list[Case]] = {
     **POOL_CASES,
     **SLIP_CASES,
+    "limit-without-cohort": [
+        Case(
+            make_settings(queues=make_queues(cohorts=(with_quota(make_quota("cpu", "1", borrowing_limit="1")),))),
+            "queues.cohorts[local].resourceGroups[0].flavors[cpu].resources[cpu].borrowingLimit",
+            "cohort local has a borrowingLimit, but no parent",
+            "name a cohort or a parent, or remove the limit",
+        )
+    ],
+    "check-parameters-unknown": [
+        Case(
+            make_settings(queues=make_queues(multi_kueue_configs=(MultiKueueConfig(name="w", clusters=("west",)),))),
+            "queues.multiKueueConfigs[w].clusters",
+            "cluster 'west' is not declared",
+            "declare it under queues.multiKueueClusters",
+        )
+    ],
     "queue-unknown": [
         Case(
             make_settings(cluster=Cluster(loader=Loader(queue="reserch"))),

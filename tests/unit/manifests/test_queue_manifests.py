@@ -286,3 +286,16 @@ def test_checks_with_their_parameters() -> None:
     }
     workers = MultiKueueConfig(name="workers", clusters=("west",))
     assert queues.multi_kueue_config(workers, "dev")["spec"] == {"clusters": ["west"]}
+
+
+def test_entries_that_the_api_server_takes_once_are_listed_once() -> None:
+    """It refuses duplicates in lists that it keeps as sets or maps."""
+    with pytest.raises(ValidationError, match="cpu is listed more than once"):
+        ProvisioningRequestConfig(name="n", provisioning_class_name="c", managed_resources=("cpu", "cpu"))
+    update = PodSetUpdate(key="a", value_from_provisioning_class_detail="b")
+    with pytest.raises(ValidationError, match="several entries with key a"):
+        PodSetUpdates(node_selector=(update, update))
+    quota = FlavorQuotas(name="cpu", resources=(ResourceQuota(name="cpu", nominal_quota="1"),))
+    group = ResourceGroup(covered_resources=("cpu",), flavors=(quota,))
+    with pytest.raises(ValidationError, match="several entries named nodes"):
+        ClusterQueue(name="q", resource_groups=(group,), admission_checks=(QueueCheck(name="nodes"),) * 2)

@@ -10,7 +10,7 @@ from trainstack.kueue.quantities import counted, exact, wrapped
 from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.settings.sections.queues import ClusterQueue
+from trainstack.settings.sections.queues import ClusterQueue, Cohort
 from trainstack.settings.values.quantities import MAX, amount
 
 _REFUSED = "Kueue's webhook refuses the queue."
@@ -25,7 +25,7 @@ _REFUSED = "Kueue's webhook refuses the queue."
     silenceable=False,
 )
 def covered_resources(context: RuleContext) -> Iterator[Violation]:
-    for path, _, group, flavor in context.flavor_quotas():
+    for path, _, group, flavor in context.all_flavor_quotas():
         listed = tuple(quota.name for quota in flavor.resources)
         if listed != group.covered_resources:
             message = (
@@ -36,16 +36,16 @@ def covered_resources(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="group-overlap",
-    summary="A cluster queue lists a resource or a flavor twice.",
+    summary="A cluster queue or a cohort lists a resource or a flavor twice.",
     details=_REFUSED,
     example="`cpu` in the `coveredResources` of two groups.",
     remedy="List each resource and flavor once, in one group.",
     silenceable=False,
 )
 def group_overlap(context: RuleContext) -> Iterator[Violation]:
-    for path, queue in context.cluster_queues():
+    for path, owner in context.with_quota():
         seen: dict[tuple[str, str], int] = {}
-        for index, group in enumerate(queue.resource_groups):
+        for index, group in enumerate(owner.resource_groups):
             named = [("resource", name) for name in group.covered_resources]
             named += [("flavor", flavor.name) for flavor in group.flavors]
             for kind, name in named:
@@ -57,17 +57,20 @@ def group_overlap(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="limit-without-cohort",
-    summary="A cluster queue without a cohort has a `borrowingLimit` or a `lendingLimit`.",
+    summary="A cluster queue without a cohort, or a cohort without a parent, has a `borrowingLimit` or `lendingLimit`.",
     details=_REFUSED,
     example="`cohort: null`, and a quota with `borrowingLimit: 1`.",
-    remedy="Name a cohort, or remove the limit.",
+    remedy="Name a cohort or a parent, or remove the limit.",
     silenceable=False,
 )
 def limit_without_cohort(context: RuleContext) -> Iterator[Violation]:
-    for path, queue, _, quota in context.quotas():
+    for path, owner, quota in context.all_quotas():
         limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
-        for key in (key for key, limit in limits.items() if limit is not None and queue.cohort is None):
-            yield Violation(f"{path}.{key}", f"cluster queue {queue.name} has a {key}, but no cohort")
+        above = owner.parent if isinstance(owner, Cohort) else owner.cohort
+        for key in (key for key, limit in limits.items() if limit is not None and above is None):
+            missing = "parent" if isinstance(owner, Cohort) else "cohort"
+            noun = "cohort" if isinstance(owner, Cohort) else "cluster queue"
+            yield Violation(f"{path}.{key}", f"{noun} {owner.name} has a {key}, but no {missing}")
 
 
 @Rule(
@@ -79,7 +82,7 @@ def limit_without_cohort(context: RuleContext) -> Iterator[Violation]:
     silenceable=False,
 )
 def lending_over_nominal(context: RuleContext) -> Iterator[Violation]:
-    for path, _, _, quota in context.quotas():
+    for path, _, quota in context.all_quotas():
         if quota.lending_limit is not None and amount(quota.lending_limit) > amount(quota.nominal_quota):
             message = f"lendingLimit {quota.lending_limit} exceeds nominalQuota {quota.nominal_quota}"
             yield Violation(f"{path}.lendingLimit", message)

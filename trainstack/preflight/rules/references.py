@@ -115,7 +115,7 @@ def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
 )
 def flavor_unknown(context: RuleContext) -> Iterator[Violation]:
     known = [flavor.name for flavor in context.settings.queues.flavors]
-    named = ((f"{path}.name", flavor.name) for path, _, _, flavor in context.flavor_quotas())
+    named = ((f"{path}.name", flavor.name) for path, _, _, flavor in context.all_flavor_quotas())
     yield from _refer(context, named, "flavor", known, "queues.flavors")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import DnsLabel, DnsName, Section, Text, Toleration, UniqueNames, refuse
+from trainstack.settings.base import UNIQUE, DnsLabel, DnsName, Section, Text, Toleration, UniqueNames, refuse
 from trainstack.settings.values.kubernetes import (
     HOSTNAME,
     Int32,
@@ -181,6 +181,13 @@ class ClusterQueue(Section):
     admission_scope: AdmissionScope | None = None
     adopt: bool = False
 
+    @model_validator(mode="after")
+    def _unique_checks(self) -> "ClusterQueue":
+        names = [check.name for check in self.admission_checks]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        refuse(f"admissionChecks has several entries named {name}: keep one" for name in twice)
+        return self
+
 
 class LocalQueue(Section):
     """The queue of a namespace's runs."""
@@ -233,6 +240,13 @@ class PodSetUpdates(Section):
 
     node_selector: tuple[PodSetUpdate, ...] = Field((), max_length=8)
 
+    @model_validator(mode="after")
+    def _unique_keys(self) -> "PodSetUpdates":
+        keys = [update.key for update in self.node_selector]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        refuse(f"nodeSelector has several entries with key {key}: keep one" for key in twice)
+        return self
+
 
 class ProvisioningRequestConfig(Section):
     """How Kueue asks the cluster autoscaler for nodes: parameters of an AdmissionCheck."""
@@ -240,10 +254,8 @@ class ProvisioningRequestConfig(Section):
     name: DnsLabel
     provisioning_class_name: DnsName
     """`check-capacity.autoscaling.x-k8s.io`, `queued-provisioning.gke.io`, or another class of the autoscaler."""
-    parameters: dict[Annotated[str, Field(max_length=63)], Annotated[str, Field(max_length=255)]] = Field(
-        default_factory=dict, max_length=100
-    )
-    managed_resources: tuple[ResourceName, ...] = Field((), max_length=100)
+    parameters: dict[str, Annotated[str, Field(max_length=255)]] = Field(default_factory=dict, max_length=100)
+    managed_resources: Annotated[tuple[ResourceName, ...], UNIQUE] = Field((), max_length=100)
     """The resources that require nodes to be provisioned; empty: all."""
     retry_strategy: RetryStrategy | None = None
     """None: Kueue's defaults, which equal the fields' defaults."""
