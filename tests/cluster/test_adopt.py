@@ -69,8 +69,8 @@ def handmade(folder: Path) -> list[Manifest]:
         made(KUEUE, "ResourceFlavor", NAME),
         made(KUEUE, "ResourceFlavor", "handmade-odd"),
         cohort,
-        cluster_queue(NAME, cohortName=NAME, preemption={"reclaimWithinCohort": "Any"}),
-        cluster_queue("handmade-odd", fairSharing={"weight": "2"}),
+        cluster_queue(NAME, cohortName=NAME, preemption={"reclaimWithinCohort": "Any"}, fairSharing={"weight": 2}),
+        cluster_queue("handmade-odd", namespaceSelector={"matchLabels": {"team": "odd"}}),
         made(KUEUE, "LocalQueue", "research", NAME, spec={"clusterQueue": NAME}),
         made(KUEUE, "LocalQueue", "odd", NAME, spec={"clusterQueue": "handmade-odd"}),
         made("v1", "Pod", "writer", NAME, spec={"restartPolicy": "Never", "containers": [writer], "volumes": volumes}),
@@ -133,7 +133,9 @@ def test_a_namespace_made_by_hand_is_taken_over_as_it_is(dev: Project, made_by_h
     assert done.code == 0, done.text
     told = json.loads(done.out)
     assert {each.replace(" ", "/").lower() for each in told["taken"]} == {"/".join(filter(None, key)) for key in TAKEN}
-    assert told["left"]["ClusterQueue handmade-odd"] == "cannot be expressed in the settings: spec.fairSharing.weight"
+    assert told["left"]["ClusterQueue handmade-odd"] == (
+        "cannot be expressed in the settings: spec.namespaceSelector.matchLabels.team"
+    )
     assert "refers to cluster queue handmade-odd" in told["left"][f"LocalQueue {NAME}/odd"]
     assert any(note.startswith("Kueue v0.15.2 in namespace kueue-system") for note in told["notes"])
     assert not file.exists()
