@@ -95,12 +95,13 @@ browser: ## Chromium from Debian, as root: the pages of reports are tested in it
 versions: venv ## Every pinned version
 	@$(TRAINSTACK) dev versions
 
-# `make site REPOSITORY=https://github.com/<owner>/<repository>` links source files. NO_MKDOCS_2_WARNING: no news of
-# mkdocs-material. With --quiet, mkdocs would not count the warnings that fail a strict build.
-site: .trainstack/site/bin/mkdocs ## Build the documentation's site in dist/site; a broken link fails
+# `make site REPOSITORY=https://github.com/<owner>/<repository>` links source files. NO_MKDOCS_2_WARNING
+# suppresses mkdocs-material's announcement. With --quiet, mkdocs would not count the warnings that fail a strict build.
+site: .trainstack/site/installed ## Build the documentation's site in dist/site; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 REPOSITORY="$(REPOSITORY)" .trainstack/site/bin/python -m mkdocs build
 
-.trainstack/site/bin/mkdocs: trainstack/dev/toolchain/site.lock | venv
+# The stamp is written last: an interrupted installation is repeated.
+.trainstack/site/installed: trainstack/dev/toolchain/site.lock | venv
 	@$(PYTHON) -m venv --clear .trainstack/site
 	@PIP_DISABLE_PIP_VERSION_CHECK=1 .trainstack/site/bin/pip --quiet install --require-hashes --requirement $<
 	@touch $@

@@ -1,4 +1,4 @@
-"""The pages of docs/start as what their reader does: lines to type and edits of files, in order."""
+"""The steps in the pages of docs/start: lines of a shell and edits of files, in order."""
 
 import json
 import re
@@ -30,7 +30,7 @@ class Edit:
     text: str
 
     def apply(self, root: Path) -> None:
-        """Write them, by the project's own rule for files over each other; the file has to exist."""
+        """Merge the values into the file, which must exist, by the rule for settings."""
         (root / ".edit.yaml").write_text(self.text)
         edited = plain(merge(read(root, self.file, []), read(root, ".edit.yaml", [])))
         (root / ".edit.yaml").unlink()
@@ -38,7 +38,7 @@ class Edit:
 
 
 def steps(page: str) -> Iterator[Line | Edit]:
-    """What the blocks of a page have the reader do."""
+    """Yield the steps of a page, in order."""
     for found in _FENCE.finditer((PAGES / f"{page}.md").read_text(encoding="utf-8")):
         if found["file"]:
             yield Edit(found["file"], found["text"])

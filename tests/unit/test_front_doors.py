@@ -1,4 +1,4 @@
-"""The pages of docs/start are worked through, as far as that needs no cluster.
+"""The steps of docs/start that need no cluster.
 
 tests/cluster/test_own_project.py does all steps of the owner's and the researcher's page on a cluster.
 """
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(line: str) -> str:
-    """Run a line that needs no cluster; what it printed."""
+    """Run a line that needs no cluster, and return its output."""
     words = shlex.split(line)
     if words == ["pipx", "install", "trainstack"]:
         assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == words[-1]
@@ -50,7 +50,7 @@ def live(line: str) -> bool:
 
 
 def follow(page: str, root: Path) -> dict[str, str]:
-    """Do the steps of a page; what each line printed."""
+    """Do the steps of a page, and return the output of each line."""
     printed = {}
     for step in steps(page):
         if isinstance(step, Edit):

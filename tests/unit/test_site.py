@@ -38,7 +38,7 @@ def test_links_lead_to_the_site_or_the_repository(source: str, link: str, expect
 
 
 def test_without_a_repository_the_text_of_a_link_is_kept() -> None:
-    """Nobody can follow a link to a file that the site does not have."""
+    """A link to a file outside the site keeps only its text."""
     assert adapted("See [`x`](../Makefile).", "docs/runs.md", ROOT, "") == ("See `x`.", [])
 
 

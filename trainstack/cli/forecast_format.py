@@ -80,7 +80,9 @@ def sentences(made: Report) -> list[str]:
     hours = f", {made.gpu_hours:,.1f} GPU-hours" if made.gpu_hours else ""
     price = "" if made.cost is None else f", {made.cost:,.2f} {made.currency}".rstrip()
     total = f"{_runs(ended)} in {duration(made.makespan)}{hours}{price}{rest}."
-    return [total, *([f"The course is open: {_between(made)} if durations differ by 10%."] if made.open else ())]
+    if not made.open:
+        return [total]
+    return [total, f"Small differences change the order: {_between(made)} if durations differ by 10%."]
 
 
 def _between(made: Report) -> str:
@@ -119,7 +121,7 @@ def gantt_of(made: Report) -> Gantt:
     starts = (row.start for row in made.rows if row.start is not None)
     until = 1.02 * max(made.makespan, *(1.1 * start for start in starts), 60.0)
     return Gantt(
-        title=f"Forecast of {made.environment}{f' (open: {_between(made)})' if made.open else ''}",
+        title=f"Forecast of {made.environment}{f' ({_between(made)})' if made.open else ''}",
         until=until,
         lanes=tuple(_lane(row, colours) for row in made.rows),
         levels=tuple(_level(use, colours[use.flavor]) for use in _scarce(made)),

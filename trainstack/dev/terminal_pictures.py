@@ -121,7 +121,7 @@ def svg(name: str, picture: Picture) -> str:
 
 
 def _printed(command: str, root: Path, columns: int) -> str:
-    """Run a command of this checkout in a terminal; what it printed, with its colors."""
+    """Run a command of this checkout in a terminal, and return its output with its colours."""
     program, *words = shlex.split(command)
     ours, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (_LINES, columns))

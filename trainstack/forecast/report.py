@@ -50,7 +50,7 @@ class Row:
     end_range: Range | None
     """The earliest and latest end if durations differ by a tenth; None if it is not known."""
     open: bool
-    """Whether the end moves further than the durations do, in a plan that does."""
+    """Whether the end moves further than the durations do, in a forecast that is open itself."""
     wait: float | None
     evictions: int
     pods: int

@@ -1,6 +1,6 @@
 """How far a forecast moves if durations and the order of submission differ a little.
 
-Runs that start at other times meet other runs in the queues, so that a small difference may change the whole course.
+Runs that start at other times meet other runs in the queues, so that a small difference may change the whole order.
 The differences are the same in every forecast of the same tasks.
 """
 
@@ -12,7 +12,7 @@ from trainstack.forecast.schedule import Schedule
 from trainstack.forecast.tasks import Task
 
 SPREAD = 0.1
-"""Durations are up to this part shorter or longer."""
+"""The largest relative change of a duration, in both directions."""
 _NEAR = 8
 """Runs overtake each other on submission within this distance: launches are created in parallel."""
 _MOST, _TASKS = 16, 500
@@ -38,7 +38,7 @@ class Variation:
 def vary(tasks: Sequence[Task], schedule: Schedule, simulate: Callable[[Sequence[Task]], Schedule]) -> Variation | None:
     """Return the variation of a schedule; None if there are too many tasks for it.
 
-    `simulate`: of tasks that differ in durations and order.
+    `simulate` returns the schedule of tasks with other durations, in another order.
     """
     count = min(_MOST, _TASKS // len(tasks)) if tasks else 0
     if not count:

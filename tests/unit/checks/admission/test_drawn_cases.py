@@ -56,7 +56,7 @@ def test_who_may_not_use_its_queue_uses_nothing() -> None:
 
 @pytest.mark.parametrize(("strategy", "slips"), [("StrictFIFO", True), ("BestEffortFIFO", False)])
 def test_a_strict_queue_takes_what_its_defaults_contradict(strategy: str, slips: bool) -> None:
-    """Of seed 290633: 2 cores are asked for by default, half a one is the limit; only the first attempts see that."""
+    """Of seed 290633: the default request is 2 cores, and the limit half a core; only the first attempts see that."""
     asked = asking("asked", "open", "1")
     asked["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "500m"}}
     queue = {"namespaceSelector": {}, "queueingStrategy": strategy, "resourceGroups": quota("4")}

@@ -150,7 +150,7 @@ def test_a_strict_queue_stands_still_behind_a_head_that_never_fits() -> None:
 
 
 def test_a_strict_queue_waits_for_a_head_that_waits() -> None:
-    """One that is admitted now holds up nobody."""
+    """A workload that would be admitted now does not block others."""
     message = "cluster queue q is StrictFIFO: ns/head waits, and holds up all workloads behind it"
     assert reasons(strict(make_workload(make_pods(cpu=3), name="head"))) == ("waits", [message])
     assert strict(make_workload(make_pods(cpu=1), name="head")).outcome == "fits"

@@ -53,8 +53,8 @@ def test_a_plan_whose_order_is_open_is_told_with_its_range() -> None:
     low, high = found.makespan_range or (0.0, 0.0)
     assert found.open
     assert low < 0.9 * found.makespan < found.makespan <= high
-    assert sentences(found)[1] == "The course is open: 21m9s to 26m28s if durations differ by 10%."
-    assert gantt_of(found).title == "Forecast of test (open: 21m9s to 26m28s)"
+    assert sentences(found)[1] == "Small differences change the order: 21m9s to 26m28s if durations differ by 10%."
+    assert gantt_of(found).title == "Forecast of test (21m9s to 26m28s)"
     (second,) = [row for row in found.rows if row.name == "second"]
     assert second.open
     assert cells(second)[-1] == "may end at +1m32s to +3m29s"
