@@ -73,7 +73,7 @@ def _is_workload_of(body: Body, runs: Collection[tuple[str, str]]) -> bool:
     if body["kind"] != "Workload":
         return False
     metadata = body["metadata"]
-    pods = (pod_set["template"].get("metadata") or {} for pod_set in body["spec"]["podSets"])
+    pods = (pod_set["template"].get("metadata") or {} for pod_set in (body.get("spec") or {}).get("podSets") or ())
     names = {(pod.get("labels") or {}).get(RUN) for pod in pods}
     names |= {owner["name"] for owner in metadata.get("ownerReferences") or ()}
     return any((metadata["namespace"], name) in runs for name in names)

@@ -219,7 +219,7 @@ def _weight(spec: Body) -> float:
 
 
 def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
-    spec = body["spec"]
+    spec = body.get("spec") or {}
     groups = spec.get("resourceGroups") or ()
     checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
     return ClusterQueue(
@@ -298,11 +298,11 @@ def _quota(gates: FeatureGates, body: Body) -> Quota:
 
 
 def _local_queue(body: Body) -> LocalQueue:
-    spec = body["spec"]
+    spec = body.get("spec") or {}
     return LocalQueue(
         namespace=body["metadata"]["namespace"],
         name=_name(body),
-        cluster_queue=spec["clusterQueue"],
+        cluster_queue=spec.get("clusterQueue") or "",
         stop_policy=spec.get("stopPolicy") or "None",
     )
 
@@ -318,7 +318,9 @@ def _node(body: Body) -> Node:
         name=_name(body),
         labels=body["metadata"].get("labels") or {},
         taints=_taints(spec.get("taints")),
-        allocatable={name: value(name, text) for name, text in body["status"].get("allocatable", {}).items()},
+        allocatable={
+            name: value(name, text) for name, text in ((body.get("status") or {}).get("allocatable") or {}).items()
+        },
         unschedulable=bool(spec.get("unschedulable")),
     )
 
