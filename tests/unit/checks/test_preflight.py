@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,17 @@ from trainstack.preflight.registry import BY_ID
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Install, Operators
-from trainstack.settings.sections.queues import Cohort, LocalQueue
+from trainstack.settings.sections.queues import (
+    AdmissionCheck,
+    ClusterKubeConfig,
+    Cohort,
+    LocalQueue,
+    MultiKueueCluster,
+    MultiKueueConfig,
+    ProvisioningRequestConfig,
+    Queues,
+    Topology,
+)
 from trainstack.settings.sections.storage import PersistentVolume
 from trainstack.settings.sections.tenants import Team, Tenants
 from trainstack.settings.sections.workloads import Record, ReplicatedJob
@@ -92,6 +103,29 @@ def test_a_class_of_hand_made_volumes_needs_no_object() -> None:
     )
     storage = make_storage(persistent_volumes=(static,), volumes=(make_volume(storage_class="manual"),))
     assert check(make_settings(storage=storage), EMPTY) == []
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"topologies": (Topology(name="a", levels=("rack",)),)},
+        {"admission_checks": (AdmissionCheck(name="a", controller_name="example.org/c"),)},
+        {"provisioning_request_configs": (ProvisioningRequestConfig(name="a", provisioning_class_name="c"),)},
+        {"multi_kueue_clusters": (MultiKueueCluster(name="a", kube_config=ClusterKubeConfig(location="a")),)},
+        {"multi_kueue_configs": (MultiKueueConfig(name="a", clusters=("a",)),)},
+    ],
+    ids=lambda declared: next(iter(declared)),
+)
+def test_every_list_of_cluster_scoped_objects_is_the_owners_and_has_no_duplicates(declared: dict[str, Any]) -> None:
+    tenant = make_settings(
+        environment=Environment(profile="tenant", existing=Existing(namespaces=("research",))),
+        queues=Queues(**declared),
+        storage=make_storage(classes=(), volumes=()),
+        operators=Operators(),
+    )
+    assert "tenant-cluster-scoped" in {each.id for each in check(tenant, ROOT)}
+    twice = make_settings(queues=make_queues(**{key: items * 2 for key, items in declared.items()}))
+    assert "name-duplicate" in {each.id for each in check(twice, ROOT)}
 
 
 def test_what_others_made_may_be_referred_to() -> None:
