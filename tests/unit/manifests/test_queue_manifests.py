@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.unit.make import make_cluster_queue
 from trainstack.platform import queues
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.queues import (
@@ -233,6 +234,24 @@ def test_levels_that_the_api_server_refuses(levels: tuple[str, ...], fault: str)
     """Source: the rules of Topology's CustomResourceDefinition."""
     with pytest.raises(ValidationError, match=fault):
         Topology(name="racks", levels=levels)
+
+
+def test_lists_that_the_api_server_keeps_as_maps_and_sets_have_no_duplicates() -> None:
+    """It refuses the object at `up`."""
+    with pytest.raises(ValidationError, match="admissionChecks lists nodes more than once"):
+        make_cluster_queue(admission_checks=(QueueCheck(name="nodes"),) * 2)
+    base = {"name": "nodes", "provisioning_class_name": "a"}
+    with pytest.raises(ValidationError, match="managedResources lists cpu more than once"):
+        ProvisioningRequestConfig(**base, managed_resources=("cpu", "cpu"))
+    update = PodSetUpdate(key="zone", value_from_provisioning_class_detail="Zone")
+    with pytest.raises(ValidationError, match="nodeSelector lists zone more than once"):
+        PodSetUpdates(node_selector=(update, update))
+
+
+def test_a_weight_is_more_than_the_smallest_unit() -> None:
+    with pytest.raises(ValidationError, match="set 0 or a larger weight"):
+        FairSharing(weight="0.000000001")
+    assert [FairSharing(weight=weight).weight for weight in ("0", "2n")] == ["0", "2n"]
 
 
 def test_a_flavor_with_a_topology_selects_nodes() -> None:

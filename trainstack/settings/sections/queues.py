@@ -3,6 +3,7 @@
 Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -21,6 +22,16 @@ from trainstack.settings.values.kubernetes import (
 from trainstack.settings.values.quantities import Quantity
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def _unique(key: str, names: Sequence[str]) -> None:
+    """Refuse a name that is listed twice, as the API server does."""
+    if twice := _repeated(names):
+        raise ValueError(f"{key} lists {', '.join(twice)} more than once: list each once")
 
 
 class Taint(Section):
@@ -61,7 +72,7 @@ class Topology(Section):
     @model_validator(mode="after")
     def _valid_levels(self) -> "Topology":
         faults = []
-        if twice := sorted({level for level in self.levels if self.levels.count(level) > 1}):
+        if twice := _repeated(self.levels):
             faults.append(f"levels {', '.join(twice)} are listed more than once: list each once")
         if HOSTNAME in self.levels[:-1]:
             faults.append(f"{HOSTNAME} is not the last level: a host contains no other level, so list it last")
@@ -74,6 +85,12 @@ class FairSharing(Section):
 
     weight: Quantity = "1"
     """Twice the weight gives twice the share of the borrowed quota; 0: whatever it borrows is preempted first."""
+
+    @model_validator(mode="after")
+    def _distinct_from_nothing(self) -> "FairSharing":
+        if self.weight == "1n":
+            raise ValueError("Kueue refuses a weight of 1n, its smallest unit: set 0 or a larger weight")
+        return self
 
 
 class ResourceQuota(Section):
@@ -181,6 +198,11 @@ class ClusterQueue(Section):
     admission_scope: AdmissionScope | None = None
     adopt: bool = False
 
+    @model_validator(mode="after")
+    def _each_check_once(self) -> "ClusterQueue":
+        _unique("admissionChecks", [check.name for check in self.admission_checks])
+        return self
+
 
 class LocalQueue(Section):
     """The queue of a namespace's runs."""
@@ -233,6 +255,11 @@ class PodSetUpdates(Section):
 
     node_selector: tuple[PodSetUpdate, ...] = Field((), max_length=8)
 
+    @model_validator(mode="after")
+    def _each_key_once(self) -> "PodSetUpdates":
+        _unique("nodeSelector", [update.key for update in self.node_selector])
+        return self
+
 
 class ProvisioningRequestConfig(Section):
     """How Kueue asks the cluster autoscaler for nodes: parameters of an AdmissionCheck."""
@@ -251,6 +278,11 @@ class ProvisioningRequestConfig(Section):
     pod_set_merge_policy: Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"] | None = None
     """Which pod sets share a pod template of the request; None: none."""
     adopt: bool = False
+
+    @model_validator(mode="after")
+    def _each_resource_once(self) -> "ProvisioningRequestConfig":
+        _unique("managedResources", self.managed_resources)
+        return self
 
 
 class ClusterKubeConfig(Section):
