@@ -6,7 +6,7 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_objects, read_snapshot
-from trainstack.kueue.managed_jobs import declared_configuration
+from trainstack.kueue.managed_jobs import installed_configuration
 from trainstack.kueue.model import QueueState
 from trainstack.objects.labels import RUN, is_field_manager
 from trainstack.objects.ownership import identity
@@ -37,7 +37,7 @@ def snapshot(
         unread.add("ClusterQueue")
     found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
     if (install := declared.settings.operators.kueue) is not None:
-        kueue = {**(kueue or {}), **declared_configuration(install.configuration)}
+        kueue = installed_configuration(kueue, install.configuration)
     result = read_snapshot(with_declared(found, declared_objects(declared)), unread=unread, kueue=kueue)
     return replace(result, model=replace(result.model, grows=grows))
 

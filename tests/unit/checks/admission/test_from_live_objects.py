@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.make import make_run, make_settings
+from tests.unit.make import make_kueue, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_live_objects import snapshot, with_declared
 from trainstack.objects.labels import RUN
+from trainstack.settings.sections.operators import Operators
 
 Body = dict[str, Any]
 
@@ -106,3 +107,28 @@ def test_where_workloads_or_cohorts_may_not_be_read_nothing_is_known_of_queues()
     assert found.model.cluster_queues is not None
     assert found.model.nodes == ()
     assert found.model.grows
+
+
+def test_an_install_replaces_what_the_running_kueues_configuration_says() -> None:
+    """`up` writes the whole Configuration; fields that the settings do not have are those of the release."""
+    running = {
+        "fairSharing": {},
+        "featureGates": {"LendingLimit": False},
+        "resources": {"excludeResourcePrefixes": ["example.org/"]},
+        "waitForPodsReady": {"blockAdmission": True},
+        "managedJobsNamespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    installed = make_settings(operators=Operators(kueue=make_kueue()))
+    model = snapshot({}, Declared(installed), kueue=running).model
+    assert not (model.fair_sharing)
+    assert not (model.excluded)
+    assert not (model.blocks_admission)
+    assert not (model.gates.changed)
+    assert [each.key for each in model.managed_namespaces] == ["team"]
+    found = snapshot({}, Declared(make_settings(operators=Operators())), kueue=running).model
+    assert found.fair_sharing
+    assert (found.excluded, found.blocks_admission, found.gates.changed) == (
+        ("example.org/",),
+        True,
+        {"LendingLimit": False},
+    )
