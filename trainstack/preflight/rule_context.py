@@ -16,6 +16,7 @@ from trainstack.runs.status.run_pods import pod_sets, queued
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import (
     ClusterQueue,
+    Cohort,
     FlavorQuotas,
     LocalQueue,
     ResourceFlavor,
@@ -81,16 +82,20 @@ class Context:
     def cluster_queues(self) -> Iterator[tuple[str, ClusterQueue]]:
         return with_paths("queues.clusterQueues", self.settings.queues.cluster_queues)
 
-    def flavor_quotas(self) -> Iterator[tuple[str, ClusterQueue, ResourceGroup, FlavorQuotas]]:
-        for path, queue in self.cluster_queues():
-            for index, group in enumerate(queue.resource_groups):
-                for flavor_path, flavor in with_paths(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-                    yield flavor_path, queue, group, flavor
+    def quota_holders(self) -> Iterator[tuple[str, ClusterQueue | Cohort]]:
+        yield from self.cluster_queues()
+        yield from with_paths("queues.cohorts", self.settings.queues.cohorts)
 
-    def quotas(self) -> Iterator[tuple[str, ClusterQueue, FlavorQuotas, ResourceQuota]]:
-        for flavor_path, queue, _, flavor in self.flavor_quotas():
+    def flavor_quotas(self) -> Iterator[tuple[str, ClusterQueue | Cohort, ResourceGroup, FlavorQuotas]]:
+        for path, holder in self.quota_holders():
+            for index, group in enumerate(holder.resource_groups):
+                for flavor_path, flavor in with_paths(f"{path}.resourceGroups[{index}].flavors", group.flavors):
+                    yield flavor_path, holder, group, flavor
+
+    def quotas(self) -> Iterator[tuple[str, ClusterQueue | Cohort, FlavorQuotas, ResourceQuota]]:
+        for flavor_path, holder, _, flavor in self.flavor_quotas():
             for path, quota in with_paths(f"{flavor_path}.resources", flavor.resources):
-                yield path, queue, flavor, quota
+                yield path, holder, flavor, quota
 
 
 @dataclass(frozen=True)

@@ -240,9 +240,8 @@ def test_lists_that_the_api_server_keeps_as_maps_and_sets_have_no_duplicates() -
     """It refuses the object at `up`."""
     with pytest.raises(ValidationError, match="admissionChecks lists nodes more than once"):
         make_cluster_queue(admission_checks=(QueueCheck(name="nodes"),) * 2)
-    base = {"name": "nodes", "provisioning_class_name": "a"}
     with pytest.raises(ValidationError, match="managedResources lists cpu more than once"):
-        ProvisioningRequestConfig(**base, managed_resources=("cpu", "cpu"))
+        ProvisioningRequestConfig(name="a", provisioning_class_name="a", managed_resources=("cpu", "cpu"))
     update = PodSetUpdate(key="zone", value_from_provisioning_class_detail="Zone")
     with pytest.raises(ValidationError, match="nodeSelector lists zone more than once"):
         PodSetUpdates(node_selector=(update, update))
