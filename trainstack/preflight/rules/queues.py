@@ -38,7 +38,7 @@ def covered_resources(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="group-overlap",
-    summary="A cluster queue lists a resource or a flavor twice.",
+    summary="A cluster queue or cohort lists a resource or a flavor twice.",
     details=_REFUSED,
     example="`cpu` in the `coveredResources` of two groups.",
     remedy="List each resource and flavor once, in one group.",
@@ -59,7 +59,7 @@ def group_overlap(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="limit-without-cohort",
-    summary="A cluster queue without a cohort has a `borrowingLimit` or a `lendingLimit`.",
+    summary="A cluster queue without a cohort, or a cohort without a parent, has a `borrowingLimit` or `lendingLimit`.",
     details=_REFUSED,
     example="`cohort: null`, and a quota with `borrowingLimit: 1`.",
     remedy="Name a cohort, or remove the limit.",

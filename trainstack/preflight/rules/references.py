@@ -109,7 +109,7 @@ def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="flavor-unknown",
     may_be=("unknown",),
-    summary="A cluster queue has a quota on an undeclared flavor; Kueue keeps the whole queue inactive.",
+    summary="A cluster queue or cohort has a quota on an undeclared flavor; Kueue keeps the whole queue inactive.",
     example="`flavors: [{name: a100, …}]` in a resource group, without `a100` in `queues.flavors`.",
     remedy="Name another flavor, or declare it under `queues.flavors`.",
 )
