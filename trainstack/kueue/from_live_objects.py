@@ -38,8 +38,23 @@ def snapshot(
     found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
     if (install := declared.settings.operators.kueue) is not None:
         kueue = installed_configuration(kueue, install.configuration)
-    result = read_snapshot(with_declared(found, declared_objects(declared)), unread=unread, kueue=kueue)
-    return replace(result, model=replace(result.model, grows=grows))
+    merged = list(with_declared(found, declared_objects(declared)))
+    result = read_snapshot(merged, unread=unread, kueue=kueue)
+    checks = result.model.active_checks
+    if checks is not None:
+        # As for an environment alone: whether their controllers accept them is known only after `up`.
+        checks = {**checks, **dict.fromkeys(_changed("AdmissionCheck", found, merged), True)}
+    return replace(result, model=replace(result.model, grows=grows, active_checks=checks))
+
+
+def _changed(kind: str, live: Iterable[Body], merged: Iterable[Body]) -> list[str]:
+    """Return the names of the objects of a kind that `up` creates or changes."""
+    specs = {identity(body): body.get("spec") for body in live}
+    return [
+        body["metadata"]["name"]
+        for body in merged
+        if body["kind"] == kind and (identity(body) not in specs or body.get("spec") != specs[identity(body)])
+    ]
 
 
 def with_declared(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
