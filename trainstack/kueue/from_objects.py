@@ -112,7 +112,7 @@ def read_model(
             body["input"]: Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")
             for body in resources.get("transformations") or ()
         },
-        fair_sharing=_fair_strategies((kueue or {}).get("fairSharing")),
+        fair_sharing=_fair_strategies(kueue or {}),
         admission_fair_sharing=gates.on("AdmissionFairSharing")
         and (kueue or {}).get("admissionFairSharing") is not None,
         requeued_by_creation=_requeued_by_creation((kueue or {}).get("waitForPodsReady") or {}),
@@ -182,10 +182,12 @@ def _unmodelled(
     return {key: fields for key, fields in found.items() if fields}
 
 
-def _fair_strategies(sharing: Body | None) -> tuple[FairStrategy, ...]:
+def _fair_strategies(configuration: Body) -> tuple[FairStrategy, ...]:
     """Source: parseStrategies in pkg/scheduler/preemption/preemption.go."""
-    # In v1beta1, fairSharing may be set and not enabled.
-    if sharing is None or not sharing.get("enable", True):
+    sharing = configuration.get("fairSharing")
+    # In v1beta1, fairSharing may be set and is not enabled by default.
+    enabled = not str(configuration.get("apiVersion")).endswith("v1beta1")
+    if sharing is None or not sharing.get("enable", enabled):
         return ()
     strategies: Iterable[FairStrategy] = sharing.get("preemptionStrategies") or ()
     return tuple(strategies) or ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

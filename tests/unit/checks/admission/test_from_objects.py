@@ -250,7 +250,8 @@ def test_objects_that_say_nothing_are_read() -> None:
 
 def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:
     """In version v1beta2 by being there, before that by `enable`."""
-    off: list[dict[str, Any] | None] = [None, {}, {"fairSharing": {"enable": False}}]
+    old = {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "fairSharing": {"preemptionStrategies": []}}
+    off: list[dict[str, Any] | None] = [None, {}, {"fairSharing": {"enable": False}}, old]
     on: list[dict[str, Any]] = [
         {"fairSharing": {"enable": True}},
         {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}},
