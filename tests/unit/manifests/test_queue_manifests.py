@@ -247,6 +247,13 @@ def test_lists_that_the_api_server_keeps_as_maps_and_sets_have_no_duplicates() -
         PodSetUpdates(node_selector=(update, update))
 
 
+def test_a_check_names_as_many_flavors_as_the_api_server_accepts() -> None:
+    names = tuple(f"f{number}" for number in range(65))
+    assert len(QueueCheck(name="nodes", on_flavors=names[:64]).on_flavors) == 64
+    with pytest.raises(ValidationError, match="at most 64 items"):
+        QueueCheck(name="nodes", on_flavors=names)
+
+
 def test_a_weight_is_more_than_the_smallest_unit() -> None:
     with pytest.raises(ValidationError, match="set 0 or a larger weight"):
         FairSharing(weight="0.000000001")

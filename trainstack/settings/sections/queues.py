@@ -175,7 +175,7 @@ class QueueCheck(Section):
     """An AdmissionCheck of a ClusterQueue."""
 
     name: DnsName
-    on_flavors: UniqueNames = ()
+    on_flavors: UniqueNames = Field((), max_length=64)
     """The flavors on which the check is required; empty: all."""
 
 
