@@ -65,6 +65,12 @@ GATES: Mapping[str, Gate] = {
 }
 
 
+LOCKED = ("ConfigurableResourceTransformations",)
+"""Kueue does not start with another value than their default."""
+GROUPS_OF_GATES = ("AllAlpha", "AllBeta")
+"""All gates of a stage."""
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
     changed: Mapping[str, bool] = field(default_factory=dict)

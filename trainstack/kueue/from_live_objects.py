@@ -6,7 +6,7 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_objects, read_snapshot
-from trainstack.kueue.managed_jobs import declared_configuration
+from trainstack.kueue.managed_jobs import installed_configuration
 from trainstack.kueue.model import QueueState
 from trainstack.objects.labels import RUN, is_field_manager
 from trainstack.objects.ownership import identity
@@ -37,9 +37,24 @@ def snapshot(
         unread.add("ClusterQueue")
     found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
     if (install := declared.settings.operators.kueue) is not None:
-        kueue = {**(kueue or {}), **declared_configuration(install.configuration)}
-    result = read_snapshot(with_declared(found, declared_objects(declared)), unread=unread, kueue=kueue)
-    return replace(result, model=replace(result.model, grows=grows))
+        kueue = installed_configuration(kueue, install.configuration)
+    merged = list(with_declared(found, declared_objects(declared)))
+    result = read_snapshot(merged, unread=unread, kueue=kueue)
+    checks = result.model.active_checks
+    if checks is not None:
+        # As for an environment alone: whether their controllers accept them is known only after `up`.
+        checks = {**checks, **dict.fromkeys(_changed("AdmissionCheck", found, merged), True)}
+    return replace(result, model=replace(result.model, grows=grows, active_checks=checks))
+
+
+def _changed(kind: str, live: Iterable[Body], merged: Iterable[Body]) -> list[str]:
+    """Return the names of the objects of a kind that `up` creates or changes."""
+    specs = {identity(body): body.get("spec") for body in live}
+    return [
+        body["metadata"]["name"]
+        for body in merged
+        if body["kind"] == kind and (identity(body) not in specs or body.get("spec") != specs[identity(body)])
+    ]
 
 
 def with_declared(live: Iterable[Body], declared: Iterable[Body]) -> Iterator[Body]:
@@ -73,7 +88,7 @@ def _is_workload_of(body: Body, runs: Collection[tuple[str, str]]) -> bool:
     if body["kind"] != "Workload":
         return False
     metadata = body["metadata"]
-    pods = (pod_set["template"].get("metadata") or {} for pod_set in body["spec"]["podSets"])
+    pods = (pod_set["template"].get("metadata") or {} for pod_set in (body.get("spec") or {}).get("podSets") or ())
     names = {(pod.get("labels") or {}).get(RUN) for pod in pods}
     names |= {owner["name"] for owner in metadata.get("ownerReferences") or ()}
     return any((metadata["namespace"], name) in runs for name in names)

@@ -112,7 +112,7 @@ def read_model(
             body["input"]: Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")
             for body in resources.get("transformations") or ()
         },
-        fair_sharing=_fair_strategies((kueue or {}).get("fairSharing")),
+        fair_sharing=_fair_strategies(kueue or {}),
         admission_fair_sharing=gates.on("AdmissionFairSharing")
         and (kueue or {}).get("admissionFairSharing") is not None,
         requeued_by_creation=_requeued_by_creation((kueue or {}).get("waitForPodsReady") or {}),
@@ -182,10 +182,12 @@ def _unmodelled(
     return {key: fields for key, fields in found.items() if fields}
 
 
-def _fair_strategies(sharing: Body | None) -> tuple[FairStrategy, ...]:
+def _fair_strategies(configuration: Body) -> tuple[FairStrategy, ...]:
     """Source: parseStrategies in pkg/scheduler/preemption/preemption.go."""
-    # In v1beta1, fairSharing may be set and not enabled.
-    if sharing is None or not sharing.get("enable", True):
+    sharing = configuration.get("fairSharing")
+    # In v1beta1, fairSharing may be set and is not enabled by default.
+    enabled = not str(configuration.get("apiVersion")).endswith("v1beta1")
+    if sharing is None or not sharing.get("enable", enabled):
         return ()
     strategies: Iterable[FairStrategy] = sharing.get("preemptionStrategies") or ()
     return tuple(strategies) or ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -219,7 +221,7 @@ def _weight(spec: Body) -> float:
 
 
 def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
-    spec = body["spec"]
+    spec = body.get("spec") or {}
     groups = spec.get("resourceGroups") or ()
     checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
     return ClusterQueue(
@@ -298,11 +300,11 @@ def _quota(gates: FeatureGates, body: Body) -> Quota:
 
 
 def _local_queue(body: Body) -> LocalQueue:
-    spec = body["spec"]
+    spec = body.get("spec") or {}
     return LocalQueue(
         namespace=body["metadata"]["namespace"],
         name=_name(body),
-        cluster_queue=spec["clusterQueue"],
+        cluster_queue=spec.get("clusterQueue") or "",
         stop_policy=spec.get("stopPolicy") or "None",
     )
 
@@ -318,7 +320,9 @@ def _node(body: Body) -> Node:
         name=_name(body),
         labels=body["metadata"].get("labels") or {},
         taints=_taints(spec.get("taints")),
-        allocatable={name: value(name, text) for name, text in body["status"].get("allocatable", {}).items()},
+        allocatable={
+            name: value(name, text) for name, text in ((body.get("status") or {}).get("allocatable") or {}).items()
+        },
         unschedulable=bool(spec.get("unschedulable")),
     )
 

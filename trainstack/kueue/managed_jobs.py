@@ -26,6 +26,16 @@ def declared_configuration(declared: KueueConfiguration) -> Body:
     return {"integrations": {"frameworks": list(declared.frameworks)}, **admission_fields(declared)}
 
 
+_WRITTEN = ("admissionFairSharing", "fairSharing", "featureGates", "resources", "waitForPodsReady")
+"""The fields for which an install writes what is declared, or nothing."""
+
+
+def installed_configuration(live: Body | None, declared: KueueConfiguration) -> Body:
+    """Return the Configuration after `up` has installed Kueue, over the running one."""
+    kept = {key: value for key, value in (live or {}).items() if key not in _WRITTEN}
+    return {**kept, **declared_configuration(declared)}
+
+
 def frameworks(configuration: Body | None) -> frozenset[str] | None:
     """Return the kinds of jobs that Kueue manages; None if its Configuration is unknown."""
     if configuration is None:

@@ -88,13 +88,13 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
 
     An evicted workload holds its quota, with the condition QuotaReserved, until its pods have ended.
     """
-    spec, status = body["spec"], body.get("status") or {}
+    spec, status = body.get("spec") or {}, body.get("status") or {}
     conditions = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
     if "Finished" in conditions or spec.get("active") is False:
         return None
     metadata = body["metadata"]
     namespace = metadata["namespace"]
-    counts = {_pod_set_name(pods): pods["count"] for pods in spec["podSets"]}
+    counts = {_pod_set_name(pods): pods["count"] for pods in spec.get("podSets") or ()}
     reclaimed = {pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or ()}
     if not model.gates.on("ReclaimablePods"):
         reclaimed = {}
@@ -102,7 +102,7 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
         name=metadata["name"],
         namespace=namespace,
         queue=spec.get("queueName") or "",
-        pod_sets=tuple(_live_pod_set(pods, namespace, model, reclaimed) for pods in spec["podSets"]),
+        pod_sets=tuple(_live_pod_set(pods, namespace, model, reclaimed) for pods in spec.get("podSets") or ()),
         priority=spec.get("priority") or 0,
         created=_queue_order_time(body, conditions, model),
         uid=metadata.get("uid", ""),

@@ -151,7 +151,8 @@ def items(answer: Answer | None) -> list[Body] | None:
 
 
 async def cluster_queues(api: Api, queues: Sequence[Body | None]) -> dict[str, Body | None]:
-    names = {str(queue["spec"]["clusterQueue"]) for queue in queues if queue and "clusterQueue" in queue["spec"]}
+    specs = [queue.get("spec") or {} for queue in queues if queue]
+    names = {str(spec["clusterQueue"]) for spec in specs if spec.get("clusterQueue")}
     by_name = {name: f"{KUEUE}/clusterqueues/{name}" for name in names}
     answers = await get_all(api, by_name.values())
     return {name: answers[path].object for name, path in by_name.items()}

@@ -42,12 +42,6 @@ def with_paths(path: str, items: Sequence[T]) -> Iterator[tuple[str, T]]:
     return zip(elements(path, [item.name for item in items]), items, strict=True)
 
 
-def _flavor_quotas(path: str, owner: ClusterQueue | Cohort) -> Iterator[tuple[str, ResourceGroup, FlavorQuotas]]:
-    for index, group in enumerate(owner.resource_groups):
-        for flavor_path, flavor in with_paths(f"{path}.resourceGroups[{index}].flavors", group.flavors):
-            yield flavor_path, group, flavor
-
-
 @dataclass(frozen=True)
 class Context:
     """An environment. The methods yield parts of its settings, each with its path."""
@@ -88,31 +82,20 @@ class Context:
     def cluster_queues(self) -> Iterator[tuple[str, ClusterQueue]]:
         return with_paths("queues.clusterQueues", self.settings.queues.cluster_queues)
 
-    def flavor_quotas(self) -> Iterator[tuple[str, ClusterQueue, ResourceGroup, FlavorQuotas]]:
-        for path, queue in self.cluster_queues():
-            for flavor_path, group, flavor in _flavor_quotas(path, queue):
-                yield flavor_path, queue, group, flavor
-
-    def with_quota(self) -> Iterator[tuple[str, ClusterQueue | Cohort]]:
-        """Yield the cluster queues and cohorts."""
+    def quota_holders(self) -> Iterator[tuple[str, ClusterQueue | Cohort]]:
         yield from self.cluster_queues()
         yield from with_paths("queues.cohorts", self.settings.queues.cohorts)
 
-    def all_flavor_quotas(self) -> Iterator[tuple[str, ClusterQueue | Cohort, ResourceGroup, FlavorQuotas]]:
-        """Yield the quotas of cluster queues and of cohorts."""
-        for path, owner in self.with_quota():
-            for flavor_path, group, flavor in _flavor_quotas(path, owner):
-                yield flavor_path, owner, group, flavor
+    def flavor_quotas(self) -> Iterator[tuple[str, ClusterQueue | Cohort, ResourceGroup, FlavorQuotas]]:
+        for path, holder in self.quota_holders():
+            for index, group in enumerate(holder.resource_groups):
+                for flavor_path, flavor in with_paths(f"{path}.resourceGroups[{index}].flavors", group.flavors):
+                    yield flavor_path, holder, group, flavor
 
-    def all_quotas(self) -> Iterator[tuple[str, ClusterQueue | Cohort, ResourceQuota]]:
-        for flavor_path, owner, _, flavor in self.all_flavor_quotas():
+    def quotas(self) -> Iterator[tuple[str, ClusterQueue | Cohort, FlavorQuotas, ResourceQuota]]:
+        for flavor_path, holder, _, flavor in self.flavor_quotas():
             for path, quota in with_paths(f"{flavor_path}.resources", flavor.resources):
-                yield path, owner, quota
-
-    def quotas(self) -> Iterator[tuple[str, ClusterQueue, FlavorQuotas, ResourceQuota]]:
-        for flavor_path, queue, _, flavor in self.flavor_quotas():
-            for path, quota in with_paths(f"{flavor_path}.resources", flavor.resources):
-                yield path, queue, flavor, quota
+                yield path, holder, flavor, quota
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,6 @@ def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 UniqueNames = Annotated[tuple[DnsName, ...], AfterValidator(_unique)]
 """Names of a list that the API server keeps as a map or a set, such as imagePullSecrets."""
-UNIQUE = AfterValidator(_unique)
-"""For a list of other texts that the API server keeps so."""
 
 
 class Toleration(Section):

@@ -68,6 +68,11 @@ def frameworks(*names: str) -> Settings:
     return make_settings(operators=Operators(kueue=make_kueue(frameworks=names)))
 
 
+def gates(written: dict[str, bool]) -> Settings:
+    """An environment whose Kueue has these feature gates."""
+    return make_settings(operators=Operators(kueue=make_kueue(feature_gates=written)))
+
+
 def released(*runs: object, **versions: str) -> Settings:
     """An environment that installs these releases of operators and has these runs."""
     installs = {
@@ -211,6 +216,21 @@ MORE: dict[str, list[Case]] = {
             "list the server's addresses under environment.namespaces[research].network.egress",
             "warning",
         )
+    ],
+    "feature-gate-unknown": [
+        Case(
+            gates({"AllBeta": True, "LendingLimits": False}),
+            "operators.kueue.configuration.featureGates.LendingLimits",
+            "unknown feature gate 'LendingLimits'; the Kueue controller would fail to start",
+            "did you mean LendingLimit?",
+        ),
+        Case(
+            gates({"LendingLimit": False, "ConfigurableResourceTransformations": False}),
+            "operators.kueue.configuration.featureGates.ConfigurableResourceTransformations",
+            "feature gate ConfigurableResourceTransformations cannot be changed; the Kueue controller would fail to "
+            "start",
+            "leave it out",
+        ),
     ],
     "framework-unknown": [
         Case(

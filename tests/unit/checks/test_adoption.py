@@ -6,10 +6,15 @@ from typing import Any
 from tests.unit.make import make_settings
 from trainstack.onboarding.adopt.entries import (
     CLUSTER_QUEUE,
+    COHORT,
     PERSISTENT_VOLUME,
     PROVISIONING_REQUEST_CONFIG,
+    TOPOLOGY,
     Kind,
     unexpressed,
+)
+from trainstack.onboarding.adopt.entries import (
+    FLAVOR as FLAVOR_KIND,
 )
 from trainstack.onboarding.adopt.found import Found, Operator
 from trainstack.onboarding.adopt.plan import adopt, operators
@@ -302,6 +307,22 @@ def test_a_provisioning_request_is_taken_over_with_what_is_not_the_default() -> 
     live = make_live(KUEUE, "ProvisioningRequestConfig", "nodes", spec=given)
     assert PROVISIONING_REQUEST_CONFIG.element(live)["retryStrategy"]["backoffLimitCount"] == 0
     assert fields(PROVISIONING_REQUEST_CONFIG, live) == []
+
+
+def test_what_has_no_spec_is_left_with_what_is_missing() -> None:
+    """Kueue's definitions do not require a spec."""
+    assert fields(TOPOLOGY, make_live(KUEUE, "Topology", "racks")) == ["levels is missing"]
+
+
+def test_quantities_are_the_same_in_any_spelling() -> None:
+    """The API server keeps what was written in a Cohort or LocalQueue, and gives a weight the default 1, an integer."""
+    for weight in (1, 2, "1e3", "1000m"):
+        assert fields(COHORT, make_live(KUEUE, "Cohort", "lab", spec={"fairSharing": {"weight": weight}})) == []
+    quotas = [{"name": "cpu", "nominalQuota": 5, "lendingLimit": "1000m"}]
+    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "gpu", "resources": quotas}]}]
+    assert fields(COHORT, make_live(KUEUE, "Cohort", "lab", spec={"resourceGroups": groups})) == []
+    labels = {"weight": "heavy", "nominalQuota": "1000m"}
+    assert fields(FLAVOR_KIND, make_live(KUEUE, "ResourceFlavor", "gpu", spec={"nodeLabels": labels})) == []
 
 
 def make_volume(name: str = "pv", **changes: Any) -> dict[str, Any]:

@@ -57,7 +57,9 @@ THEIRS = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
 
 
 def found(settings: Settings, resources: Body, node: Body) -> list[str]:
-    """What is found where Kueue's configuration says this of resources."""
+    """What is found where the configuration of a Kueue that others installed says this of resources."""
+    operators = settings.operators.model_copy(update={"kueue": None})
+    settings = settings.model_copy(update={"operators": operators})
     return [each.id for each in check(settings, make_live({"Node": (node,)}, kueue={"resources": resources}), IMAGES)]
 
 

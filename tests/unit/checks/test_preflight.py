@@ -2,17 +2,21 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.checks.cases import ROOT, TENANT, Case
 from tests.unit.checks.environment_cases import every_case
 from tests.unit.make import (
+    make_cluster_queue,
     make_distributed,
+    make_group,
     make_kueue,
     make_manifest,
     make_mount,
     make_queues,
+    make_quota,
     make_run,
     make_settings,
     make_storage,
@@ -26,12 +30,30 @@ from trainstack.preflight.registry import BY_ID
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Install, Operators
-from trainstack.settings.sections.queues import Cohort, LocalQueue
+from trainstack.settings.sections.queues import (
+    AdmissionCheck,
+    ClusterKubeConfig,
+    Cohort,
+    FlavorQuotas,
+    LocalQueue,
+    MultiKueueCluster,
+    MultiKueueConfig,
+    ProvisioningRequestConfig,
+    Queues,
+    ResourceGroup,
+    Topology,
+)
 from trainstack.settings.sections.storage import PersistentVolume
 from trainstack.settings.sections.tenants import Team, Tenants
 from trainstack.settings.sections.workloads import Record, ReplicatedJob
 
 EMPTY = Path("/nonexistent")
+
+
+def limited(name: str, *, nominal: str = "1", **limits: str) -> ResourceGroup:
+    """A group that covers cpu, with a quota of a resource on flavor `cpu`."""
+    flavor = FlavorQuotas(name="cpu", resources=(make_quota(name, nominal, **limits),))
+    return ResourceGroup(covered_resources=("cpu",), flavors=(flavor,))
 
 
 @pytest.mark.parametrize(
@@ -94,6 +116,29 @@ def test_a_class_of_hand_made_volumes_needs_no_object() -> None:
     assert check(make_settings(storage=storage), EMPTY) == []
 
 
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"topologies": (Topology(name="a", levels=("rack",)),)},
+        {"admission_checks": (AdmissionCheck(name="a", controller_name="example.org/c"),)},
+        {"provisioning_request_configs": (ProvisioningRequestConfig(name="a", provisioning_class_name="c"),)},
+        {"multi_kueue_clusters": (MultiKueueCluster(name="a", kube_config=ClusterKubeConfig(location="a")),)},
+        {"multi_kueue_configs": (MultiKueueConfig(name="a", clusters=("a",)),)},
+    ],
+    ids=lambda declared: next(iter(declared)),
+)
+def test_every_list_of_cluster_scoped_objects_is_the_owners_and_has_no_duplicates(declared: dict[str, Any]) -> None:
+    tenant = make_settings(
+        environment=Environment(profile="tenant", existing=Existing(namespaces=("research",))),
+        queues=Queues(**declared),
+        storage=make_storage(classes=(), volumes=()),
+        operators=Operators(),
+    )
+    assert "tenant-cluster-scoped" in {each.id for each in check(tenant, ROOT)}
+    twice = make_settings(queues=make_queues(**{key: items * 2 for key, items in declared.items()}))
+    assert "name-duplicate" in {each.id for each in check(twice, ROOT)}
+
+
 def test_what_others_made_may_be_referred_to() -> None:
     """A namespace and a class that the cluster has already need no declaration here, only to be named as existing."""
     given = Environment(existing=Existing(namespaces=("research",), storage_classes=("vendor",)))
@@ -105,6 +150,52 @@ def test_what_others_made_may_be_referred_to() -> None:
         "storage-class-unknown",
         "did you mean vendor? (or declare it under storage.classes)",
     )
+
+
+@pytest.mark.parametrize(
+    ("cohort", "rule"),
+    [
+        ({"resource_groups": (make_group(("gone", {"cpu": "1"})),)}, "flavor-unknown"),
+        ({"resource_groups": (make_group(("cpu", {"cpu": "1"})),) * 2}, "group-overlap"),
+        ({"resource_groups": (limited("cpu", lending_limit="1"),)}, "limit-without-cohort"),
+        ({"resource_groups": (limited("memory"),)}, "covered-resources"),
+        ({"resource_groups": (make_group(("cpu", {"cpu": "9P", "memory": "9E"})),)}, "quota-overflow"),
+    ],
+)
+def test_the_quota_of_a_cohort_is_checked_as_that_of_a_queue(cohort: dict[str, Any], rule: str) -> None:
+    """Kueue's webhook refuses the same in both, and their quotas are added up."""
+    pool = make_cluster_queue(resource_groups=(make_group(("cpu", {"cpu": "1P", "memory": "1E"})),))
+    queues = make_queues(cohorts=(Cohort(name="local", **cohort),), cluster_queues=(pool,))
+    assert rule in {each.id for each in check(make_settings(queues=queues), ROOT)}
+
+
+def test_a_cohort_with_a_parent_may_lend_what_its_members_lend_it() -> None:
+    """More than its own quota."""
+    cohorts = (
+        Cohort(name="local", parent="lab", resource_groups=(limited("cpu", lending_limit="5"),)),
+        Cohort(name="lab"),
+    )
+    assert check(make_settings(queues=make_queues(cohorts=cohorts)), ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        # What is not lent is not added up, and a limit counts for its own queue.
+        (({"lending_limit": "0"}, {"lending_limit": "0"}), False),
+        (({"lending_limit": "1"}, {"lending_limit": "0"}), False),
+        (({}, {"lending_limit": "0"}), True),
+        (({"borrowing_limit": "9P", "lending_limit": "0"}, {"lending_limit": "0"}), True),
+    ],
+)
+def test_quotas_overflow_only_where_kueue_adds_them_up(limits: tuple[dict[str, str], ...], *, found: bool) -> None:
+    """The second queue keeps its own quota and may use what the first lends."""
+    pools = [
+        make_cluster_queue(name=name, resource_groups=(limited("cpu", nominal="8P", **each),))
+        for name, each in zip(("research", "other"), limits, strict=True)
+    ]
+    settings = make_settings(queues=make_queues(cluster_queues=tuple(pools)))
+    assert ("quota-overflow" in {each.id for each in check(settings, ROOT)}) is found
 
 
 def test_every_cohort_of_a_circle_is_told() -> None:

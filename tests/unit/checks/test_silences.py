@@ -155,7 +155,8 @@ def test_a_namespace_that_the_cluster_lacks_cannot_be_silenced() -> None:
 
 
 REFUSED = {
-    *("borrow-without-reclaim", "covered-resources", "framework-unknown", "group-overlap"),
+    *("borrow-without-reclaim", "covered-resources", "feature-gate-unknown", "framework-unknown"),
+    "group-overlap",
     *("lending-over-nominal", "limit-without-cohort"),
     *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
     *("resources-refused", "tenant-cluster-scoped", "webhook-silent"),

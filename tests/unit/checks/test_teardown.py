@@ -158,6 +158,13 @@ def test_who_uses_our_queues_is_named(kind: str, theirs: Body, said: str) -> Non
     assert refusals(lists={kind: (theirs,)}) == (f"{said}; ask its owner to end, move or delete it first",)
 
 
+def test_objects_of_others_that_say_nothing_are_in_nobodys_way() -> None:
+    """Kueue accepts each kind without a spec."""
+    kinds = {"ClusterQueue": "", "Cohort": "", "ResourceFlavor": "", "AdmissionCheck": "", "MultiKueueConfig": ""}
+    bare = {kind: (make_body(kind, "a", place),) for kind, place in {**kinds, "LocalQueue": "x"}.items()}
+    assert refusals(lists=bare) == ()
+
+
 def test_our_own_workloads_and_those_that_ended_are_in_nobodys_way() -> None:
     """A Workload is of whom it stands for; a finished one holds nothing."""
     job = make_launch_body()

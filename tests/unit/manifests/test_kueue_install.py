@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from tests.unit.make import make_kueue, make_manifest
 from tests.unit.manifests.restricted import violations
@@ -214,6 +215,15 @@ def test_sharing_resources_and_feature_gates_are_configured() -> None:
         ],
     }
     assert made["featureGates"] == {"LendingLimit": False}
+
+
+def test_a_configuration_with_which_kueue_does_not_start_is_refused() -> None:
+    """Its lists of strategies are ordered, and each resource is transformed once."""
+    for strategies in ((), ("LessThanInitialShare", "LessThanOrEqualToFinalShare"), ("LessThanInitialShare",) * 2):
+        with pytest.raises(ValidationError, match="Kueue does not support this list of strategies"):
+            KueueFairSharing(preemption_strategies=strategies)
+    with pytest.raises(ValidationError, match="are listed more than once"):
+        KueueConfiguration(transformations=(Transformation(input="example.org/a"),) * 2)
 
 
 @pytest.mark.parametrize(

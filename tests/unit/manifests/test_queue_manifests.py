@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.unit.make import make_cluster_queue
 from trainstack.platform import queues
 from trainstack.settings.base import Toleration
 from trainstack.settings.sections.queues import (
@@ -235,6 +236,30 @@ def test_levels_that_the_api_server_refuses(levels: tuple[str, ...], fault: str)
         Topology(name="racks", levels=levels)
 
 
+def test_lists_that_the_api_server_keeps_as_maps_and_sets_have_no_duplicates() -> None:
+    """It refuses the object at `up`."""
+    with pytest.raises(ValidationError, match="admissionChecks lists nodes more than once"):
+        make_cluster_queue(admission_checks=(QueueCheck(name="nodes"),) * 2)
+    with pytest.raises(ValidationError, match="managedResources lists cpu more than once"):
+        ProvisioningRequestConfig(name="a", provisioning_class_name="a", managed_resources=("cpu", "cpu"))
+    update = PodSetUpdate(key="zone", value_from_provisioning_class_detail="Zone")
+    with pytest.raises(ValidationError, match="nodeSelector lists zone more than once"):
+        PodSetUpdates(node_selector=(update, update))
+
+
+def test_a_check_names_as_many_flavors_as_the_api_server_accepts() -> None:
+    names = tuple(f"f{number}" for number in range(65))
+    assert len(QueueCheck(name="nodes", on_flavors=names[:64]).on_flavors) == 64
+    with pytest.raises(ValidationError, match="at most 64 items"):
+        QueueCheck(name="nodes", on_flavors=names)
+
+
+def test_a_weight_is_more_than_the_smallest_unit() -> None:
+    with pytest.raises(ValidationError, match="set 0 or a larger weight"):
+        FairSharing(weight="0.000000001")
+    assert [FairSharing(weight=weight).weight for weight in ("0", "2n")] == ["0", "2n"]
+
+
 def test_a_flavor_with_a_topology_selects_nodes() -> None:
     with pytest.raises(ValidationError, match="set nodeLabels"):
         ResourceFlavor(name="gpu", topology="racks")
@@ -286,16 +311,3 @@ def test_checks_with_their_parameters() -> None:
     }
     workers = MultiKueueConfig(name="workers", clusters=("west",))
     assert queues.multi_kueue_config(workers, "dev")["spec"] == {"clusters": ["west"]}
-
-
-def test_entries_that_the_api_server_takes_once_are_listed_once() -> None:
-    """It refuses duplicates in lists that it keeps as sets or maps."""
-    with pytest.raises(ValidationError, match="cpu is listed more than once"):
-        ProvisioningRequestConfig(name="n", provisioning_class_name="c", managed_resources=("cpu", "cpu"))
-    update = PodSetUpdate(key="a", value_from_provisioning_class_detail="b")
-    with pytest.raises(ValidationError, match="several entries with key a"):
-        PodSetUpdates(node_selector=(update, update))
-    quota = FlavorQuotas(name="cpu", resources=(ResourceQuota(name="cpu", nominal_quota="1"),))
-    group = ResourceGroup(covered_resources=("cpu",), flavors=(quota,))
-    with pytest.raises(ValidationError, match="several entries named nodes"):
-        ClusterQueue(name="q", resource_groups=(group,), admission_checks=(QueueCheck(name="nodes"),) * 2)

@@ -44,7 +44,9 @@ def queue_users(
     `local_queues` and `workloads` are all those of the cluster, `own` the UIDs of the stack's launches.
     """
     bound = [
-        queue for queue in local_queues if not has_label_of(queue, stack) and queue["spec"].get("clusterQueue") == name
+        queue
+        for queue in local_queues
+        if not has_label_of(queue, stack) and (queue.get("spec") or {}).get("clusterQueue") == name
     ]
     held = [workload for workload in holders(name, workloads) if not _belongs_to(workload, own)]
     return sorted(f"{shown(_root(body))}, {owner_text(body)}" for body in (*bound, *held))
@@ -92,13 +94,14 @@ def _belongs_to(body: Body, uids: frozenset[str]) -> bool:
 def _of_queues(live: LiveStack) -> Iterator[Use]:
     flavors, cohorts, checks = (names(live.of(kind)) for kind in ("ResourceFlavor", "Cohort", "AdmissionCheck"))
     for queue in live.all("ClusterQueue"):
-        groups = queue["spec"].get("resourceGroups") or ()
+        spec = queue.get("spec") or {}
+        groups = spec.get("resourceGroups") or ()
         used = {flavor["name"] for group in groups for flavor in group["flavors"]} & flavors
         if used:
             yield queue, f"uses ResourceFlavor {', '.join(sorted(used))}"
-        if (parent := queue["spec"].get("cohortName")) in cohorts:
+        if (parent := spec.get("cohortName")) in cohorts:
             yield queue, f"is in Cohort {parent}"
-        strategy = queue["spec"].get("admissionChecksStrategy") or {}
+        strategy = spec.get("admissionChecksStrategy") or {}
         if passed := {check["name"] for check in strategy.get("admissionChecks") or ()} & checks:
             yield queue, f"uses AdmissionCheck {', '.join(sorted(passed))}"
     for cohort in live.all("Cohort"):
@@ -124,10 +127,10 @@ def _of_queued(live: LiveStack) -> Iterator[Use]:
     cluster_queues = names(live.of("ClusterQueue"))
     local_queues = {identity(queue)[1:] for queue in live.of("LocalQueue")}
     for queue in live.all("LocalQueue"):
-        if (name := queue["spec"].get("clusterQueue")) in cluster_queues:
+        if (name := (queue.get("spec") or {}).get("clusterQueue")) in cluster_queues:
             yield queue, f"points to ClusterQueue {name}"
     for workload in live.all("Workload"):
-        queue_of = (str(workload["metadata"]["namespace"]), str(workload["spec"].get("queueName")))
+        queue_of = (str(workload["metadata"]["namespace"]), str((workload.get("spec") or {}).get("queueName")))
         if finished(workload):
             continue
         if queue_of in local_queues:

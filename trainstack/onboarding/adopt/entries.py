@@ -30,6 +30,7 @@ from trainstack.settings.sections.queues import (
 )
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass, Volume
 from trainstack.settings.values.kubernetes import HOSTNAME
+from trainstack.settings.values.quantities import canonical
 
 Element = dict[str, Any]
 
@@ -45,6 +46,7 @@ _DEFAULTED: Mapping[str, Mapping[str, object]] = {
     "ProvisioningRequestConfig": {"spec.retryStrategy": _RETRIES},
 }
 """By kind: fields with the values that the API server or Kueue sets."""
+_QUANTITIES = ("borrowingLimit", "lendingLimit", "nominalQuota", "weight")
 _TOOLS = {
     "argocd.argoproj.io/instance": "Argo CD",
     "argocd.argoproj.io/tracking-id": "Argo CD",
@@ -107,13 +109,22 @@ def _fields(body: Body) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
 
 
+def _canonical(key: str, value: object) -> object:
+    """Return a quantity in the spelling of the settings; the API server keeps custom resources as written."""
+    try:
+        return canonical(value) if key in _QUANTITIES else value
+    except ValueError:
+        return value  # A label of that name, or nothing.
+
+
 def _differences(live: object, built: object, known: Mapping[str, object], path: str = "") -> Iterator[str]:
     if path in known and built is None and known[path] in (_ANY, live):
         return
     if isinstance(live, Mapping | None) and isinstance(built, Mapping | None) and (live or built):
         for key in {**(live or {}), **(built or {})}:
             below = f"{path}.{key}" if path else str(key)
-            yield from _differences((live or {}).get(key), (built or {}).get(key), known, below)
+            one, other = (_canonical(str(key), (fields or {}).get(key)) for fields in (live, built))
+            yield from _differences(one, other, known, below)
     elif isinstance(live, list) and isinstance(built, list) and len(live) == len(built):
         for index, (one, other) in enumerate(zip(live, built, strict=True)):
             yield from _differences(one, other, known, f"{path}[{index}]")
@@ -186,7 +197,7 @@ def _flavor(live: Body) -> Element:
 
 
 def _topology(live: Body) -> Element:
-    return _named(live, levels=[level["nodeLabel"] for level in live["spec"]["levels"]])
+    return _named(live, levels=[level["nodeLabel"] for level in spec(live).get("levels") or ()])
 
 
 def _cohort(live: Body) -> Element:

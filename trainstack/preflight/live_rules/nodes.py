@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainstack.kueue.model import Model
+from trainstack.kueue.model import ClusterQueue, Cohort, Model
 from trainstack.kueue.node_capacity import capacity, nodes_with_labels, oversized
 from trainstack.kueue.quantities import readable
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.preflight.live_context import LiveContext, unknown
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.runs.status.run_pods import pod_sets
+from trainstack.settings.sections.queues import Cohort as DeclaredCohort
 
 _REMEDIES = {
     "nodeSelector": "correct nodeSelector, or label the nodes",
@@ -79,14 +80,15 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
 )
 def quota_over_nodes(context: LiveContext) -> Iterator[Violation]:
     model = context.snapshot.model
-    capacities, known = _capacities(model), model.cluster_queues or {}
+    capacities, queues = _capacities(model), model.cluster_queues or {}
     # Kueue counts these resources in place of others; no node has them.
     virtual = {name for transformation in model.transformations.values() for name in transformation.outputs}
-    for path, queue, flavor, quota in context.quotas():
-        if queue.name not in known or flavor.name not in capacities or quota.name in virtual:
+    for path, holder, flavor, quota in context.quotas():
+        known: Mapping[str, ClusterQueue | Cohort] = model.cohorts if isinstance(holder, DeclaredCohort) else queues
+        if holder.name not in known or flavor.name not in capacities or quota.name in virtual:
             continue
         most = capacities[flavor.name].get(quota.name, 0)
-        if known[queue.name].quotas[flavor.name, quota.name].nominal > most:
+        if known[holder.name].quotas[flavor.name, quota.name].nominal > most:
             limit = readable(quota.name, most)
             message = f"nominalQuota exceeds the {limit} {quota.name} of all nodes of flavor {flavor.name}"
             remedy = f"lower it to at most {limit}, or add nodes"

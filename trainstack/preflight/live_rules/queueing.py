@@ -47,7 +47,7 @@ def queue_inactive(context: LiveContext) -> Iterator[Violation]:
         queue = (context.live.all("LocalQueue", run.namespace) or {}).get(run.queue or "")
         if queue is None:
             continue
-        name = queue["spec"].get("clusterQueue", "")
+        name = (queue.get("spec") or {}).get("clusterQueue", "")
         for title, body in ((f"cluster queue {name}", cluster_queues.get(name)), (f"queue {run.queue}", queue)):
             active = conditions(body).get("Active", {}) if body else {}
             if active.get("status") != "False":

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from trainstack.declared.inputs import is_built
+from trainstack.kueue.feature_gates import GATES, GROUPS_OF_GATES, LOCKED
+from trainstack.kueue.releases import is_modelled
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
 from trainstack.preflight.rule import Rule, Violation
@@ -12,6 +14,7 @@ from trainstack.preflight.versions import clashes, version
 from trainstack.runs.manifests.trainjob import misfits
 from trainstack.runs.status.kinds import framework_of
 from trainstack.settings.errors import nearest
+from trainstack.settings.values.paths import child
 
 _FRAMEWORKS = (
     "batch/job",
@@ -76,6 +79,28 @@ def framework_unknown(context: RuleContext) -> Iterator[Violation]:
         elif framework in listed[:index]:
             message = f"framework {framework} is listed twice; the Kueue controller would fail to start"
             yield Violation(path, message, "list it once")
+
+
+@Rule(
+    id="feature-gate-unknown",
+    summary="Kueue's configuration sets a feature gate that its release does not have, or that cannot be changed.",
+    details="The Kueue controller would fail to start.",
+    change=yaml_at("operators", "kueue: {configuration: {featureGates: {LendingLimits: false}}}"),
+    remedy="Use the release's names of gates, such as `LendingLimit`, and leave out those that are locked.",
+    silenceable=False,
+)
+def feature_gate_unknown(context: RuleContext) -> Iterator[Violation]:
+    kueue = context.settings.operators.kueue
+    if kueue is None or not is_modelled(kueue.manifest.version):
+        return
+    for name, on in kueue.configuration.feature_gates.items():
+        path = child("operators.kueue.configuration.featureGates", name)
+        if name not in GATES and name not in GROUPS_OF_GATES:
+            message = f"unknown feature gate {name!r}; the Kueue controller would fail to start"
+            yield Violation(path, message, nearest(name, GATES))
+        elif name in LOCKED and on is not GATES[name].default:
+            message = f"feature gate {name} cannot be changed; the Kueue controller would fail to start"
+            yield Violation(path, message, "leave it out")
 
 
 @Rule(

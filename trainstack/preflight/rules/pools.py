@@ -70,7 +70,7 @@ def coverage_partial(context: RuleContext) -> Iterator[Violation]:
 def cohort_overpromised(context: RuleContext) -> Iterator[Violation]:
     acyclic = {queue.name for _, queue in _acyclic(context)}
     for path, queue, flavor, quota in context.quotas():
-        if queue.name not in acyclic:
+        if not isinstance(queue, ClusterQueue) or queue.name not in acyclic:
             continue
         model = context.tree.queues[queue.name].quotas[flavor.name, quota.name]
         most = context.tree.potential_available(queue.name, flavor.name, quota.name) - model.nominal

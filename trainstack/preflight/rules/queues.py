@@ -6,11 +6,13 @@ Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 from collections import defaultdict
 from collections.abc import Iterator
 
+from trainstack.kueue.model import FlavorResource
 from trainstack.kueue.quantities import counted, exact, wrapped
+from trainstack.kueue.resource_node import ResourceNode
 from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
-from trainstack.settings.sections.queues import ClusterQueue, Cohort
+from trainstack.settings.sections.queues import ClusterQueue
 from trainstack.settings.values.quantities import MAX, amount
 
 _REFUSED = "Kueue's webhook refuses the queue."
@@ -25,7 +27,7 @@ _REFUSED = "Kueue's webhook refuses the queue."
     silenceable=False,
 )
 def covered_resources(context: RuleContext) -> Iterator[Violation]:
-    for path, _, group, flavor in context.all_flavor_quotas():
+    for path, _, group, flavor in context.flavor_quotas():
         listed = tuple(quota.name for quota in flavor.resources)
         if listed != group.covered_resources:
             message = (
@@ -36,16 +38,16 @@ def covered_resources(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="group-overlap",
-    summary="A cluster queue or a cohort lists a resource or a flavor twice.",
+    summary="A cluster queue or cohort lists a resource or a flavor twice.",
     details=_REFUSED,
     example="`cpu` in the `coveredResources` of two groups.",
     remedy="List each resource and flavor once, in one group.",
     silenceable=False,
 )
 def group_overlap(context: RuleContext) -> Iterator[Violation]:
-    for path, owner in context.with_quota():
+    for path, holder in context.quota_holders():
         seen: dict[tuple[str, str], int] = {}
-        for index, group in enumerate(owner.resource_groups):
+        for index, group in enumerate(holder.resource_groups):
             named = [("resource", name) for name in group.covered_resources]
             named += [("flavor", flavor.name) for flavor in group.flavors]
             for kind, name in named:
@@ -64,13 +66,14 @@ def group_overlap(context: RuleContext) -> Iterator[Violation]:
     silenceable=False,
 )
 def limit_without_cohort(context: RuleContext) -> Iterator[Violation]:
-    for path, owner, quota in context.all_quotas():
+    for path, holder, _, quota in context.quotas():
+        if isinstance(holder, ClusterQueue):
+            title, above, kind = "cluster queue", holder.cohort, "cohort"
+        else:
+            title, above, kind = "cohort", holder.parent, "parent"
         limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
-        above = owner.parent if isinstance(owner, Cohort) else owner.cohort
         for key in (key for key, limit in limits.items() if limit is not None and above is None):
-            missing = "parent" if isinstance(owner, Cohort) else "cohort"
-            noun = "cohort" if isinstance(owner, Cohort) else "cluster queue"
-            yield Violation(f"{path}.{key}", f"{noun} {owner.name} has a {key}, but no {missing}")
+            yield Violation(f"{path}.{key}", f"{title} {holder.name} has a {key}, but no {kind}")
 
 
 @Rule(
@@ -82,8 +85,11 @@ def limit_without_cohort(context: RuleContext) -> Iterator[Violation]:
     silenceable=False,
 )
 def lending_over_nominal(context: RuleContext) -> Iterator[Violation]:
-    for path, _, quota in context.all_quotas():
-        if quota.lending_limit is not None and amount(quota.lending_limit) > amount(quota.nominal_quota):
+    for path, holder, _, quota in context.quotas():
+        # A cohort may lend what its members lend it.
+        if not isinstance(holder, ClusterQueue) or quota.lending_limit is None:
+            continue
+        if amount(quota.lending_limit) > amount(quota.nominal_quota):
             message = f"lendingLimit {quota.lending_limit} exceeds nominalQuota {quota.nominal_quota}"
             yield Violation(f"{path}.lendingLimit", message)
 
@@ -141,10 +147,10 @@ def queue_closed(context: RuleContext) -> Iterator[Violation]:
 def quota_overflow(context: RuleContext) -> Iterator[Violation]:
     if not context.owns_platform:
         return
-    largest: dict[tuple[str, str, str], tuple[int, str]] = {}
-    totals: dict[tuple[str, str, str], int] = defaultdict(int)
-    limits: dict[tuple[str, str, str], int] = defaultdict(int)
-    for path, queue, flavor, quota in context.quotas():
+    tree = context.tree
+    largest: dict[tuple[ResourceNode, FlavorResource], tuple[int, str]] = {}
+    holders: dict[tuple[ResourceNode, FlavorResource], list[ResourceNode]] = defaultdict(list)
+    for path, holder, flavor, quota in context.quotas():
         written = {
             "nominalQuota": quota.nominal_quota,
             "borrowingLimit": quota.borrowing_limit,
@@ -156,23 +162,53 @@ def quota_overflow(context: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{path}.{key}", f"{written[key]} of {quota.name} exceeds 64 bits in Kueue's unit")
         if beyond:
             continue
-        place = (_root(context, queue), flavor.name, quota.name)
-        nominal = amounts["nominalQuota"]
-        largest[place] = max(largest.get(place, (-1, "")), (nominal, path), key=lambda pair: pair[0])
-        totals[place] += nominal
-        limits[place] = max(limits[place], amounts.get("borrowingLimit", 0))
-    for place, total in totals.items():
-        if total + limits[place] > MAX:
-            root, flavor_name, resource = place
-            limit = " and the largest borrowingLimit" if total <= MAX else ""
+        node = (tree.queues if isinstance(holder, ClusterQueue) else tree.cohorts)[holder.name]
+        *_, root = (node, *node.ancestors())
+        place = (root, (flavor.name, quota.name))
+        largest[place] = max(largest.get(place, (-1, "")), (amounts["nominalQuota"], path), key=lambda pair: pair[0])
+        holders[place].append(node)
+    sums = _Sums()
+    for (root, fr), (_, path) in largest.items():
+        own = sums.subtree(root, fr)
+        total = max(own, *(sums.most(node, fr) for node in holders[root, fr]))
+        if total > MAX:
+            kind = "cohort" if root in tree.cohorts.values() else "cluster queue"
+            borrowed = " and what is borrowed" if own <= MAX else ""
             message = (
-                f"the quotas of {resource} on flavor {flavor_name} in {root}{limit} add up to {total + limits[place]}, "
-                f"which Kueue counts as {wrapped(total + limits[place])}"
+                f"the quotas of {fr[1]} on flavor {fr[0]} in {kind} {root.name}{borrowed} add up to {total}, which "
+                f"Kueue counts as {wrapped(total)}"
             )
-            yield Violation(f"{largest[place][1]}.nominalQuota", message)
+            yield Violation(f"{path}.nominalQuota", message)
 
 
-def _root(context: RuleContext, queue: ClusterQueue) -> str:
-    """Name the tree that shares a queue's quota."""
-    *_, node = (context.tree.queues[queue.name], *context.tree.queues[queue.name].ancestors())
-    return f"cluster queue {node.name}" if queue.cohort is None else f"cohort {node.name}"
+class _Sums:
+    """Kueue's sums of quota, which do not wrap around here. Source: as of `ResourceNode`."""
+
+    def __init__(self) -> None:
+        self._subtree: dict[tuple[ResourceNode, FlavorResource], int] = {}
+        self._potential: dict[tuple[ResourceNode, FlavorResource], int] = {}
+
+    def subtree(self, node: ResourceNode, fr: FlavorResource) -> int:
+        if (node, fr) not in self._subtree:
+            lent = sum(self._lent(child, fr) for child in (*node.cohorts, *node.queues))
+            self._subtree[node, fr] = node.quota(fr).nominal + lent
+        return self._subtree[node, fr]
+
+    def most(self, node: ResourceNode, fr: FlavorResource) -> int:
+        """Return the largest sum that Kueue calculates for a node."""
+        own, limit = self.subtree(node, fr), node.quota(fr).borrowing_limit or 0
+        if node.parent is None:
+            return own
+        return max(own + limit, own - self._lent(node, fr) + self._potential_of(node.parent, fr))
+
+    def _lent(self, node: ResourceNode, fr: FlavorResource) -> int:
+        own, limit = self.subtree(node, fr), node.quota(fr).lending_limit
+        return own if limit is None else min(own, limit)
+
+    def _potential_of(self, node: ResourceNode, fr: FlavorResource) -> int:
+        if (node, fr) not in self._potential:
+            own, limit = self.subtree(node, fr), node.quota(fr).borrowing_limit
+            above = node.parent
+            most = own if above is None else own - self._lent(node, fr) + self._potential_of(above, fr)
+            self._potential[node, fr] = most if limit is None else min(most, own + limit)
+        return self._potential[node, fr]

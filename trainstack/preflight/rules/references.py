@@ -109,13 +109,13 @@ def cluster_queue_unknown(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="flavor-unknown",
     may_be=("unknown",),
-    summary="A cluster queue has a quota on an undeclared flavor; Kueue keeps the whole queue inactive.",
+    summary="A cluster queue or cohort has a quota on an undeclared flavor; Kueue keeps the whole queue inactive.",
     example="`flavors: [{name: a100, …}]` in a resource group, without `a100` in `queues.flavors`.",
     remedy="Name another flavor, or declare it under `queues.flavors`.",
 )
 def flavor_unknown(context: RuleContext) -> Iterator[Violation]:
     known = [flavor.name for flavor in context.settings.queues.flavors]
-    named = ((f"{path}.name", flavor.name) for path, _, _, flavor in context.all_flavor_quotas())
+    named = ((f"{path}.name", flavor.name) for path, _, _, flavor in context.flavor_quotas())
     yield from _refer(context, named, "flavor", known, "queues.flavors")
 
 

@@ -37,12 +37,12 @@ def cluster_scoped_names(settings: Settings) -> dict[str, list[str]]:
         "storage.persistentVolumes": storage.persistent_volumes,
         "queues.flavors": queues.flavors,
         "queues.cohorts": queues.cohorts,
+        "queues.clusterQueues": queues.cluster_queues,
         "queues.topologies": queues.topologies,
         "queues.admissionChecks": queues.admission_checks,
         "queues.provisioningRequestConfigs": queues.provisioning_request_configs,
         "queues.multiKueueClusters": queues.multi_kueue_clusters,
         "queues.multiKueueConfigs": queues.multi_kueue_configs,
-        "queues.clusterQueues": queues.cluster_queues,
         "queues.priorityClasses": queues.priority_classes,
         "tenants.teams": settings.tenants.teams,
     }

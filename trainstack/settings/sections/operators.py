@@ -11,6 +11,8 @@ from trainstack.settings.values.quantities import Quantity
 
 FeatureGate = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*$")]
 Weight = Annotated[float, Field(ge=0)]
+Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+_STRATEGIES: tuple[Strategy, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 
 class Manifest(Section):
@@ -61,11 +63,15 @@ class WaitForPodsReady(Section):
 class KueueFairSharing(Section):
     """Kueue's fair sharing: cohorts divide unused quota by the weights of their queues, by preemption if necessary."""
 
-    preemption_strategies: tuple[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"], ...] = (
-        "LessThanOrEqualToFinalShare",
-        "LessThanInitialShare",
-    )
+    preemption_strategies: tuple[Strategy, ...] = _STRATEGIES
     """The rules under which another queue is preempted, in order."""
+
+    @model_validator(mode="after")
+    def _supported(self) -> "KueueFairSharing":
+        """Source: validateFairSharing in Kueue's pkg/config/validation.go; with other lists Kueue does not start."""
+        if self.preemption_strategies not in (_STRATEGIES, *((strategy,) for strategy in _STRATEGIES)):
+            raise ValueError(f"Kueue does not support this list of strategies: list {', '.join(_STRATEGIES)}, or one")
+        return self
 
 
 class AdmissionFairSharing(Section):
@@ -107,6 +113,13 @@ class KueueConfiguration(Section):
     transformations: tuple[Transformation, ...] = ()
     feature_gates: dict[FeatureGate, bool] = Field(default_factory=dict)
     """Kueue's own defaults for gates that are not listed."""
+
+    @model_validator(mode="after")
+    def _one_transformation_each(self) -> "KueueConfiguration":
+        inputs = [item.input for item in self.transformations]
+        if twice := sorted({name for name in inputs if inputs.count(name) > 1}):
+            raise ValueError(f"transformations of {', '.join(twice)} are listed more than once: merge them")
+        return self
 
 
 class Kueue(Install):

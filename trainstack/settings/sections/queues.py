@@ -3,11 +3,12 @@
 Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trainstack.settings.base import UNIQUE, DnsLabel, DnsName, Section, Text, Toleration, UniqueNames, refuse
+from trainstack.settings.base import DnsLabel, DnsName, Section, Text, Toleration, UniqueNames, refuse
 from trainstack.settings.values.kubernetes import (
     HOSTNAME,
     Int32,
@@ -21,6 +22,16 @@ from trainstack.settings.values.kubernetes import (
 from trainstack.settings.values.quantities import Quantity
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def _unique(key: str, names: Sequence[str]) -> None:
+    """Refuse a name that is listed twice, as the API server does."""
+    if twice := _repeated(names):
+        raise ValueError(f"{key} lists {', '.join(twice)} more than once: list each once")
 
 
 class Taint(Section):
@@ -61,7 +72,7 @@ class Topology(Section):
     @model_validator(mode="after")
     def _valid_levels(self) -> "Topology":
         faults = []
-        if twice := sorted({level for level in self.levels if self.levels.count(level) > 1}):
+        if twice := _repeated(self.levels):
             faults.append(f"levels {', '.join(twice)} are listed more than once: list each once")
         if HOSTNAME in self.levels[:-1]:
             faults.append(f"{HOSTNAME} is not the last level: a host contains no other level, so list it last")
@@ -74,6 +85,12 @@ class FairSharing(Section):
 
     weight: Quantity = "1"
     """Twice the weight gives twice the share of the borrowed quota; 0: whatever it borrows is preempted first."""
+
+    @model_validator(mode="after")
+    def _distinct_from_nothing(self) -> "FairSharing":
+        if self.weight == "1n":
+            raise ValueError("Kueue refuses a weight of 1n, its smallest unit: set 0 or a larger weight")
+        return self
 
 
 class ResourceQuota(Section):
@@ -158,7 +175,7 @@ class QueueCheck(Section):
     """An AdmissionCheck of a ClusterQueue."""
 
     name: DnsName
-    on_flavors: UniqueNames = ()
+    on_flavors: UniqueNames = Field((), max_length=64)
     """The flavors on which the check is required; empty: all."""
 
 
@@ -182,10 +199,8 @@ class ClusterQueue(Section):
     adopt: bool = False
 
     @model_validator(mode="after")
-    def _unique_checks(self) -> "ClusterQueue":
-        names = [check.name for check in self.admission_checks]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        refuse(f"admissionChecks has several entries named {name}: keep one" for name in twice)
+    def _each_check_once(self) -> "ClusterQueue":
+        _unique("admissionChecks", [check.name for check in self.admission_checks])
         return self
 
 
@@ -241,10 +256,8 @@ class PodSetUpdates(Section):
     node_selector: tuple[PodSetUpdate, ...] = Field((), max_length=8)
 
     @model_validator(mode="after")
-    def _unique_keys(self) -> "PodSetUpdates":
-        keys = [update.key for update in self.node_selector]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        refuse(f"nodeSelector has several entries with key {key}: keep one" for key in twice)
+    def _each_key_once(self) -> "PodSetUpdates":
+        _unique("nodeSelector", [update.key for update in self.node_selector])
         return self
 
 
@@ -255,7 +268,7 @@ class ProvisioningRequestConfig(Section):
     provisioning_class_name: DnsName
     """`check-capacity.autoscaling.x-k8s.io`, `queued-provisioning.gke.io`, or another class of the autoscaler."""
     parameters: dict[str, Annotated[str, Field(max_length=255)]] = Field(default_factory=dict, max_length=100)
-    managed_resources: Annotated[tuple[ResourceName, ...], UNIQUE] = Field((), max_length=100)
+    managed_resources: tuple[ResourceName, ...] = Field((), max_length=100)
     """The resources that require nodes to be provisioned; empty: all."""
     retry_strategy: RetryStrategy | None = None
     """None: Kueue's defaults, which equal the fields' defaults."""
@@ -263,6 +276,11 @@ class ProvisioningRequestConfig(Section):
     pod_set_merge_policy: Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"] | None = None
     """Which pod sets share a pod template of the request; None: none."""
     adopt: bool = False
+
+    @model_validator(mode="after")
+    def _each_resource_once(self) -> "ProvisioningRequestConfig":
+        _unique("managedResources", self.managed_resources)
+        return self
 
 
 class ClusterKubeConfig(Section):

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.make import make_run, make_settings
+from tests.unit.make import make_kueue, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_live_objects import snapshot, with_declared
 from trainstack.objects.labels import RUN
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.queues import AdmissionCheck
 
 Body = dict[str, Any]
 
@@ -106,3 +108,40 @@ def test_where_workloads_or_cohorts_may_not_be_read_nothing_is_known_of_queues()
     assert found.model.cluster_queues is not None
     assert found.model.nodes == ()
     assert found.model.grows
+
+
+def test_a_check_that_up_creates_or_changes_is_as_good_as_active() -> None:
+    """Only of what stays as it is the controller has said whether it accepts it."""
+    check = AdmissionCheck(name="nodes", controller_name="example.org/nodes")
+    declared = Declared(make_settings(queues=make_queues(admission_checks=(check,))))
+    live = make_object("AdmissionCheck", "nodes", {"controllerName": "example.org/nodes"})
+    other = make_object("AdmissionCheck", "other", {"controllerName": "example.org/nodes"})
+    changed = {**live, "spec": {**live["spec"], "controllerName": "example.org/old"}}
+    for found, active in (((), True), ((live,), False), ((changed,), True)):
+        checks = snapshot({"AdmissionCheck": (*found, other)}, declared).model.active_checks
+        assert checks == {"nodes": active, "other": False}
+
+
+def test_an_install_replaces_what_the_running_kueues_configuration_says() -> None:
+    """`up` writes the whole Configuration; fields that the settings do not have are those of the release."""
+    running = {
+        "fairSharing": {},
+        "featureGates": {"LendingLimit": False},
+        "resources": {"excludeResourcePrefixes": ["example.org/"]},
+        "waitForPodsReady": {"blockAdmission": True},
+        "managedJobsNamespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    installed = make_settings(operators=Operators(kueue=make_kueue()))
+    model = snapshot({}, Declared(installed), kueue=running).model
+    assert not (model.fair_sharing)
+    assert not (model.excluded)
+    assert not (model.blocks_admission)
+    assert not (model.gates.changed)
+    assert [each.key for each in model.managed_namespaces] == ["team"]
+    found = snapshot({}, Declared(make_settings(operators=Operators())), kueue=running).model
+    assert found.fair_sharing
+    assert (found.excluded, found.blocks_admission, found.gates.changed) == (
+        ("example.org/",),
+        True,
+        {"LendingLimit": False},
+    )

@@ -239,9 +239,19 @@ def test_a_cluster_queue_on_hold_is_found_by_its_setting() -> None:
     assert (verdict.outcome, verdict.reasons[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
 
 
+def test_objects_that_say_nothing_are_read() -> None:
+    """Kueue's definitions require neither a spec nor a LocalQueue's cluster queue."""
+    bare = {"apiVersion": "kueue.x-k8s.io/v1beta2", "metadata": {"name": "q", "namespace": "ns"}}
+    kinds = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Cohort", "AdmissionCheck", "Workload", "Node")
+    state = read_snapshot([{**bare, "kind": kind} for kind in kinds])
+    assert [queue.cluster_queue for queue in (state.model.local_queues or {}).values()] == [""]
+    assert [simulate(each, state.model).outcome for each in state.pending] == ["never fits"]
+
+
 def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:
     """In version v1beta2 by being there, before that by `enable`."""
-    off: list[dict[str, Any] | None] = [None, {}, {"fairSharing": {"enable": False}}]
+    old = {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "fairSharing": {"preemptionStrategies": []}}
+    off: list[dict[str, Any] | None] = [None, {}, {"fairSharing": {"enable": False}}, old]
     on: list[dict[str, Any]] = [
         {"fairSharing": {"enable": True}},
         {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}},

@@ -63,7 +63,7 @@ def test_a_borrowing_limit_may_overflow() -> None:
     group = ResourceGroup(covered_resources=("cpu", "memory"), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
     found = messages(make_run(), cluster_queues=(make_cluster_queue(resource_groups=(group,)),))
     assert (
-        "the quotas of memory on flavor cpu in cohort local and the largest borrowingLimit add up to "
+        "the quotas of memory on flavor cpu in cohort local and what is borrowed add up to "
         "18000000000000000000, which Kueue counts as -446744073709551616"
     ) in found
     assert any("1 pod needs 1Gi memory" in message for message in found)
