@@ -50,6 +50,8 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
     steps = [
         make_step("create", "ConfigMap", "b"),
         make_step("create", "ConfigMap", "a"),
+        make_step("import", "Namespace", "existing"),
+        make_step("import-replacement", "Secret", "token"),
         make_step("delete", "Job", "old"),
         make_step("delete", "PersistentVolumeClaim", "data", retained=True),
         make_step("same", "Namespace", "research"),
@@ -57,9 +59,11 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
     ]
     assert list(lines({"steps": steps})) == [
         "create: ConfigMap research/a, research/b",
+        "import: Namespace research/existing",
+        "import-replacement: Secret research/token",
         "delete: Job research/old",
         "forget: PersistentVolumeClaim research/data (kept in the cluster)",
-        "2 to create, 2 to delete, 1 unchanged",
+        "2 to create, 1 to import, 1 to import-replacement, 2 to delete, 1 unchanged",
     ]
 
 
