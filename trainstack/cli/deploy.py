@@ -64,13 +64,16 @@ def up(
     if not session.local:
         # Before anything is built, which takes minutes.
         reach(settings.cluster.context)
+        ensure_pushed(session)
+    else:
+        cluster.check_machine()
     ensure_tools(session, kubectl=wait, local_cluster=session.local)
     if session.local:
         _local_cluster(session)
         # The engine refreshes first: without a cluster it would report an error for every object.
         reach(settings.cluster.context)
+        ensure_pushed(session)
     ensure_same_cluster(session)
-    ensure_pushed(session)
     if not yes:
         show_preview(session)
         confirm(f"Deploy {stack}?", yes=yes)
