@@ -41,7 +41,7 @@ class Request:
 
     @property
     def embedded(self) -> bool:
-        """Whether the state is in the project's folder: nobody else deploys to the cluster of this machine."""
+        """Whether the state is in the project's folder: only this machine deploys to its cluster."""
         return self.cluster == "kind"
 
     @property
