@@ -10,13 +10,15 @@ from trainstack.settings.model import Settings
 _announced: set[str] = set()
 
 
-def announce_cluster(settings: Settings) -> None:
-    """Print context, server and file once in a process, before the first write.
-
-    Raises RefusedError if it is the local cluster, and the environment neither uses nor names it.
-    """
+def ensure_intended(settings: Settings) -> None:
+    """Raise RefusedError if the cluster is the local one, and the environment neither uses nor names it."""
     if refusal := kubeconfig.unintended(settings):
         raise RefusedError(refusal)
+
+
+def announce_cluster(settings: Settings) -> None:
+    """Print context, server and file once in a process, before the first write. Raises as `ensure_intended` does."""
+    ensure_intended(settings)
     try:
         line = f"cluster: {kubeconfig.described(settings.cluster.context)}"
     except (KeyError, ValueError, TypeError, OSError, yaml.YAMLError):

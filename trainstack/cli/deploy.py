@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from trainstack.cli.cluster_in_use import ensure_intended
 from trainstack.cli.console import confirm, ensure_confirmable, fail, out, report, step
 from trainstack.cli.engine import ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.ensure_tools import ensure_tools
@@ -58,6 +59,7 @@ def up(
     session = Session.open(stack)
     settings = session.settings
     ensure_backend(session)
+    ensure_intended(settings)
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
         fail("\n".join(faults), ExitCode.REFUSED)

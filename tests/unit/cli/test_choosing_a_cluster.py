@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.unit.checks.test_kubeconfig import make_file
 from tests.unit.make import make_settings
-from trainstack.cli import cluster_in_use
+from trainstack.cli import cluster_in_use, deploy
+from trainstack.cli.app import app
 from trainstack.cli.cluster_in_use import announce_cluster
 from trainstack.cli.same_cluster import ensure_same_cluster
 from trainstack.cli.session import Session
@@ -143,6 +145,11 @@ def test_the_local_cluster_is_not_changed_by_chance(root: Path, monkeypatch: pyt
             "changed; `unset KUBECONFIG`, or set it to the stack's own cluster. To use the local cluster, set "
             "`local: true` or its `context` in `trainstack:cluster` of Pulumi.lab.yaml"
         )
+    started: list[object] = []
+    monkeypatch.setattr(deploy, "_local_cluster", started.append)
+    monkeypatch.setattr(deploy, "ensure_backend", lambda _: None)
+    done = CliRunner().invoke(app, ["up", "-s", "lab", "--yes"])
+    assert (done.exit_code, started) == (3, []), done.output
     # The engine's program has a private copy.
     monkeypatch.setenv("KUBECONFIG", str(make_file(root / "copy", "local", local="https://198.18.0.2:6443")))
     announce_cluster(session.settings)
