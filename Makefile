@@ -5,15 +5,14 @@ TRAINSTACK := .venv/bin/trainstack
 # `make up STACK=<env>` brings another environment up.
 STACK := dev
 
-# `make up KUBECONFIG=<file>` uses that cluster. Only make's command line counts: a KUBECONFIG that happens to be exported
-# is no request to train on that cluster.
+# `make up KUBECONFIG=<file>` uses that cluster. An environment of the local cluster uses no other one unless make's
+# command line names it: a KUBECONFIG that happens to be exported is no request to train on that cluster.
+LOCAL := $(shell grep -s "^ *local: true" Pulumi.$(STACK).yaml)
 ifeq ($(origin KUBECONFIG),command line)
-# `trainstack up` builds what it needs once the cluster has answered.
-UP_NEEDS :=
+LOCAL :=
 override KUBECONFIG := $(abspath $(KUBECONFIG))
 export KUBECONFIG
-else
-UP_NEEDS := machine tools
+else ifneq ($(LOCAL),)
 unexport KUBECONFIG
 endif
 
@@ -23,7 +22,8 @@ endif
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: venv $(UP_NEEDS) ## Train: local cluster, `pulumi up` of dev, progress, result (KUBECONFIG=<file>: on that cluster)
+# `trainstack up` builds the tools that it needs, after a cluster other than the local one has answered.
+up: venv $(if $(LOCAL),machine) ## Train: local cluster, `pulumi up` of dev, progress, result (KUBECONFIG=<file>: on that cluster)
 	@$(TRAINSTACK) up -s $(STACK) --yes
 
 down: venv ## Stop the local cluster and leave nothing of it running

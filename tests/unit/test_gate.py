@@ -1,5 +1,7 @@
 """What a stack registers before its objects, by Pulumi's mocks: the state's identity, and the cluster's proof."""
 
+from typing import NoReturn
+
 import pulumi
 import pytest
 
@@ -25,14 +27,19 @@ def elsewhere() -> RecordingMonitor:
     return RecordingMonitor(Echo({"kube-system": "elsewhere"}), "lab")
 
 
+def refuse(message: str) -> NoReturn:
+    """End the program as the stacks do, without a command that waits for the exit code."""
+    raise pulumi.RunError(message)
+
+
 def declare(monitor: RecordingMonitor, here: Cluster = HERE) -> None:
     """Run a program with one object to its end."""
 
     def program() -> None:
-        known = remember(here, OWN, "lab", "owner", expected=False)
+        known = remember(here, OWN, "lab", "owner", expected=False, refuse=refuse)
         opts = pulumi.ResourceOptions(depends_on=[known])
         provider = pulumi.ProviderResource("kubernetes", "cluster", {}, opts)
-        proof = prove(provider, "cluster", here)
+        proof = prove(provider, "cluster", here, refuse=refuse)
         mark_and_order(OWN, [proof] if proof else [])
         manifest = {
             "apiVersion": "v1",

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.console import err, fail, out, show_json, step
+from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOption
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.live.existing import read_existing
@@ -83,7 +84,9 @@ def adopt(
             }
         )
     else:
-        _show(stack, namespace, adoption, notes, diff, dry_run=dry_run)
+        # Whoever wrote the environment has created its stack, or has an embedded state.
+        creation = [] if exists else creation_steps(stack)
+        _show(stack, namespace, adoption, notes, diff, creation, dry_run=dry_run)
 
 
 def _load(root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:
@@ -112,7 +115,16 @@ def _operators_entry(found: Found, text: str, loaded: Loaded) -> list[Entry]:
     return [Entry(("operators",), {}, whole=True, comment=comment)]
 
 
-def _show(stack: str, namespace: str, adoption: Adoption, notes: list[str], diff: str, *, dry_run: bool) -> None:
+def _show(
+    stack: str,
+    namespace: str,
+    adoption: Adoption,
+    notes: list[str],
+    diff: str,
+    creation: list[str],
+    *,
+    dry_run: bool,
+) -> None:
     out.print(diff, end="")
     for name in adoption.taken:
         err.print(f"adopted: {name}")
@@ -125,6 +137,8 @@ def _show(stack: str, namespace: str, adoption: Adoption, notes: list[str], diff
         return
     steps = [
         f"git diff, and git add Pulumi.{stack}.yaml",
+        f"trainstack check -s {stack}",
+        *creation,
         f"pulumi preview -s {stack} (creates are adoptions; there must be no replacement or deletion)",
         f"pulumi up -s {stack}",
         f"pulumi preview -s {stack} --refresh --expect-no-changes",

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from trainstack.cli.console import step
+from trainstack.cli.local_registry import local_registry
 from trainstack.cli.session import Session
 from trainstack.cli.unread_images import unread_images
-from trainstack.cli.unserved_images import unserved_images
+from trainstack.cli.unserved_images import images_of_runs, unserved_images
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import FAULTS
 from trainstack.live.client import ClusterError
@@ -67,7 +68,12 @@ def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -
         for name in (metadata["labels"][RUN], metadata.get("name"))
         if name is not None
     }
-    live = replace(live, unserved_images=unserved_images(session), named_images=unread_images(session))
+    images, local = images_of_runs(session), local_registry(session)
+    live = replace(
+        live,
+        unserved_images=unserved_images(session, images, local),
+        named_images=unread_images(session, images, local),
+    )
     context = LiveContext(Declared(settings), live, _images(manifests), launches)
     found = against_cluster.examine(context, loaded.places, in_files)
     placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]

@@ -1,17 +1,26 @@
-"""The line about the cluster that a command is about to change."""
+"""The line about the cluster that a command is about to change, and the refusal of the local one."""
 
 import yaml
 
 from trainstack.cli.console import err
+from trainstack.errors import RefusedError
 from trainstack.live import kubeconfig
+from trainstack.settings.model import Settings
 
 _announced: set[str] = set()
 
 
-def announce_cluster(context: str | None) -> None:
-    """Print context, server and file once in a process, before the first write."""
+def ensure_intended(settings: Settings) -> None:
+    """Raise RefusedError if the cluster is the local one, and the environment neither uses nor names it."""
+    if refusal := kubeconfig.unintended(settings):
+        raise RefusedError(refusal)
+
+
+def announce_cluster(settings: Settings) -> None:
+    """Print context, server and file once in a process, before the first write. Raises as `ensure_intended` does."""
+    ensure_intended(settings)
     try:
-        line = f"cluster: {kubeconfig.described(context)}"
+        line = f"cluster: {kubeconfig.described(settings.cluster.context)}"
     except (KeyError, ValueError, TypeError, OSError, yaml.YAMLError):
         return  # The first read reports what is wrong with the kubeconfig.
     if line not in _announced:

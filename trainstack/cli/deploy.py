@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from trainstack.cli.cluster_in_use import ensure_intended
 from trainstack.cli.console import confirm, ensure_confirmable, fail, out, report, step
 from trainstack.cli.engine import ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.ensure_tools import ensure_tools
@@ -58,19 +59,23 @@ def up(
     session = Session.open(stack)
     settings = session.settings
     ensure_backend(session)
+    ensure_intended(settings)
     findings = check(settings, session.root, session.loaded.places)
     if faults := [str(finding) for finding in findings if finding.stops]:
         fail("\n".join(faults), ExitCode.REFUSED)
     if not session.local:
         # Before anything is built, which takes minutes.
         reach(settings.cluster.context)
+        ensure_pushed(session)
+    else:
+        cluster.check_machine()
     ensure_tools(session, kubectl=wait, local_cluster=session.local)
     if session.local:
         _local_cluster(session)
         # The engine refreshes first: without a cluster it would report an error for every object.
         reach(settings.cluster.context)
+        ensure_pushed(session)
     ensure_same_cluster(session)
-    ensure_pushed(session)
     if not yes:
         show_preview(session)
         confirm(f"Deploy {stack}?", yes=yes)

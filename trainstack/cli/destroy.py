@@ -132,11 +132,12 @@ def _take_down(session: Session, plan: Plan, *, as_json: bool) -> None:
     if as_json:
         show_json(_as_data(stack, plan, leftovers))
     if leftovers or code:
-        cause = f"`pulumi destroy` exited with code {code}; see its output above. " if code else ""
+        cause = "`pulumi destroy` failed; see its output above. " if code else ""
         listed = "\n".join(leftovers or ["nothing in the cluster"])
         fail(
             f"{cause}Remaining objects of {stack}:\n{listed}\nCompleted deletions are kept, and finalizers are never "
-            "removed: fix what blocks the deletion, and run the same command again"
+            "removed: fix what blocks the deletion, and run the same command again",
+            code or ExitCode.FAILED,
         )
     if not as_json:
         _show_kept(plan, "kept")

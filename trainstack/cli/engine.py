@@ -75,28 +75,34 @@ def pulumi(
     check: bool = True,
     variables: Mapping[str, str] | None = None,
     aside: bool = False,
-) -> int:
+) -> ExitCode | None:
     """Run `pulumi ARGUMENTS -s ENV` in the checkout and show its output; with `aside`, all of it on stderr.
 
     The engine gets a private copy of the kubeconfig as this command first read it. Exits with a remedy if the stack is
-    locked, when the engine has done nothing, and unless `check` is false also if the engine fails.
+    locked or the program refuses the change, when no object was changed. If the engine fails for another reason, exits
+    too, or returns the exit code if `check` is false. Returns None on success.
     """
     with exit_code_file() as file:
         given = {**(variables or {}), EXIT_CODE_VARIABLE: str(file)}
         returncode, stderr = _run(session, arguments, given, aside=aside)
         code = reported(file)
-    if returncode and _is_locked(stderr):
+    if not returncode:
+        return None
+    if _is_locked(stderr):
         fail(f"nothing was changed: {_see_doctor(session)}", ExitCode.REFUSED)
-    if returncode and check:
-        command = f"`pulumi {' '.join(arguments)} -s {session.stack}`"
-        if code == ExitCode.REFUSED:
-            fail(f"{command} was refused, and no object was changed; see the reasons and remedies above", code)
+    command = f"`pulumi {' '.join(arguments)} -s {session.stack}`"
+    if code == ExitCode.REFUSED:
+        fail(f"{command} was refused, and no object was changed; see the reasons and remedies above", code)
+    if code == ExitCode.FAILED:
+        # The program cannot know that the engine's backend is unreachable.
+        code = _code(stderr)
+    if check:
         fail(
             f"{command} exited with code {returncode}; see its output above. Completed changes are kept: fix the cause "
             f"and run the same command again{_remedy(stderr)}",
             code,
         )
-    return returncode
+    return code
 
 
 def _run(session: Session, arguments: Sequence[str], variables: Mapping[str, str], *, aside: bool) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from trainstack.cli.console import err, fail, out
+from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode
@@ -99,7 +100,7 @@ def init(  # noqa: PLR0913 (the options of the command)
         schema.write(root, _SCHEMAS)
         for path in files:
             err.print(f"written: {path}")
-    _show_next(root, request.stack, list(files), findings, dry_run=dry_run)
+    _show_next(root, request, list(files), findings, dry_run=dry_run)
 
 
 def _findings(files: dict[str, str], stack: str) -> list[str]:
@@ -114,7 +115,8 @@ def _findings(files: dict[str, str], stack: str) -> list[str]:
         return [str(finding) for finding in examine(Declared(loaded.settings), root, loaded.places).findings]
 
 
-def _show_next(root: Path, stack: str, files: list[str], findings: list[str], *, dry_run: bool) -> None:
+def _show_next(root: Path, request: Request, files: list[str], findings: list[str], *, dry_run: bool) -> None:
+    stack = request.stack
     for finding in findings:
         err.print(finding)
     steps = [
@@ -122,6 +124,7 @@ def _show_next(root: Path, stack: str, files: list[str], findings: list[str], *,
         *(["git init"] if not (root / ".git").exists() else []),
         f"trainstack check -s {stack}",
         f"git add {' '.join(files)} && git commit",
+        *([] if request.embedded else creation_steps(stack)),
         f"trainstack up -s {stack}",
     ]
     heading = (

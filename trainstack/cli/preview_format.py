@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.objects.ownership import listed
 
-_LISTED = ("create", "import", "delete")
+_LISTED = ("create", "import", "import-replacement", "delete")
 _CHANGED = ("update", "replace")
 _MAX_VALUE = 60
 """Characters of a value; a longer one is cut."""

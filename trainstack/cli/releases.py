@@ -12,21 +12,26 @@ from trainstack.settings.model import Settings
 
 
 def with_downloads(settings: Settings) -> Settings:
-    """Download missing releases, and return the settings with their paths. Raises ReleaseError with every error."""
-    downloaded, errors = downloads(settings)
-    if errors:
-        raise ReleaseError("\n".join(map(str, errors.values())))
-    return downloaded
+    """Download missing releases, and return the settings with their paths. Raises DownloadError with every error."""
+    if not _named_by_url(settings):
+        return settings
+    from trainstack.live import releases  # noqa: PLC0415 (the HTTP client is slow to load)
+
+    return releases.with_downloads(settings, report)
 
 
 def downloads(settings: Settings) -> tuple[Settings, Mapping[str, ReleaseError]]:
     """Return the settings with the paths of downloaded releases, and the errors by operator."""
-    if all(install.manifest.url is None for install in settings.operators.installs.values()):
+    if not _named_by_url(settings):
         return settings, {}
-    from trainstack.live.releases import fetch  # noqa: PLC0415 (the HTTP client is slow to load)
+    from trainstack.live.releases import fetch  # noqa: PLC0415 (as above)
 
     operators, errors = fetch(settings.operators, report)
     return settings.model_copy(update={"operators": operators}), errors
+
+
+def _named_by_url(settings: Settings) -> bool:
+    return any(install.manifest.url is not None for install in settings.operators.installs.values())
 
 
 def as_finding(error: ReleaseError, loaded: Loaded) -> Finding:

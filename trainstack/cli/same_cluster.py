@@ -19,8 +19,11 @@ from trainstack.live.marked import read_held
 
 
 def ensure_same_cluster(session: Session) -> None:
-    """Print the cluster, and exit with a remedy if the stack was created on another one. Raises ClusterError."""
-    announce_cluster(session.settings.cluster.context)
+    """Print the cluster, and exit with a remedy if the stack was created on another one.
+
+    Raises RefusedError as `announce_cluster` does, and ClusterError.
+    """
+    announce_cluster(session.settings)
     identity, expected = read_cluster(session.settings), session.settings.cluster.identity
     refusal = unexpected(identity, session.stack, expected, session.loaded.where("cluster.identity"))
     if expected is None:

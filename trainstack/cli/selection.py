@@ -1,4 +1,4 @@
-"""The stack that is selected in Pulumi, as `pulumi stack select` stores it.
+"""Stacks in Pulumi: the selected one, as `pulumi stack select` stores it, and the creation of one.
 
 Pulumi keeps it in its home, in a file for each path of a Pulumi.yaml
 (https://github.com/pulumi/pulumi/blob/v3.250.0/pkg/workspace/workspace.go).
@@ -21,6 +21,11 @@ def selected_stack(root: Path) -> str | None:
     named = os.environ.get("PULUMI_STACK") or next(filter(None, map(_stack_in, _files(root))), None)
     # `<organization>/<project>/<stack>`
     return named.rpartition("/")[2] if named else None
+
+
+def creation_steps(stack: str) -> list[str]:
+    """Return the commands that create a stack whose state is not embedded, which only its user can do."""
+    return ["pulumi login (unless you are logged in)", f"pulumi stack init {stack}"]
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -3,6 +3,7 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.console import err, fail, out, show_json
+from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption, JsonOption, StackOption, checkout
 from trainstack.errors import ExitCode
 from trainstack.onboarding import project_files as staging
@@ -128,6 +129,7 @@ def _show(name: str, settings: Settings, planned: Plan, kept: list[str], diff: s
         f"after the review, as an administrator: kubectl apply -f rights/{stack}.yaml",
         f"pulumi preview -s {stack} && pulumi up -s {stack}",
         *([f"kubectl create token -n {planned.chosen['namespace']} {account}"] if account else []),
+        *([] if settings.environment.state == "embedded" else creation_steps(name)),
         f"with the team's kubeconfig: trainstack up -s {name}",
     ]
     heading = (

@@ -30,8 +30,8 @@ class TerminalProgress:
 
 @contextmanager
 def data_loader(settings: Settings, namespace: str, volume: str) -> Iterator[loader.Loader]:
-    """Run a data loader for the duration of the block. Raises the errors of `loader.data_loader`."""
-    announce_cluster(settings.cluster.context)
+    """Run a data loader for the duration of the block. Raises those of `loader.data_loader`, and RefusedError."""
+    announce_cluster(settings)
     reporter = TerminalProgress()
     try:
         with loader.data_loader(settings, namespace, volume, reporter) as running:

@@ -1,18 +1,17 @@
 """Images by name that cannot be read from their registries, for `check --cluster`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from trainstack.cli.console import step
-from trainstack.cli.local_registry import local_registry
 from trainstack.cli.session import Session
 from trainstack.cli.unserved_images import TIMEOUT_SECONDS, WORKERS
+from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.live.registry import AccessDeniedError, ImageMissingError, NoAddressError, Registries
 from trainstack.live.registry_credentials import RegistryError
 from trainstack.preflight.live_context import Problem, UnreadImage
-from trainstack.runs.errors import WorkloadError
-from trainstack.runs.images.run_images import run_images
+from trainstack.runs.images.run_images import RunImage
 
 _PROBLEMS: Mapping[type[RegistryError], Problem] = {
     NoAddressError: "unreachable",
@@ -28,13 +27,15 @@ class _Named:
     has_pull_secret: bool
 
 
-def unread_images(session: Session) -> tuple[UnreadImage, ...]:
+def unread_images(
+    session: Session, of_runs: Sequence[RunImage], local: RegistryAccess | None
+) -> tuple[UnreadImage, ...]:
     """Request each image without credentials, as a node without a pull secret does, and return those that fail.
 
     Images with a Dockerfile in this repository are left to `unserved_images`. The local cluster's own registry serves
     all images, and `up` pushes them there.
     """
-    images = [] if local_registry(session) is not None else list(_named(session))
+    images = [] if local is not None else list(_named(session, of_runs))
     if not images:
         return ()
     registries = Registries({}, timeout_seconds=TIMEOUT_SECONDS)
@@ -51,12 +52,8 @@ def unread_images(session: Session) -> tuple[UnreadImage, ...]:
         return tuple(found for found in pool.map(unread, images) if found is not None)
 
 
-def _named(session: Session) -> Iterator[_Named]:
+def _named(session: Session, images: Sequence[RunImage]) -> Iterator[_Named]:
     settings, runs = session.settings, dict(session.settings.trained())
-    try:
-        images = run_images(settings, session.root, session.loaded.places)
-    except WorkloadError:
-        images = []  # other rules report a folder without a Dockerfile
     for image in images:
         path = image.paths[0]
         if not image.folders and runs[path].image_pull_policy != "Never":

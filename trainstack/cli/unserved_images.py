@@ -1,6 +1,6 @@
 """Images with a Dockerfile in this checkout that the registry lacks, for `check` and `up`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import typer
@@ -19,7 +19,12 @@ from trainstack.live.snapshot import read_runs
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.live_context import UnservedImage
-from trainstack.preflight.live_rules.registry import image_missing, image_violation
+from trainstack.preflight.live_rules.registry import (
+    host_violation,
+    image_missing,
+    image_violation,
+    registry_unreachable,
+)
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.model import Settings
@@ -30,37 +35,53 @@ TIMEOUT_SECONDS = 5.0
 """Short, since a registry may be reachable only from the nodes."""
 
 
-def unserved_images(session: Session) -> tuple[UnservedImage, ...]:
+def images_of_runs(session: Session) -> list[RunImage]:
+    """Return the images of all runs; none if a folder has no Dockerfile, which other rules report."""
     try:
-        images = run_images(session.settings, session.root, session.loaded.places)
+        return run_images(session.settings, session.root, session.loaded.places)
     except WorkloadError:
-        return ()  # other rules report a folder without a Dockerfile
+        return []
+
+
+def unserved_images(
+    session: Session, images: Sequence[RunImage], local: RegistryAccess | None
+) -> tuple[UnservedImage, ...]:
+    """Return those of the images that have a Dockerfile here and that the registry lacks, or cannot be asked for.
+
+    `local`: the registry of the local cluster, if the kubeconfig refers to it.
+    """
     pulled = {path for path, run in session.settings.trained() if run.image_pull_policy != "Never"}
     buildable = [image for image in images if len(image.folders) == 1 and pulled & {*image.paths}]
     if not buildable:
         return ()
-    local = local_registry(session)
     with step("looking for the workloads' images in their registries", "1 s"), ThreadPoolExecutor(WORKERS) as pool:
         answers = pool.map(lambda image: _unserved(session.settings, image, local), buildable)
         return tuple(answer for answer in answers if answer is not None)
 
 
 def ensure_pushed(session: Session) -> None:
-    """Exit if the registry lacks the image of a run that `up` would launch.
+    """Exit if the registry of a run that `up` would launch lacks its image, or has no address.
 
     Unreadable registries and silenced findings are not errors: the nodes may have a mirror.
     """
-    unserved = unserved_images(session)
-    launching = set(_launching(session)) if any(image.missing for image in unserved) else set()
-    concerned = [image for image in unserved if not image.missing or launching & {*image.workloads}]
+    unserved = unserved_images(session, images_of_runs(session), local_registry(session))
+    absent = [image for image in unserved if image.missing or image.host_path]
+    launching = set(_launching(session)) if absent else set()
+    concerned = [image for image in unserved if image not in absent or launching & {*image.workloads}]
     silenced, places = session.settings.checks.silenced, session.loaded.places
-    violations = [Finding.of(image_missing.rule, image_violation(image)) for image in concerned]
+    violations = [
+        Finding.of(registry_unreachable.rule, host_violation(image))
+        if image.host_path
+        else Finding.of(image_missing.rule, image_violation(image))
+        for image in concerned
+    ]
     found = silences.settled(violations, silenced, (), places)
     for finding in found:
         if not finding.silenced:
             err.print(str(finding), style="red" if finding.stops else "yellow")
-    if any(finding.stops for finding in found):
-        raise typer.Exit(ExitCode.REFUSED)
+    stopping = {finding.id for finding in found if finding.stops}
+    if stopping:
+        raise typer.Exit(ExitCode.FINDINGS if registry_unreachable.rule.id in stopping else ExitCode.REFUSED)
 
 
 def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None) -> UnservedImage | None:

@@ -1,8 +1,8 @@
 """The identity of a stack's state and of its cluster, which every object depends on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import pulumi
 
@@ -13,8 +13,13 @@ from trainstack.objects.labels import with_state
 
 _OBJECTS = "kubernetes:"
 
+Refuse = Callable[[str], NoReturn]
+"""Ends the program with a message, before any object is written."""
 
-def remember(live: Cluster, state: str, stack: str, profile: str, *, expected: bool) -> pulumi.Output[pulumi.Resource]:
+
+def remember(
+    live: Cluster, state: str, stack: str, profile: str, *, expected: bool, refuse: Refuse
+) -> pulumi.Output[pulumi.Resource]:
     """Store the identity of the state and of the cluster in the engine's state; return the dependency of all objects.
 
     These are the first resources, so an `up` that fails later has stored them. On another cluster the program fails,
@@ -30,19 +35,27 @@ def remember(live: Cluster, state: str, stack: str, profile: str, *, expected: b
             replace_on_changes=["input"], ignore_changes=[] if expected else ["input"], depends_on=[own]
         ),
     )
-    return memory.output.apply(partial(_same, memory, live, stack, expected=expected))
+    return memory.output.apply(partial(_same, memory, live, stack, expected=expected, refuse=refuse))
 
 
 def _same(
-    memory: pulumi.Resource, live: Cluster, stack: str, remembered: Mapping[str, str] | None, *, expected: bool
+    memory: pulumi.Resource,
+    live: Cluster,
+    stack: str,
+    remembered: Mapping[str, str] | None,
+    *,
+    expected: bool,
+    refuse: Refuse,
 ) -> pulumi.Resource:
     # A `destroy` that runs the program does not create a Stash that the state does not have.
     if not expected and (refusal := another(remembered or {}, live, stack)):
-        raise pulumi.RunError(refusal)
+        refuse(refusal)
     return memory
 
 
-def prove(provider: pulumi.ProviderResource, name: str, live: Cluster) -> pulumi.Output[pulumi.Resource] | None:
+def prove(
+    provider: pulumi.ProviderResource, name: str, live: Cluster, *, refuse: Refuse
+) -> pulumi.Output[pulumi.Resource] | None:
     """Compare the cluster that a provider reaches with the one that the program read; return its objects' dependency.
 
     The provider reads the kubeconfig separately, after the program, and keeps its client. If it reaches another
@@ -56,12 +69,12 @@ def prove(provider: pulumi.ProviderResource, name: str, live: Cluster) -> pulumi
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": live.namespace}}
     read = pulumi.CustomResource("kubernetes:core/v1:Namespace", f"{name}-identity", manifest, opts)
     metadata: pulumi.Output[Mapping[str, Any]] = pulumi.Output.from_input(getattr(read, "metadata"))  # noqa: B009
-    return metadata.apply(partial(_proven, read, live))
+    return metadata.apply(partial(_proven, read, live, refuse))
 
 
-def _proven(read: pulumi.Resource, live: Cluster, metadata: Mapping[str, Any]) -> pulumi.Resource:
+def _proven(read: pulumi.Resource, live: Cluster, refuse: Refuse, metadata: Mapping[str, Any]) -> pulumi.Resource:
     if refusal := elsewhere(live, fact_of(metadata)):
-        raise pulumi.RunError(refusal)
+        refuse(refusal)
     return read
 
 

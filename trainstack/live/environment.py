@@ -18,7 +18,7 @@ from trainstack.live.webhooks import dry_run, status_message
 from trainstack.objects.labels import RELEASE
 from trainstack.platform import queues
 from trainstack.platform.operators.kueue import CONFIG_KEY
-from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, Live, Operator
+from trainstack.preflight.live_context import CLUSTER_SCOPED, READ_BY_TENANTS, DryRun, Live, Operator
 from trainstack.preflight.live_rules.secrets import secret_references
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.runs.status.kinds import KINDS, launched_as
@@ -34,7 +34,7 @@ _LOCAL_PATH = "local-path-provisioner"
 def read_environment(settings: Settings, tried: Sequence[tuple[str, Body]]) -> Live:
     """Read the cluster of an environment, and create objects in a dry run.
 
-    Under a tenant's profile, only its namespaces are read.
+    Under a tenant's profile, only its namespaces and READ_BY_TENANTS are read.
 
     Args:
         settings: the environment.
@@ -62,9 +62,10 @@ async def _read(settings: Settings) -> Live:
     operators = None if found is None else await _operators(api, found)
     configuration = await read_configuration(api, found)
     secrets = await _secrets(api, settings)
+    listed = {key: _items(answers[path]) for key, path in lists.items()}
     return Live(
         version=str(version.get("gitVersion", "")),
-        lists={key: _items(answers[path]) for key, path in lists.items()},
+        lists=listed,
         unserved=frozenset(key.partition(" ")[0] for key, path in lists.items() if answers[path].status == NOT_FOUND),
         operators=operators,
         grows=found is not None and grows(found.deployments),
@@ -72,6 +73,7 @@ async def _read(settings: Settings) -> Live:
         frameworks=None if configuration is None else _frameworks(configuration),
         kueue=configuration,
         secrets=secrets,
+        namespaces=_existing(settings, listed["Namespace"]) if owner else await _namespaces(api, settings),
         local_path_shared=None if found is None else await _local_path_shared(api, found),
     )
 
@@ -79,9 +81,9 @@ async def _read(settings: Settings) -> Live:
 def _lists(settings: Settings, *, owner: bool) -> dict[str, str]:
     """Return the paths of the lists, by their keys in `Live.lists`."""
     workloads = [workload for _, workload in settings.trained()]
-    found = {kind: paths.collection(version_of(kind), kind, None) for kind in CLUSTER_SCOPED if owner}
-    volumes = settings.storage.volumes
-    for namespace in sorted({workload.namespace for workload in workloads} | {volume.namespace for volume in volumes}):
+    kinds = CLUSTER_SCOPED if owner else READ_BY_TENANTS
+    found = {kind: paths.collection(version_of(kind), kind, None) for kind in kinds}
+    for namespace in _used_namespaces(settings):
         for kind in ("LocalQueue", "PersistentVolumeClaim"):
             found[f"{kind} {namespace}"] = paths.collection(version_of(kind), kind, namespace)
     for workload in workloads:
@@ -89,6 +91,11 @@ def _lists(settings: Settings, *, owner: bool) -> dict[str, str]:
         # Only whether the kind is served matters.
         found[f"{kind} {namespace}"] = f"{paths.collection(version_of(kind), kind, namespace)}?limit=1"
     return found
+
+
+def _used_namespaces(settings: Settings) -> list[str]:
+    trained = {workload.namespace for _, workload in settings.trained()}
+    return sorted(trained | {volume.namespace for volume in settings.storage.volumes})
 
 
 def version_of(kind: str) -> str:
@@ -131,6 +138,18 @@ async def _secrets(api: Api, settings: Settings) -> dict[tuple[str, str], bool |
     """Return whether each Secret exists that the environment refers to; None: it may not be read."""
     named = {(namespace, name) for _, namespace, name in secret_references(settings)}
     at = {f"{paths.collection('v1', 'Secret', namespace)}/{name}": (namespace, name) for namespace, name in named}
+    answers = await get_all(api, at, metadata_only=True)
+    return {at[path]: None if answer.object is None else answer.found for path, answer in answers.items()}
+
+
+def _existing(settings: Settings, listed: Sequence[Body] | None) -> dict[str, bool | None]:
+    names = None if listed is None else {body["metadata"]["name"] for body in listed}
+    return {name: None if names is None else name in names for name in _used_namespaces(settings)}
+
+
+async def _namespaces(api: Api, settings: Settings) -> dict[str, bool | None]:
+    """Read each namespace by its name, for which a right in the namespace suffices, unlike for a list."""
+    at = {f"{paths.collection('v1', 'Namespace', None)}/{name}": name for name in _used_namespaces(settings)}
     answers = await get_all(api, at, metadata_only=True)
     return {at[path]: None if answer.object is None else answer.found for path, answer in answers.items()}
 

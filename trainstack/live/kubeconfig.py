@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from trainstack.settings.model import Settings
+
 VARIABLE = "KUBECONFIG"
 """One file, or several to merge, separated like PATH."""
 ORIGIN = "TRAINSTACK_KUBECONFIG_ORIGIN"
@@ -48,6 +50,21 @@ def default_path() -> Path:
 def is_local() -> bool:
     """Whether the file is the local cluster's."""
     return Path(shown_path()).parts[-len(LOCAL.parts) :] == LOCAL.parts
+
+
+def unintended(settings: Settings) -> str:
+    """Return an error if KUBECONFIG leads an environment to the local cluster that it neither uses nor names.
+
+    A shell of `trainstack env -s dev` has the variable, for the commands of all environments.
+    """
+    cluster = settings.cluster
+    if cluster.local or cluster.context is not None or not is_local():
+        return ""
+    return (
+        f"{VARIABLE} is the file of the local cluster ({shown_path()}), which stack {settings.stack!r} does not use. "
+        f"Nothing was changed; `unset {VARIABLE}`, or set it to the stack's own cluster. To use the local cluster, set "
+        f"`local: true` or its `context` in `trainstack:cluster` of Pulumi.{settings.stack}.yaml"
+    )
 
 
 def described(context: str | None) -> str:

@@ -34,7 +34,9 @@ CLUSTER_SCOPED = (
     "ResourceFlavor",
     "WorkloadPriorityClass",
 )
-"""Cluster-scoped kinds that the rules examine; none of them is read under a tenant's profile."""
+"""Cluster-scoped kinds that the rules examine. Under a tenant's profile only READ_BY_TENANTS is read of them."""
+READ_BY_TENANTS = ("StorageClass",)
+"""Kinds that many clusters let all users list."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ class Live:
     named_images: tuple[UnreadImage, ...] = ()
     secrets: Mapping[tuple[str, str], bool | None] = field(default_factory=dict)
     """Whether a Secret exists that the environment refers to, by namespace and name; None: it may not be read."""
+    namespaces: Mapping[str, bool | None] = field(default_factory=dict)
+    """Whether each namespace of the environment's runs and volumes exists; None: it may not be read."""
     local_path_shared: bool | None = None
     """Whether local-path-provisioner has a shared file system, which ReadWriteMany requires; None: unknown."""
 

@@ -41,7 +41,8 @@ if Kueue or the API server would refuse the object anyway.
 
 `trainstack check --cluster` also compares the environment with its cluster, which it only reads; launches are sent as
 dry runs. A missing object that the environment declares is a warning: `up` creates it. With `profile: tenant` the check
-reads only the tenant's namespaces; the platform's owner can check the rest with the platform's environment.
+reads the tenant's namespaces and, if permitted, the StorageClasses; the platform's owner can check the rest with the
+platform's environment.
 
 The YAML examples are changes of the environment `dev`.
 """

@@ -100,9 +100,16 @@ def _section(report: Report | Unreviewed, body: _Body, cap: int) -> str:
     if report.error:
         parts = [title, "**This change cannot be applied:**"]
     else:
-        table = (
-            "| create | update | replace | delete | unchanged |\n| ---: | ---: | ---: | ---: | ---: |\n"
-            f"| {counts.create} | {counts.update} | {counts.replace} | {counts.delete} | {counts.same} |"
+        columns = {
+            "create": counts.create,
+            **({"import": counts.imported} if counts.imported else {}),
+            "update": counts.update,
+            "replace": counts.replace,
+            "delete": counts.delete,
+            "unchanged": counts.same,
+        }
+        table = "\n".join(
+            f"| {' | '.join(map(str, row))} |" for row in (columns, ["---:"] * len(columns), columns.values())
         )
         effects = "No run, volume, queue or quota is affected." if counts.changes else "No changes."
         parts = [title, table, _bullets(report.facts, _sentence) or effects]

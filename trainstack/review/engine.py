@@ -29,8 +29,17 @@ KUBECONFIG_TEXT = "TRAINSTACK_KUBECONFIG"
 
 _TIMEOUT_SECONDS = 900
 """For one call of the engine: a preview takes seconds, but an unreachable cluster must not block the job."""
-_OPS: Mapping[str, Op] = {"create": "create", "update": "update", "replace": "replace", "delete": "delete"}
-"""The relevant steps: of the three steps of a replacement, `replace` has both states."""
+_OPS: Mapping[str, Op] = {
+    "create": "create",
+    "import": "import",
+    "import-replacement": "import",
+    "update": "update",
+    "replace": "replace",
+    "delete": "delete",
+}
+"""The relevant steps: of the steps of a replacement, `replace` has both states, and `import-replacement` names the
+existing object that takes the old one's place. The engine does not change what it only reads."""
+_IMPORTS = ("import", "import-replacement")
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -84,7 +93,7 @@ def report(stack: str, pull: int | None, text: Completed, objects: Completed, se
         kind="preview",
         stack=stack,
         pull=pull,
-        counts=Counts(**{op: int(summary.get(op, 0)) for op in Counts.model_fields}),
+        counts=_counts(summary),
         facts=tuple(ReportedFact.of(fact, secrets) for fact in found),
         notes=tuple(secret.mask(clean(warning).strip(), secrets)[:MAX_NOTE] for warning in warnings),
         diff=secret.mask(tidy(clean(text.stdout)), secrets)[:MAX_DIFF],
@@ -101,6 +110,11 @@ def steps(output: Mapping[str, Any]) -> Iterator[Step]:
             continue
         retained = bool(old.get("retainOnDelete"))
         yield Step(op=_OPS[step["op"]], old=old.get("inputs"), new=new.get("inputs"), retained=retained)
+
+
+def _counts(summary: Mapping[str, int]) -> Counts:
+    counts = {op: int(summary.get(op, 0)) for op in Counts.model_fields}
+    return Counts(**{**counts, "imported": sum(int(summary.get(op, 0)) for op in _IMPORTS)})
 
 
 def configured() -> bool:

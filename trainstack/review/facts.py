@@ -12,13 +12,14 @@ from trainstack.platform.tenants import TENANT
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.settings.values.quantities import amount, canonical
 
-Op = Literal["create", "update", "replace", "delete"]
+Op = Literal["create", "import", "update", "replace", "delete"]
 Meaning = Literal[
     "volume-lost", "volume-lost-replaced", "volume-kept", "volume-kept-replaced", "volume-resized", "volume-edited",
     "volume-made", "namespace-lost", "kind-lost", "run-stopped", "run-dropped", "run-removed", "run-launched",
     "run-declared", "run-edited", "trial-removed", "sweep-edited", "queue-closed", "queue-moved", "queue-opened",
     "quota-removed", "quota-moved", "quota-made", "rights-taken", "rights-given", "controller-removed",
     "controller-changed", "controller-installed",
+    "object-imported",
 ]  # fmt: skip
 
 SENTENCES: Mapping[Meaning, str] = {
@@ -39,6 +40,7 @@ SENTENCES: Mapping[Meaning, str] = {
     "volume-resized": "Resizes volume {} from {} to {}.",
     "volume-edited": "Edits volume {}.",
     "volume-made": "Creates volume {} of {}.",
+    "object-imported": "Imports {} {}, which exists in the cluster; this environment manages it from now on.",
     "queue-closed": "Deletes queue {}; nothing can be queued in it any more.",
     "queue-moved": "Points queue {} to cluster queue {} instead of {}.",
     "queue-opened": "Creates queue {} with the quota of cluster queue {}.",
@@ -101,6 +103,8 @@ def facts(steps: Iterable[Step], view: View) -> list[Fact]:
 
 def _of_step(step: Step, view: View) -> Iterable[Fact]:
     kind = str(step.body.get("kind"))
+    if step.op == "import":
+        return (Fact("object-imported", _object(step.body)),)
     if RUN in labels_of(step.body) and kind not in _COMPANIONS:
         return _run(step, view)
     return _READERS[kind](step) if kind in _READERS else ()

@@ -58,12 +58,13 @@ class Counts(_Data):
     update: int = Field(0, ge=0)
     replace: int = Field(0, ge=0)
     delete: int = Field(0, ge=0)
+    imported: int = Field(0, ge=0)
     same: int = Field(0, ge=0)
 
     @property
     def changes(self) -> int:
         """All objects that do not stay the same."""
-        return self.create + self.update + self.replace + self.delete
+        return self.create + self.update + self.replace + self.delete + self.imported
 
 
 class ReportedFact(_Data):

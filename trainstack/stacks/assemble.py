@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import pulumi
 
@@ -15,12 +15,14 @@ from trainstack.components.objects import PROVIDER_VERSION
 from trainstack.components.secrets import Secrets
 from trainstack.components.teardown import Guard, attach
 from trainstack.declared.launches import LaunchGroup
+from trainstack.errors import RefusedError
 from trainstack.guards.platform_queues import unknown_queues
 from trainstack.lifecycle.teardown.plan import protected
 from trainstack.live.names import wait_until_replaceable
 from trainstack.objects.labels import with_state
 from trainstack.objects.ownership import identity, shown
 from trainstack.settings.model import Settings
+from trainstack.stacks.exit_code import report
 from trainstack.stacks.plan_change import Program
 from trainstack.stacks.platform import platform
 from trainstack.stacks.teardown import teardown
@@ -33,13 +35,16 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     layers = settings.environment.layers
     expected = settings.cluster.identity is not None
     profile = settings.environment.profile
-    known = remember(program.cluster, program.state.identity, settings.stack, profile, expected=expected)
+    known = remember(
+        program.cluster, program.state.identity, settings.stack, profile, expected=expected, refuse=_refuse
+    )
     context = settings.cluster.context
     provider, generating = _provider("cluster", context, known), None
     if any("generateName" in ledger.launch["metadata"] for ledger in decided.all_launches):
         generating = _provider("cluster-generating", context, known, enableServerSideApply="false")
-    proofs = [prove(provider, "cluster", program.cluster)]
-    proofs += [prove(generating, "cluster-generating", program.cluster)] if generating else []
+    proofs = [prove(provider, "cluster", program.cluster, refuse=_refuse)]
+    if generating:
+        proofs.append(prove(generating, "cluster-generating", program.cluster, refuse=_refuse))
     mark_and_order(program.state.identity, [proof for proof in proofs if proof is not None])
     opts = pulumi.ResourceOptions(providers=[provider])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
@@ -120,5 +125,11 @@ def _with_queues_of(
 ) -> pulumi.StackReference:
     """Return the platform's stack. Raises RunError if it does not have a run's queue."""
     if unknown := unknown_queues(settings, local_queues):
-        raise pulumi.RunError("\n".join(unknown))
+        _refuse("\n".join(unknown))
     return platform
+
+
+def _refuse(message: str) -> NoReturn:
+    # The engine runs what an output is applied to after the program, whose error handling does not see it.
+    report(RefusedError(message))
+    raise pulumi.RunError(message)

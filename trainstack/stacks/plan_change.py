@@ -75,8 +75,7 @@ def decide(
     _refuse(str(finding) for finding in findings if finding.stops)
     if unread is not None:
         raise unread
-    if settings.cluster.local:
-        _refuse([_local_kubeconfig(root, stack)])
+    _refuse([_local_kubeconfig(root, stack) if settings.cluster.local else kubeconfig.unintended(settings)])
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
     _refuse([identity.unexpected(cluster, stack, settings.cluster.identity, where)])
     runs = read_runs(settings, recorded)

@@ -36,6 +36,7 @@ from trainstack.transfer.errors import TransferError
 from trainstack.transfer.kubectl import kubectl, kubectl_command
 from trainstack.transfer.loader_guard import Guard, dismiss, set_guard
 from trainstack.transfer.progress import Progress
+from trainstack.transfer.volume_nodes import nodes_of_volume
 
 MOUNT = "/mnt/volume"
 IDLE_SECONDS = 600
@@ -127,10 +128,11 @@ def data_loader(settings: Settings, namespace: str, volume: str, progress: Progr
     _delete_abandoned(settings, namespace, progress)
 
     def create() -> str:
+        nodes = nodes_of_volume(settings, namespace, volume)
         launch = f"{settings.cluster.loader.name}-{secrets.token_hex(4)}"
         # Before the Job is created, since an interruption in between requires its deletion.
         guards[launch] = set_guard([str(tools.kubectl()), *_deletion(namespace, [launch])], new_copy(context))
-        job = loader_job(settings, namespace, volume, launch)
+        job = loader_job(settings, namespace, volume, launch, nodes)
         created = kubectl("create", "-o", "json", "-f", "-", context=context, stdin=json.dumps(job).encode())
         if created.returncode:
             message = created.stderr.decode(errors="replace").strip()
@@ -205,8 +207,11 @@ def _delete_abandoned(settings: Settings, namespace: str, progress: Progress) ->
             progress.info(f"deleted data loader {namespace}/{loader.name}, which a killed command left behind")
 
 
-def loader_job(settings: Settings, namespace: str, volume: str, launch: str) -> Manifest:
-    """The loader's Job, without the label of a run: it is not a run, and no guard of runs applies to it."""
+def loader_job(settings: Settings, namespace: str, volume: str, launch: str, nodes: Sequence[str] = ()) -> Manifest:
+    """The loader's Job, without the label of a run: it is not a run, and no guard of runs applies to it.
+
+    `nodes`: the only nodes that can mount the volume; () for all.
+    """
     workload = temporary_loader(settings, namespace, volume, MOUNT).model_copy(
         update={
             "command": ("sh", "-c", _WAIT, "sh", str(IDLE_SECONDS), str(LOOK_SECONDS)),
@@ -217,6 +222,11 @@ def loader_job(settings: Settings, namespace: str, volume: str, launch: str) -> 
     facts = Facts(image=image, data_digest=None, wrapper="", commit="")
     job = manifest(workload, settings.stack, Launch(run_id=launch, name=launch, facts=facts))
     job["metadata"]["labels"].pop(RUN)
+    if nodes:
+        # By name: the label kubernetes.io/hostname may differ from it, and a tenant cannot read nodes.
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [*nodes]}]}]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        job["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
     return job
 
 

@@ -91,6 +91,7 @@ def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **chan
     base = {
         "version": "v1.34.4",
         "lists": there,
+        "namespaces": {"research": True},
         "operators": {"kueue": KUEUE, "training-operator": TRAINING},
         "admission": make_admission(there),
         "frameworks": frozenset({"batch/job", "kubeflow.org/pytorchjob"}),
@@ -360,7 +361,7 @@ CASES: dict[str, list[Case]] = {
     "namespace-unknown": [
         Case(
             make_settings(storage=make_storage(volumes=(make_volume(),)), environment=Environment()),
-            make_live({"Namespace": (named("default"),)}),
+            make_live(namespaces={"research": False}),
             "storage.volumes[training].namespace",
             "the cluster does not have namespace 'research'",
             "have it created, or declare it under environment.namespaces",

@@ -3,7 +3,18 @@
 import pytest
 
 from tests.unit.checks.cases import TENANT
-from tests.unit.checks.cluster_cases import CHARM, GPU, IMAGES, RUN, Case, check, make_live, named, operators
+from tests.unit.checks.cluster_cases import (
+    CHARM,
+    GPU,
+    IMAGES,
+    RUN,
+    Case,
+    check,
+    make_class,
+    make_live,
+    named,
+    operators,
+)
 from tests.unit.checks.live import make_queue
 from tests.unit.checks.node_cases import every_live_case
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
@@ -82,11 +93,23 @@ def test_a_tenant_is_told_what_it_cannot_know_and_who_can() -> None:
         operators=Operators(),
         queues=make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),
     )
-    live = make_live(dict.fromkeys(CLUSTER_SCOPED), operators=None)
+    live = make_live(dict.fromkeys(CLUSTER_SCOPED), operators=None, namespaces={"research": None})
     found = check(settings, live, {})
-    unknown = ["node-resources", "operator-unready", "priority-unknown", "storage-class-unknown"]
+    unknown = ["namespace-unknown", "node-resources", "operator-unready", "priority-unknown", "storage-class-unknown"]
     assert sorted((each.id, each.severity) for each in found) == [(rule, "unknown") for rule in unknown]
     assert all("platform's environment" in each.remedy for each in found)
+
+
+def test_a_tenant_is_told_what_it_may_read() -> None:
+    """That its namespace exists, and what its class is: a block device is not shared."""
+    storage = make_storage(classes=(), volumes=(make_volume(), make_volume(name="other", storage_class="missing")))
+    settings = make_settings(environment=TENANT, storage=storage, operators=Operators())
+    classes = {**dict.fromkeys(CLUSTER_SCOPED), "StorageClass": (make_class(provisioner="ebs.csi.aws.com"),)}
+    found = check(settings, make_live(classes, operators=None), {})
+    assert [(each.id, each.severity, each.path) for each in found] == [
+        ("storage-class-unknown", "error", "storage.volumes[other].storageClass"),
+        ("volume-access-mode", "error", "storage.volumes[training].accessModes"),
+    ]
 
 
 def test_nodes_that_may_not_be_read_are_unknown_to_those_who_choose_among_them() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.checks.cluster_cases import IMAGES, KUEUE, make_live, named, operators
+from tests.unit.checks.cluster_cases import IMAGES, KUEUE, make_live, operators
 from tests.unit.checks.cluster_cases import check as check_cluster
 from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
 from trainstack.declared.declared import Declared
@@ -146,9 +146,10 @@ def test_a_namespace_that_the_cluster_lacks_cannot_be_silenced() -> None:
     assert [(each.id, each.silenced) for each in preflight.check(settings, EMPTY)] == [
         ("namespace-unknown", "made by hand")
     ]
-    (found,) = on_cluster(settings, make_live())
+    missing = make_live(namespaces={"research": True, "elsewhere": False})
+    (found,) = on_cluster(settings, missing)
     assert (found.id, found.stops) == ("namespace-unknown", True)
-    there = make_live({"Namespace": (named("research"), named("elsewhere"))})
+    there = make_live(namespaces={"research": True, "elsewhere": True})
     assert on_cluster(settings, there) == []
     meant = make_settings(checks=Checks(silenced=(entry,)))
     assert [each.id for each in on_cluster(meant, make_live())] == ["silence-unused"]

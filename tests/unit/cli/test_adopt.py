@@ -86,6 +86,26 @@ def test_an_environment_that_is_not_there_is_made(root: Path, monkeypatch: pytes
     )
 
 
+@pytest.mark.parametrize(("stack", "creates"), [("new", True), ("lab", False)])
+def test_the_stack_of_a_new_environment_is_created_by_its_user(
+    root: Path, monkeypatch: pytest.MonkeyPatch, stack: str, *, creates: bool
+) -> None:
+    """It is not embedded, so `pulumi preview` needs a login and the stack; that of an existing one exists."""
+    done = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", stack)
+    steps = [line.strip() for line in done.stderr.partition("Next:\n")[2].splitlines()]
+    creation = ["pulumi login (unless you are logged in)", f"pulumi stack init {stack}"] if creates else []
+    assert steps == [
+        f"git diff, and git add Pulumi.{stack}.yaml",
+        f"trainstack check -s {stack}",
+        *creation,
+        f"pulumi preview -s {stack} (creates are adoptions; there must be no replacement or deletion)",
+        f"pulumi up -s {stack}",
+        f"pulumi preview -s {stack} --refresh --expect-no-changes",
+    ]
+    checked = CliRunner().invoke(app, ["check", "-s", stack])
+    assert checked.exit_code == 0, checked.output
+
+
 @pytest.mark.parametrize(("profile", "cluster_wide"), [("tenant", False), ("owner", True)])
 def test_a_tenant_asks_for_its_namespace_alone(
     root: Path, monkeypatch: pytest.MonkeyPatch, profile: str, *, cluster_wide: bool

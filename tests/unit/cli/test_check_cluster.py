@@ -81,7 +81,7 @@ def test_what_cannot_be_built_is_a_finding(
 
     (tmp_path / "Pulumi.test.yaml").write_text(f"config:\n{config}", encoding="utf-8")
     monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
-    monkeypatch.setattr(command, "unread_images", lambda _: ())
+    monkeypatch.setattr(command, "unread_images", lambda *_: ())
     if broken:
         monkeypatch.setattr(Declared, "from_files", refuse)
     checked = with_cluster(Checked([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
@@ -98,7 +98,7 @@ def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
     text = f"config:\n{NAMESPACE}  trainstack:storage: {{volumes: [{volume}]}}\n"
     (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(command, "read_environment", lambda *_: make_live())
-    monkeypatch.setattr(command, "unread_images", lambda _: ())
+    monkeypatch.setattr(command, "unread_images", lambda *_: ())
     loaded = load_with_places(tmp_path, "test")
     in_files = examine(Declared(loaded.settings), tmp_path, loaded.places)
     checked = with_cluster(in_files, Session(tmp_path, "test"), loaded)

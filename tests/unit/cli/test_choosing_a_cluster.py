@@ -5,15 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.unit.checks.test_kubeconfig import make_file
-from trainstack.cli import cluster_in_use
+from tests.unit.make import make_settings
+from trainstack.cli import cluster_in_use, deploy
+from trainstack.cli.app import app
 from trainstack.cli.cluster_in_use import announce_cluster
+from trainstack.cli.same_cluster import ensure_same_cluster
 from trainstack.cli.session import Session
+from trainstack.cli.transfers import data_loader
 from trainstack.errors import RefusedError
 from trainstack.guards.states import OwnState
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError, PermanentError, reach
+from trainstack.settings.model import Cluster
 from trainstack.stacks.plan_change import decide
 
 
@@ -108,13 +114,48 @@ def test_the_cluster_is_announced_once(
 ) -> None:
     """On stderr; an invalid kubeconfig is left to the first read."""
     monkeypatch.setenv("KUBECONFIG", str(root / "config"))
-    announce_cluster(None)
+    announce_cluster(make_settings())
     make_file(root / "config", "lab", lab="https://lab.example.org")
     kubeconfig.forget()
     for _ in range(2):
-        announce_cluster(None)
-    announce_cluster("unknown")
+        announce_cluster(make_settings())
+    announce_cluster(make_settings(cluster=Cluster(context="unknown")))
     assert tuple(capfd.readouterr()) == ("", f"cluster: context lab, https://lab.example.org ({root}/config)\n")
+
+
+def test_the_local_cluster_is_not_changed_by_chance(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KUBECONFIG of a shell for `dev` counts for an environment that uses the local cluster or names its context."""
+    local = root / ".trainstack" / "cluster" / "kubeconfig"
+    local.parent.mkdir(parents=True)
+    make_file(local, "local", local="https://198.18.0.2:6443")
+    monkeypatch.setenv("KUBECONFIG", str(local))
+    for cluster in ("{local: true}", "{context: local}"):
+        announce_cluster(write(root, cluster).settings)
+    session = write(root, "{}")
+    for refused in (
+        lambda: announce_cluster(session.settings),
+        lambda: ensure_same_cluster(session),
+        lambda: data_loader(session.settings, "lab", "data").__enter__(),
+        lambda: decide(root, "lab", None, OwnState("a" * 32, frozenset())),
+    ):
+        with pytest.raises(RefusedError) as caught:
+            refused()
+        assert str(caught.value) == (
+            f"KUBECONFIG is the file of the local cluster ({local}), which stack 'lab' does not use. Nothing was "
+            "changed; `unset KUBECONFIG`, or set it to the stack's own cluster. To use the local cluster, set "
+            "`local: true` or its `context` in `trainstack:cluster` of Pulumi.lab.yaml"
+        )
+    started: list[object] = []
+    monkeypatch.setattr(deploy, "_local_cluster", started.append)
+    monkeypatch.setattr(deploy, "ensure_backend", lambda _: None)
+    done = CliRunner().invoke(app, ["up", "-s", "lab", "--yes"])
+    assert (done.exit_code, started) == (3, []), done.output
+    # The engine's program has a private copy.
+    monkeypatch.setenv("KUBECONFIG", str(make_file(root / "copy", "local", local="https://198.18.0.2:6443")))
+    announce_cluster(session.settings)
+    monkeypatch.setenv("TRAINSTACK_KUBECONFIG_ORIGIN", str(local))
+    with pytest.raises(RefusedError, match="is the file of the local cluster"):
+        decide(root, "lab", None, OwnState("a" * 32, frozenset()))
 
 
 def test_the_program_needs_the_variable_for_the_local_cluster(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,31 @@ def test_a_refusal_says_that_nothing_was_changed(session: Session, capfd: pytest
     assert "exited with code 255; see its output above. Completed changes are kept" in capfd.readouterr().err
 
 
+def test_a_refused_destroy_ends_as_any_refusal(session: Session) -> None:
+    """The command that looks for leftovers afterwards is not told of them: nothing was deleted."""
+    becomes(session, f'printf 3 >"${EXIT_CODE_VARIABLE}"')
+    with pytest.raises(typer.Exit) as ended:
+        engine.pulumi(session, "destroy", check=False)
+    assert ended.value.exit_code == ExitCode.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("echo 'error: could not connect: dial tcp 127.0.0.1:1: connection refused' >&2", ExitCode.UNREACHABLE),
+        # What the engine prints of a resource does not name the backend.
+        ("echo 'error: dial tcp 127.0.0.1:1: connection refused'", ExitCode.FAILED),
+        (f'printf 5 >"${EXIT_CODE_VARIABLE}"', ExitCode.UNREACHABLE),
+        ("exit 0", None),
+    ],
+    ids=["backend", "resource", "cluster", "done"],
+)
+def test_the_code_of_a_failed_destroy(session: Session, script: str, code: ExitCode | None) -> None:
+    """The program's, else that of the backend."""
+    becomes(session, script)
+    assert engine.pulumi(session, "destroy", check=False) == code
+
+
 def test_without_a_waiting_command_the_program_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain `pulumi` may inherit the variable of a command that has ended."""
     monkeypatch.setenv(EXIT_CODE_VARIABLE, str(tmp_path / "gone"))

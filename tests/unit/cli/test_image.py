@@ -21,7 +21,9 @@ from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
+from trainstack.errors import ExitCode
 from trainstack.live.registry import Registries
+from trainstack.preflight.live_context import UnservedImage
 from trainstack.runs.images.images import workload_reference
 
 DIGEST = f"sha256:{'1' * 64}"
@@ -89,6 +91,22 @@ def serve(monkeypatch: pytest.MonkeyPatch, images: dict[str, str]) -> None:
     for module in (command, unserved_images):
         made = Registries({}, transport=httpx.MockTransport(answer))
         monkeypatch.setattr(module, "Registries", lambda *_, made=made, **__: made)
+
+
+def without_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no host name resolve."""
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("unknown") from socket.gaierror(-2, "unknown")
+
+    made = Registries({}, transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: made)
+
+
+def unserved() -> tuple[UnservedImage, ...]:
+    """The images that the registries do not serve."""
+    session = Session.open("lab")
+    return unserved_images.unserved_images(session, unserved_images.images_of_runs(session), None)
 
 
 def run(*words: str) -> Result:
@@ -302,7 +320,7 @@ def test_a_pinned_image_is_asked_for_by_its_digest(root: Path, monkeypatch: pyte
     (root / "pins").mkdir()
     (root / "pins" / "lab.yaml").write_text(f"{HELLO}: {digest}\n")
     serve(monkeypatch, {f"r.example.org/v2/lab/hello/manifests/{digest}": digest})
-    assert HELLO not in {image.reference for image in unserved_images.unserved_images(Session.open("lab"))}
+    assert HELLO not in {image.reference for image in unserved()}
 
 
 def test_up_goes_on_where_the_registry_cannot_be_asked(
@@ -323,14 +341,37 @@ def test_a_registry_without_an_address_is_told_where_its_host_is_set(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the image's name, or in `cluster.registry`."""
-
-    def answer(_: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("unknown") from socket.gaierror(-2, "unknown")
-
-    made = Registries({}, transport=httpx.MockTransport(answer))
-    monkeypatch.setattr(unserved_images, "Registries", lambda *_, **__: made)
-    found = {image.workloads: image.host_path for image in unserved_images.unserved_images(Session.open("lab"))}
+    without_addresses(monkeypatch)
+    found = {image.workloads: image.host_path for image in unserved()}
     assert found == {("hello",): "workloads.runs[hello].image.name", ("built",): "cluster.registry"}
+
+
+def test_up_stops_before_a_run_whose_registry_has_no_address(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A placeholder in the files is a finding of them; a launched run needs its image no more; a silence counts."""
+    without_addresses(monkeypatch)
+    launched: list[Any] = []
+    monkeypatch.setattr(unserved_images, "read_runs", lambda _: SimpleNamespace(ledgers=launched))
+    session = Session.open("lab")
+    with pytest.raises(typer.Exit) as ended:
+        unserved_images.ensure_pushed(session)
+    assert ended.value.exit_code == ExitCode.FINDINGS
+    printed = capsys.readouterr().err
+    assert "error [registry-unreachable] " in printed
+    assert f": workloads.runs[hello].image.name: {HELLO}: host r.example.org has no address (unknown)" in printed
+    assert ": cluster.registry: r.example.org/" in printed
+    planned = Declared(session.settings, read_inputs(session.settings, root, commit="")).runs
+    launched.extend(SimpleNamespace(run_id=run.launch.run_id, trials=()) for run in planned)
+    unserved_images.ensure_pushed(session)
+    assert "registry-unreachable" not in capsys.readouterr().err
+    launched.clear()
+    (root / "Pulumi.lab.yaml").write_text(ENVIRONMENT + SILENCE.replace("image-missing", "registry-unreachable"))
+    with pytest.raises(typer.Exit):
+        # The silence of the run's path does not cover `cluster.registry`.
+        unserved_images.ensure_pushed(Session.open("lab"))
+    printed = capsys.readouterr().err
+    assert (": cluster.registry: " in printed, HELLO in printed) == (True, False)
 
 
 def test_an_image_of_the_local_cluster_needs_that_cluster(root: Path) -> None:

@@ -18,7 +18,7 @@ from trainstack.onboarding.new_project.files import OWNED, new_files, owned_file
 from trainstack.onboarding.new_project.request import PROFILES, ProjectError, Request
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.loading import schema
-from trainstack.settings.loading.load import load
+from trainstack.settings.loading.load import load, placement
 from trainstack.settings.loading.source import read
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -105,6 +105,18 @@ def test_the_objects_of_a_new_project(folder: Path, profile: str) -> None:
     scoped = {"Namespace", "ResourceFlavor", "ClusterQueue"}
     assert {"Job", "PersistentVolumeClaim", "ConfigMap"} <= kinds
     assert kinds & scoped == (scoped if profile == "owner" else set())
+
+
+@pytest.mark.parametrize("cluster", SERVICES)
+def test_a_stack_whose_state_is_not_embedded_is_created_by_its_user(folder: Path, cluster: str) -> None:
+    """`up` would fail without a login and the stack; the steps name the commands, before it."""
+    done = trainstack("init", "--profile", "owner", "--cluster", cluster)
+    steps = [line.strip() for line in done.stderr.splitlines() if line.startswith("  ")]
+    creation = ["pulumi login (unless you are logged in)", "pulumi stack init dev"]
+    embedded = placement(folder, "dev").embedded
+    assert embedded == (cluster == "kind")
+    assert steps[-1] == "trainstack up -s dev"
+    assert steps[-3:-1] == creation if not embedded else not set(creation) & set(steps)
 
 
 def test_existing_files_are_kept(folder: Path) -> None:

@@ -14,6 +14,8 @@ from trainstack.cli import console, deploy, preview
 from trainstack.cli.app import app
 from trainstack.cli.preview_format import errors, lines
 from trainstack.cli.session import Session
+from trainstack.dev.cluster import cluster
+from trainstack.dev.cluster.errors import ClusterError as LocalClusterError
 from trainstack.errors import ExitCode
 from trainstack.settings.loading.load import Loaded
 
@@ -50,6 +52,8 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
     steps = [
         make_step("create", "ConfigMap", "b"),
         make_step("create", "ConfigMap", "a"),
+        make_step("import", "Namespace", "existing"),
+        make_step("import-replacement", "Secret", "token"),
         make_step("delete", "Job", "old"),
         make_step("delete", "PersistentVolumeClaim", "data", retained=True),
         make_step("same", "Namespace", "research"),
@@ -57,9 +61,11 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
     ]
     assert list(lines({"steps": steps})) == [
         "create: ConfigMap research/a, research/b",
+        "import: Namespace research/existing",
+        "import-replacement: Secret research/token",
         "delete: Job research/old",
         "forget: PersistentVolumeClaim research/data (kept in the cluster)",
-        "2 to create, 2 to delete, 1 unchanged",
+        "2 to create, 1 to import, 1 to import-replacement, 2 to delete, 1 unchanged",
     ]
 
 
@@ -180,17 +186,31 @@ def test_up_previews_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(console, "interactive", lambda: True)
     code, shown, told = run("up", "--no-wait", answer="y\n")
     assert (code, "create: Job research/a\n" in shown, "Deploy test? [y/N]:" in told) == (0, True, True)
-    read = ["ensure_backend", "reach", "tools", "ensure_same_cluster", "ensure_pushed", "preview --refresh"]
+    read = ["ensure_backend", "reach", "ensure_pushed", "tools", "ensure_same_cluster", "preview --refresh"]
     assert engine.done == [*read, "ensure_stack", UP]
     engine.done.clear()
     assert run("up", "--no-wait", answer="n\n")[0] == 1
     assert engine.done == read
 
 
+def test_up_builds_nothing_for_a_machine_that_cannot_run_the_local_cluster(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tools of the local cluster take half an hour to build."""
+
+    def refuse() -> None:
+        raise LocalClusterError("Debian packages are missing")
+
+    monkeypatch.setattr(Session, "local", True)
+    monkeypatch.setattr(cluster, "check_machine", refuse)
+    code, _, told = run("up", "--yes")
+    assert (code, told, engine.done) == (1, "error: Debian packages are missing\n", ["ensure_backend"])
+
+
 def test_yes_skips_preview_and_question(engine: Engine) -> None:
     """With a terminal or without."""
     assert run("up", "--yes", "--no-wait")[0] == 0
-    read = ["ensure_backend", "reach", "tools", "ensure_same_cluster", "ensure_pushed"]
+    read = ["ensure_backend", "reach", "ensure_pushed", "tools", "ensure_same_cluster"]
     assert engine.done == [*read, "ensure_stack", UP]
 
 

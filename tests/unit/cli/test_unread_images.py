@@ -9,6 +9,7 @@ import pytest
 
 from trainstack.cli import unread_images as module
 from trainstack.cli.session import Session
+from trainstack.cli.unserved_images import images_of_runs
 from trainstack.live.registry import Registries
 from trainstack.preflight.live_context import UnreadImage
 
@@ -54,9 +55,14 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return Session(tmp_path, "test")
 
 
+def unread(session: Session) -> tuple[UnreadImage, ...]:
+    """The images that a node cannot read, on a cluster other than the local one."""
+    return module.unread_images(session, images_of_runs(session), None)
+
+
 def test_each_problem_is_told_apart(session: Session) -> None:
     """A served image has none; one that nodes never pull is not requested."""
-    found = {(image.path, image.problem, image.has_pull_secret) for image in module.unread_images(session)}
+    found = {(image.path, image.problem, image.has_pull_secret) for image in unread(session)}
     assert found == {
         ("workloads.runs[missing].image.name", "missing", False),
         ("workloads.runs[private].image.name", "denied", True),
@@ -66,7 +72,7 @@ def test_each_problem_is_told_apart(session: Session) -> None:
 
 
 def test_the_message_names_the_host(session: Session) -> None:
-    (away,) = (image for image in module.unread_images(session) if image.problem == "unreachable")
+    (away,) = (image for image in unread(session) if image.problem == "unreachable")
     assert away == UnreadImage(
         "workloads.runs[away].image.name",
         "r.local/away:1",
@@ -79,12 +85,12 @@ def test_an_image_that_is_built_here_is_left_to_its_own_rule(session: Session) -
     dockerfile = session.root / "workloads" / "missing" / "Dockerfile"
     dockerfile.parent.mkdir(parents=True)
     dockerfile.write_text("FROM scratch\n", encoding="utf-8")
-    assert "r.example.org/missing:1" not in {image.reference for image in module.unread_images(session)}
+    assert "r.example.org/missing:1" not in {image.reference for image in unread(session)}
 
 
 def test_without_a_name_server_nothing_is_known(session: Session) -> None:
     """The host may have an address: the machine is offline."""
     file = session.root / "Pulumi.test.yaml"
     file.write_text(file.read_text().replace("r.local/away:1", "offline.example.org/away:1"))
-    found = {image.path: image.problem for image in module.unread_images(session)}
+    found = {image.path: image.problem for image in unread(session)}
     assert found["workloads.runs[away].image.name"] == "unknown"

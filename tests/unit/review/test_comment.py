@@ -26,6 +26,15 @@ def test_a_preview_as_markdown() -> None:
     assert made(*reports) == (DATA / "comment.md").read_text(encoding="utf-8")
 
 
+def test_imports_have_a_column_of_their_own() -> None:
+    """Only where there are any; the sentence names the object."""
+    fact = ReportedFact(meaning="object-imported", names=("PersistentVolumeClaim", "research/data"))
+    text = made(make_report(counts=Counts(create=1, imported=2, same=3), facts=(fact,)))
+    assert "| create | import | update | replace | delete | unchanged |\n" in text
+    assert "\n| 1 | 2 | 0 | 0 | 0 | 3 |\n" in text
+    assert "- Imports `PersistentVolumeClaim` `research/data`, which exists in the cluster" in text
+
+
 def outside_of_code(markdown: str) -> str:
     """The Markdown without its fences and code spans, read as CommonMark reads them."""
     result: list[str] = []

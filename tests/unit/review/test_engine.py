@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.review.samples import DATA, make_job, recorded, steps_json
+from tests.unit.review.samples import DATA, make_claim, make_job, recorded, steps_json
 from trainstack.review import engine
 from trainstack.review.engine import KUBECONFIG_TEXT, report
 
@@ -112,7 +112,7 @@ def test_a_checkout_without_tools_is_a_result(checkout: Path, monkeypatch: pytes
 def test_what_the_engine_says_becomes_counts_facts_and_notes() -> None:
     """Of a real preview; messages that are no warnings are left out."""
     made = report("dev", None, *recorded("queues"), set())
-    assert made.counts.model_dump() == {"create": 3, "update": 0, "replace": 1, "delete": 0, "same": 104}
+    assert made.counts.model_dump() == {"create": 3, "update": 0, "replace": 1, "delete": 0, "imported": 0, "same": 104}
     assert [fact.meaning for fact in made.facts] == ["volume-made", "queue-moved", "queue-opened", "quota-made"]
     (note,) = made.notes
     assert note.startswith("digits-1ef63d273f is running as ")
@@ -146,6 +146,22 @@ def test_runs_that_the_change_may_stop_are_read_from_the_configuration() -> None
     assert [fact.meaning for fact in report("dev", None, text, objects, set()).facts] == ["run-stopped"]
     objects.stdout = steps_json(step, config={"trainstack:workloads": "[secret]"})
     assert [fact.meaning for fact in report("dev", None, text, objects, set()).facts] == ["run-removed"]
+
+
+def test_imports_are_listed_and_counted() -> None:
+    """An import brings an object of the cluster under management; what is only read stays out."""
+    claim = {"type": "kubernetes:core/v1:PersistentVolumeClaim", "inputs": make_claim("1Gi")}
+    job = {"type": "kubernetes:batch/v1:Job", "inputs": make_job()}
+    imported = [{"op": "import", "newState": claim}, {"op": "import-replacement", "oldState": job, "newState": job}]
+    others = [{"op": op, "newState": claim} for op in ("read", "same", "import-replacement-of-tomorrow")]
+    text, objects = recorded("queues")
+    objects.stdout = steps_json(*imported, *others, changeSummary={"import": 1, "import-replacement": 1, "read": 1})
+    made = report("dev", None, text, objects, set())
+    assert [(fact.meaning, fact.names) for fact in made.facts] == [
+        ("object-imported", ("Job", "research/train-1-2")),
+        ("object-imported", ("PersistentVolumeClaim", "research/data")),
+    ]
+    assert (made.counts.imported, made.counts.changes) == (2, 2)
 
 
 @pytest.mark.parametrize("printed", ["", "{", "[]", "panic: {}"])

@@ -56,6 +56,20 @@ def test_a_login_selects_its_backend(project: Path, home: Path, url: str) -> Non
     assert backend.selected(project, {}) == url
 
 
+def test_a_user_without_an_account_has_the_home_of_the_variable(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers run under ids that no account has."""
+
+    def unknown(_: int) -> None:
+        raise KeyError("getpwuid(): uid not found: 23456")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert backend.selected(project, {}) is None
+    log_in(tmp_path / "given" / ".pulumi", "s3://team")
+    assert backend.selected(project, {"HOME": str(tmp_path / "given")}) == "s3://team"
+
+
 def test_the_service_needs_a_token(project: Path, home: Path) -> None:
     """From the login or from the variable."""
     log_in(home / ".pulumi", CLOUD)

@@ -2,6 +2,7 @@
 
 import io
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from trainstack.dev.toolchain import build, digests, gotool, manifests, official
 from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.gotool import Go
 from trainstack.dev.toolchain.groups import BY_NAME, GROUPS
+from trainstack.dev.toolchain.locking import locked
 from trainstack.dev.toolchain.places import state_root
 
 GKE = """\
@@ -260,6 +262,26 @@ def test_a_build_outlives_an_upgrade_of_go(cache: Path, tmp_path: Path) -> None:
     gotool.remember("go1.98.0")
     assert build.find(BY_NAME["dns"]) is not None
     assert (cache / "tools" / "go-versions").read_text() == "go1.98.0\n"
+
+
+def test_two_processes_record_both_their_versions(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that another process records between the read and the write is kept."""
+    (cache / "tools").mkdir(parents=True)
+    read, recorded = threading.Event(), gotool._recorded
+
+    def reading() -> list[str]:
+        found = recorded()
+        read.set()
+        return found
+
+    monkeypatch.setattr(gotool, "_recorded", reading)
+    recording = threading.Thread(target=gotool.remember, args=("go1.98.0",))
+    with locked(cache / "locks" / "go-versions", Console(file=io.StringIO())):
+        recording.start()
+        assert read.wait(60)
+        (cache / "tools" / "go-versions").write_text("go1.97.0\n")
+    recording.join(60)
+    assert (cache / "tools" / "go-versions").read_text().split() == ["go1.97.0", "go1.98.0"]
 
 
 def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from trainstack.settings.model import Cluster
 from trainstack.settings.model import Loader as LoaderSettings
 from trainstack.settings.sections.workloads import Resources
 from trainstack.transfer import loader
+from trainstack.transfer.errors import TransferError
 from trainstack.transfer.loader import (
     LOOK_SECONDS,
     _delete_abandoned,
@@ -138,6 +139,7 @@ def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
     monkeypatch.setattr(loader, "new_copy", lambda context: "copy")
     monkeypatch.setattr(loader, "dismiss", lambda _: verbs.append("dismiss"))
     monkeypatch.setattr(loader, "read_loaders", lambda *_: [])
+    monkeypatch.setattr(loader, "nodes_of_volume", lambda *_: [])
     return verbs
 
 
@@ -206,6 +208,31 @@ def test_a_loader_that_no_command_can_wait_for_is_removed(
     _delete_abandoned(make_settings(), "research", TerminalProgress())
     assert [words[:5] for words in calls] == [("delete", "job", "loader-25", "-n", "research")]
     assert "deleted data loader research/loader-25" in capsys.readouterr().err
+
+
+def test_a_loader_runs_only_on_the_nodes_that_can_mount_the_volume() -> None:
+    """By their names: the host names in their labels may differ."""
+    pod = loader_job(make_settings(), "research", "training", "loader-0a1b2c3d", ["a"])["spec"]["template"]["spec"]
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]
+    assert pod["affinity"] == {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    }
+    free = loader_job(make_settings(), "research", "training", "loader-0a1b2c3d")["spec"]["template"]["spec"]
+    assert free == {name: value for name, value in pod.items() if name != "affinity"}
+
+
+def test_a_loader_is_not_made_for_a_volume_that_another_pod_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is created, so nothing has to be deleted."""
+    calls = kubectl_says(monkeypatch, "unused")
+
+    def refuse(*_: object) -> list[str]:
+        raise TransferError("held")
+
+    monkeypatch.setattr(loader, "reach", lambda _: None)
+    monkeypatch.setattr(loader, "nodes_of_volume", refuse)
+    with transfer_fails(), data_loader(make_settings(), "research", "training", TerminalProgress()):
+        pass
+    assert calls == []
 
 
 JOB = {"metadata": {"namespace": "research", "name": "loader-1", "uid": "1", "labels": {QUEUE: "research"}}}

@@ -224,7 +224,8 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = _silent) -
         return _start(layout, spec or current.spec or ClusterSpec(), report, began)
 
 
-def _check_machine() -> None:
+def check_machine() -> None:
+    """Raise ClusterError with all that this machine lacks for the local cluster."""
     findings = [str(finding) for finding in machine.missing()]
     # `missing` reports missing packages only if there is no apt-get to install them.
     if shutil.which("apt-get") and (packages := debian.missing()):
@@ -234,7 +235,7 @@ def _check_machine() -> None:
 
 
 def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float) -> Cluster:
-    _check_machine()
+    check_machine()
     launch.stop(layout, Run.read(layout.run))
     report("starting the cluster (about 10 s)")
     launch.start(layout, spec)

@@ -39,8 +39,16 @@ def selected(checkout: Path, caller: Mapping[str, str] = os.environ) -> str | No
 def credentials_folder(caller: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the user's `credentials.json`, which `pulumi login` writes."""
     home = "" if "PULUMI_HOME" in of_embedded(caller) else caller.get("PULUMI_HOME")
-    # Pulumi takes the home folder from the user's account, not from HOME.
-    return Path(caller.get("PULUMI_CREDENTIALS_PATH") or home or Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pulumi")
+    return Path(caller.get("PULUMI_CREDENTIALS_PATH") or home or _home(caller) / ".pulumi")
+
+
+def _home(caller: Mapping[str, str]) -> Path:
+    """Return the home folder as Pulumi does: that of the user's account, and HOME for a user without one."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        # In containers, users may have any id.
+        return Path(caller.get("HOME") or "/")
 
 
 def of_embedded(caller: Mapping[str, str]) -> frozenset[str]:

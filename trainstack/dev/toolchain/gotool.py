@@ -64,8 +64,14 @@ def known_versions() -> Iterator[str]:
 
 def remember(version: str) -> None:
     """Record a version of Go that a build in the cache was made with."""
-    recorded, file = _recorded(), _record()
-    if version not in recorded:
+    if version in _recorded():
+        return
+    file = _record()
+    with locked(cache_root() / "locks" / file.name, Console(stderr=True, markup=False, emoji=False)):
+        # Another process may have recorded its own version since.
+        recorded = _recorded()
+        if version in recorded:
+            return
         draft = file.with_name(f".{file.name}-{os.getpid()}")
         draft.write_text("".join(f"{known}\n" for known in (*recorded, version)), encoding="utf-8")
         draft.replace(file)

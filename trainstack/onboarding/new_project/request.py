@@ -40,6 +40,11 @@ class Request:
         return self.environment or (self.run_namespace if self.profile == "tenant" else "dev")
 
     @property
+    def embedded(self) -> bool:
+        """Whether the state is in the project's folder: only this machine deploys to its cluster."""
+        return self.cluster == "kind"
+
+    @property
     def run_namespace(self) -> str:
         return self.namespace or _NAMESPACE
 

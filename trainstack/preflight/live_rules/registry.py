@@ -42,8 +42,7 @@ def registry_unreachable(context: LiveContext) -> Iterator[Violation]:
             yield Violation(image.path, f"{image.reference}: {image.reason}")
     for unserved in context.live.unserved_images:
         if unserved.host_path:
-            remedy = f"correct the host, then run `{unserved.command}`"
-            yield Violation(unserved.host_path, f"{unserved.reference}: {unserved.reason}", remedy)
+            yield host_violation(unserved)
 
 
 @Rule(
@@ -58,6 +57,11 @@ def pull_secret_unset(context: LiveContext) -> Iterator[Violation]:
     for image in context.live.named_images:
         if image.problem == "denied" and not image.has_pull_secret:
             yield Violation(image.path, f"{image.reference}: {host(image.reference)} requires a login")
+
+
+def host_violation(image: UnservedImage) -> Violation:
+    remedy = f"correct the host, then run `{image.command}`"
+    return Violation(image.host_path, f"{image.reference}: {image.reason}", remedy)
 
 
 def image_violation(image: UnservedImage) -> Violation:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainstack.preflight.live_context import LiveContext, absent, absent_name
+from trainstack.preflight.live_context import LiveContext, absent, absent_name, unknown
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import with_paths
 from trainstack.preflight.rules.references import namespace_unknown, storage_class_unknown
@@ -17,12 +17,14 @@ LOCAL_PATH = "rancher.io/local-path"
 def namespace_missing(context: LiveContext) -> Iterator[Violation]:
     users = [(path, volume.namespace) for path, volume in context.volumes()]
     users += [(path, run.namespace) for path, run in context.runs()]
-    namespaces = context.live.all("Namespace")
+    namespaces = context.live.namespaces
     own = {namespace.name for namespace in context.settings.environment.namespaces}
-    if namespaces is None:
-        return  # A tenant's namespace is not read: reads of objects in it suffice.
+    # One for each namespace that may not be read, at its first user.
+    for name, path in {name: path for path, name in reversed(users)}.items():
+        if namespaces[name] is None:
+            yield unknown(f"{path}.namespace", f"the cluster has namespace {name!r}", "it")
     for path, name in users:
-        if name not in namespaces:
+        if namespaces[name] is False:
             remedy = "have it created, or declare it under environment.namespaces"
             message = f"the cluster does not have namespace {name!r}"
             yield absent(context, f"{path}.namespace", message, remedy, own=name in own)

@@ -1,0 +1,45 @@
+"""Where a data loader can mount a volume that is not shared: on the node of the pods that mount it."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from trainstack.live.client import read
+from trainstack.settings.model import Settings
+from trainstack.transfer.errors import TransferError
+
+_ONE_NODE, _ONE_POD = "ReadWriteOnce", "ReadWriteOncePod"
+_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+def nodes_of_volume(settings: Settings, namespace: str, volume: str) -> list[str]:
+    """Return the nodes on which pods mount a volume that only one node can mount; [] if any node will do.
+
+    Raises TransferError if only one pod can mount the volume, and another one does.
+    """
+    context = settings.cluster.context
+    claim_path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{volume}"
+    claim = read([claim_path], context)[claim_path]
+    declared = (found for found in settings.storage.volumes if (found.namespace, found.name) == (namespace, volume))
+    # Without the right to read the claim, the settings are what is known of it.
+    modes = {*(claim.body["spec"]["accessModes"] if claim.found else next((one.access_modes for one in declared), ()))}
+    if not modes or modes - {_ONE_NODE, _ONE_POD}:
+        return []
+    pods_path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector={quote(_NOT_ENDED)}"
+    pods = [pod for pod in read([pods_path], context)[pods_path].body.get("items") or () if _mounts(pod, volume)]
+    # The scheduler lets the loader wait for a pod that is being deleted.
+    if modes == {_ONE_POD} and (holding := [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]):
+        raise TransferError(
+            f"pod {namespace}/{holding[0]['metadata']['name']} mounts volume {volume}, which only one pod can mount "
+            f"({_ONE_POD})",
+            "wait until the pod has ended, or give the volume ReadWriteOnce",
+        )
+    return sorted({pod["spec"]["nodeName"] for pod in pods})
+
+
+def _mounts(pod: Mapping[str, Any], volume: str) -> bool:
+    """Whether a pod on a node has the claim among its volumes."""
+    claims = [
+        one["persistentVolumeClaim"] for one in pod["spec"].get("volumes") or () if "persistentVolumeClaim" in one
+    ]
+    return "nodeName" in pod["spec"] and volume in {claim["claimName"] for claim in claims}
