@@ -9,9 +9,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 
+OUTSIDE = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+"""The environment without what `make unit` sets for a make within it: options, variables, names of folders."""
+
+
 def make(*words: str) -> list[str]:
     """The commands of a dry run."""
-    done = subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = ["make", "--dry-run", *words]
+    done = subprocess.run(command, cwd=ROOT, env=OUTSIDE, capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if "trainstack " in line]
 
 
@@ -44,7 +49,7 @@ def test_only_the_local_cluster_needs_this_machine(words: tuple[str, ...], expec
 def test_an_exported_kubeconfig_counts_only_for_other_clusters(words: tuple[str, ...], expected: str) -> None:
     """The local cluster's environments use another one only if the command line names it."""
     file = 'include Makefile\nshow:\n\t@printf %s "$$KUBECONFIG"\n'
-    environment = {**os.environ, "KUBECONFIG": "/exported"}
+    environment = {**OUTSIDE, "KUBECONFIG": "/exported"}
     done = subprocess.run(
         ["make", "-f-", "show", *words],
         cwd=ROOT,
