@@ -4,6 +4,7 @@
 """
 
 import gc
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,9 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("fresh", deadline=None, max_examples=100)
 settings.load_profile("untimed")
+
+NO_AUTHORITIES = Path(__file__).parent / "no-authorities"
+"""Does not exist, which OpenSSL accepts as a folder of certificates."""
 
 # Garbage is collected rarely: nothing made by collection is, and a test has little.
 gc.disable()
@@ -25,6 +29,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def selected_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select `dev` as a user's shell may do; tests/unit/cli/test_selection.py has the other ways."""
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Select `dev` as a user's shell may do (tests/unit/cli/test_selection.py has the other ways), and trust nobody.
+
+    Otherwise each HTTP client reads the certificates of all authorities (20 ms); no test connects to another host.
+    """
     monkeypatch.setenv("TRAINSTACK_STACK", "dev")
+    monkeypatch.setenv("SSL_CERT_DIR", str(NO_AUTHORITIES))
