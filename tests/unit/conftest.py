@@ -4,6 +4,7 @@
 """
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture(autouse=True)
-def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def variables() -> Iterator[None]:
     """Select `dev` as a user's shell may do (tests/unit/cli/test_selection.py has the other ways), and trust nobody.
 
     Otherwise each HTTP client reads the certificates of all authorities (20 ms); no test connects to another host.
     """
-    monkeypatch.setenv("TRAINSTACK_STACK", "dev")
-    monkeypatch.setenv("SSL_CERT_DIR", str(NO_AUTHORITIES))
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv("TRAINSTACK_STACK", "dev")
+        changes.setenv("SSL_CERT_DIR", str(NO_AUTHORITIES))
+        yield
