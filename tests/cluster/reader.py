@@ -63,7 +63,8 @@ class Reader:
         found = [{**typed, **body} for body in _checked(answer)["items"]]
         return found if managed_fields else [_plain(body) for body in found]
 
-    def _resource(self, kind: str) -> _Resource:
+    def _resource(self, name: str) -> _Resource:
+        kind = name.lower()
         if kind not in self.resources:
             # A definition may have been made since.
             self.resources = _discovered([self._ask(path, accept=_DISCOVERY) for path in ("/api", "/apis")])
