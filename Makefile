@@ -29,15 +29,21 @@ up: venv $(if $(LOCAL),machine) ## Train: local cluster, `pulumi up` of dev, pro
 down: venv ## Stop the local cluster and leave nothing of it running
 	@$(TRAINSTACK) cluster down
 
-test: venv machine browser tools lint unit site cluster-test ## What CI runs: lint, unit tests, the site, tests on a local cluster
+# The linters and the site use one core each. The output of each is printed at its end.
+test: venv machine browser tools ## What CI runs: lint, unit tests, the site, tests on a local cluster
+	@$(MAKE) --jobs=2 --output-sync=target lint site
+	@$(MAKE) unit
+	@$(MAKE) cluster-test
 
 # Bytecode is kept whatever the environment says: compiling the tests takes each process five seconds.
 unit: venv ## Tests that need no cluster
 	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto -m "not slow" tests/unit
 
+# A test that waits for pods uses no core: three processes keep two cores busy.
+PROCESSES := 3
 cluster-test: venv machine tools
-	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit -n 2 --dist loadscope --no-loadscope-reorder \
-		--durations 10 --durations-min 1
+	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit -n $(PROCESSES) --dist loadscope \
+		--no-loadscope-reorder --durations 10 --durations-min 1
 
 # `make test-admission CASES=… JUDGED=… CROWDS=… SEED=…` takes so many, and repeats those of a seed.
 CASES := 1000

@@ -159,7 +159,7 @@ def await_pods(project: Project, name: str, count: int) -> list[dict[str, Any]]:
         ]
         return found if len(found) == count else []
 
-    found: list[dict[str, Any]] = eventually(f"{count} running pods of {name}", running)
+    found: list[dict[str, Any]] = eventually(f"{count} running pods of {name}", running, every=0.2)
     return found
 
 
@@ -169,7 +169,7 @@ def await_end(project: Project, name: str, *ends: str, namespace: str = NAMESPAC
     def ended() -> dict[str, Any] | None:
         return next((body for body in launches(project, name, namespace) if true_conditions(body) & set(ends)), None)
 
-    body: dict[str, Any] = eventually(f"{name}: {' or '.join(ends)}", ended)
+    body: dict[str, Any] = eventually(f"{name}: {' or '.join(ends)}", ended, every=0.2)
     return body
 
 

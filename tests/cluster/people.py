@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.project import ROOT, Done, eventually
+from tests.cluster.reader import reader
 from trainstack.dev.toolchain import tools
 
 NAMESPACE, QUEUE = "eidf001", "eidf001-user-queue"
@@ -66,7 +67,7 @@ class Person:
 
     def pods(self, selector: str, namespace: str) -> list[dict[str, Any]]:
         """The pods with a label."""
-        return self.items("pods", "-l", selector, "-n", namespace)
+        return reader(self.kubeconfig).list("pods", namespace, selector)
 
     def ended(self, selector: str, namespace: str, count: int) -> dict[str, str]:
         """Logs by pod, once so many pods with a label have succeeded."""
@@ -77,7 +78,7 @@ class Person:
             assert not failed, [self.kubectl("logs", "-n", namespace, pod["metadata"]["name"]).text for pod in failed]
             return pods if sum(pod["status"]["phase"] == "Succeeded" for pod in pods) == count else []
 
-        pods = eventually(f"{count} pods {selector} succeeded", found, 180)
+        pods = eventually(f"{count} pods {selector} succeeded", found, 180, every=0.2)
         names = [pod["metadata"]["name"] for pod in pods]
         return {name: self.kubectl("logs", "-n", namespace, name).out for name in names}
 

@@ -95,11 +95,13 @@ def test_what_somebody_else_made_is_refused_by_name_until_it_is_adopted(foreign:
 def test_what_another_stack_made_is_refused_with_its_name(dev: Project) -> None:
     """Two environments do not share a namespace by accident."""
     twin = dev.other("twin", {"trainstack:environment": {"namespaces": [{"name": "research"}]}})
+    before = state(dev, "namespace", "", "research")
     try:
         done = twin.up()
         assert done.code != 0
         assert "Namespace research exists and belongs to stack 'dev'; nothing was changed" in done.text
-        assert dev.changes("--refresh") == {}
+        assert state(dev, "namespace", "", "research") == before
+        assert written(twin) == ""
     finally:
         twin.take_down()
 

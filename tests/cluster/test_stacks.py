@@ -73,7 +73,7 @@ def test_an_edit_of_a_priority_is_an_edit_of_nothing_else(dev: Project) -> None:
     low = {"name": "low", "value": 100, "description": "For the night."}
     dev.edit_stack(lambda config: config["trainstack:queues"].update(priorityClasses=[low]))
     try:
-        assert dev.changes("--refresh") == {"update": 1}
+        assert dev.changes() == {"update": 1}
     finally:
         file.write_text(before)
 

@@ -4,6 +4,8 @@
 """
 
 import gc
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,9 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("fresh", deadline=None, max_examples=100)
 settings.load_profile("untimed")
+
+NO_AUTHORITIES = Path(__file__).parent / "no-authorities"
+"""Does not exist, which OpenSSL accepts as a folder of certificates."""
 
 # Garbage is collected rarely: nothing made by collection is, and a test has little.
 gc.disable()
@@ -24,7 +29,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture(autouse=True)
-def selected_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select `dev` as a user's shell may do; tests/unit/cli/test_selection.py has the other ways."""
-    monkeypatch.setenv("TRAINSTACK_STACK", "dev")
+@pytest.fixture(autouse=True, scope="session")
+def variables() -> Iterator[None]:
+    """Select `dev` as a user's shell may do (tests/unit/cli/test_selection.py has the other ways), and trust nobody.
+
+    Otherwise each HTTP client reads the certificates of all authorities (20 ms); no test connects to another host.
+    """
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv("TRAINSTACK_STACK", "dev")
+        changes.setenv("SSL_CERT_DIR", str(NO_AUTHORITIES))
+        yield

@@ -56,7 +56,7 @@ class Server:
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and no proxy."""
     for name in os.environ:
-        if name.lower().endswith("_proxy") or name.startswith("SSL_CERT"):
+        if name.lower().endswith("_proxy") or name == "SSL_CERT_FILE":
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "trainstack" / "releases"

@@ -2,12 +2,14 @@
 
 import base64
 import hashlib
+from functools import cache
 
 PUBLISHED = "trainstack-dev"
 _ITERATIONS = 1_000_000
 _KEY_BYTES = 32
 
 
+@cache
 def protects(salt: str) -> bool:
     """Return whether an `encryptionsalt` of a stack's file was made with the published passphrase. Takes half a second.
 
@@ -19,8 +21,10 @@ def protects(salt: str) -> bool:
 
     try:
         (form, salted, _, nonce, ciphertext) = salt.split(":")
+        if form != "v1":
+            return False
         parts = [base64.b64decode(part) for part in (salted, nonce, ciphertext)]
         key = hashlib.pbkdf2_hmac("sha256", PUBLISHED.encode(), parts[0], _ITERATIONS, _KEY_BYTES)
-        return form == "v1" and AESGCM(key).decrypt(parts[1], parts[2], None) == b"pulumi"
+        return AESGCM(key).decrypt(parts[1], parts[2], None) == b"pulumi"
     except (ValueError, InvalidTag):
         return False

@@ -1,0 +1,143 @@
+"""Reads of live objects in this process: tests poll, and each start of kubectl takes a tenth of a second of a core.
+
+Who asks is who the kubeconfig names, as with kubectl.
+"""
+
+import base64
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+Body = dict[str, Any]
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+@dataclass(frozen=True)
+class _Resource:
+    """Where the objects of a kind are."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Of an object, or of a list; without a namespace, of all namespaces."""
+        parts = [
+            "api" if "/" not in self.api_version else "apis",
+            self.api_version,
+            *(["namespaces", namespace] if namespace and self.namespaced else []),
+            self.plural,
+            *([name] if name else []),
+        ]
+        return "/" + "/".join(parts)
+
+
+@dataclass
+class Reader:
+    """An API server, as the user of a kubeconfig."""
+
+    client: httpx.Client
+    resources: dict[str, _Resource] = field(default_factory=dict)
+    """By each name that kubectl accepts."""
+
+    def get(self, kind: str, name: str, namespace: str) -> Body:
+        """An object, {} where there is none of that name."""
+        answer = self._ask(self._resource(kind).path(namespace, name))
+        # Of a path that is not served, the answer is text.
+        absent = answer.status_code == httpx.codes.NOT_FOUND and "json" in answer.headers["Content-Type"]
+        return {} if absent else _plain(_checked(answer))
+
+    def list(self, kind: str, namespace: str = "", selector: str = "", *, managed_fields: bool = False) -> list[Body]:
+        """All objects with these labels."""
+        resource = self._resource(kind)
+        answer = self._ask(resource.path(namespace), **({"labelSelector": selector} if selector else {}))
+        typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+        found = [{**typed, **body} for body in _checked(answer)["items"]]
+        return found if managed_fields else [_plain(body) for body in found]
+
+    def _resource(self, name: str) -> _Resource:
+        kind = name.lower()
+        if kind not in self.resources:
+            # A definition may have been made since.
+            self.resources = _discovered([self._ask(path, accept=_DISCOVERY) for path in ("/api", "/apis")])
+        assert kind in self.resources, f"the server has no resource {kind}"
+        return self.resources[kind]
+
+    def _ask(self, path: str, accept: str = "application/json", **parameters: str) -> httpx.Response:
+        def ask() -> httpx.Response:
+            return self.client.get(path, params=parameters, headers={"Accept": accept})
+
+        try:
+            return ask()
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            # A kept connection, which the server has closed since.
+            return ask()
+
+
+def reader(kubeconfig: Path) -> Reader:
+    """Who reads with a file as it is now: tests write it anew."""
+    return _reader(kubeconfig.read_text())
+
+
+@cache
+def _reader(text: str) -> Reader:
+    config = yaml.safe_load(text)
+    (context,) = (each["context"] for each in config["contexts"] if each["name"] == config["current-context"])
+    (cluster,) = (each["cluster"] for each in config["clusters"] if each["name"] == context["cluster"])
+    (user,) = (each["user"] for each in config["users"] if each["name"] == context["user"])
+    tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    if "client-certificate-data" in user:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"".join(base64.b64decode(user[f"client-{part}-data"]) for part in ("certificate", "key")))
+            file.flush()
+            tls.load_cert_chain(file.name)
+    headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+    return Reader(httpx.Client(base_url=cluster["server"], verify=tls, headers=headers, timeout=30, trust_env=False))
+
+
+def _discovered(answers: list[httpx.Response]) -> dict[str, _Resource]:
+    """The resources by their names. A name without a group is of the first group that the server lists."""
+    found: dict[str, _Resource] = {}
+    for answer in answers:
+        for group in _checked(answer)["items"]:
+            # Of its versions, the first is the preferred one.
+            for version in group["versions"]:
+                name = group["metadata"].get("name", "")
+                for each in version.get("resources", ()):
+                    for called in _names(each, name):
+                        found.setdefault(called, _of(each, name, version["version"]))
+    return found
+
+
+def _of(body: Mapping[str, Any], group: str, version: str) -> _Resource:
+    return _Resource(
+        api_version=f"{group}/{version}" if group else version,
+        kind=body["responseKind"]["kind"],
+        plural=body["resource"],
+        namespaced=body["scope"] == "Namespaced",
+    )
+
+
+def _names(body: Mapping[str, Any], group: str) -> list[str]:
+    names = [body["resource"], body.get("singularResource", ""), *body.get("shortNames", ())]
+    short = [name for name in names if name]
+    return [*short, *(f"{name}.{group}" for name in short)] if group else short
+
+
+def _checked(answer: httpx.Response) -> Body:
+    assert answer.is_success, f"{answer.request.url}: {answer.status_code} {answer.text}"
+    return dict(answer.json())
+
+
+def _plain(body: Body) -> Body:
+    """Without the managed fields, as kubectl prints it."""
+    metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
+    return {**body, "metadata": metadata}
