@@ -31,15 +31,19 @@ find_python() {
 
 if ! [ -x .venv/bin/python ] || ! .venv/bin/python -c 'import pip' 2>/dev/null; then
     python=$(find_python)
+    # Ubuntu 22.04's python3 is 3.10.
+    packages="python3 python3-venv"
+    if grep --quiet --no-messages '^VERSION_ID="22.04"' /etc/os-release; then packages="python3.11 python3.11-venv"; fi
     if [ -z "$python" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        echo "python: installing python3 and python3-venv (about 20 s)"
+        echo "python: installing $packages (about 20 s)"
         apt-get --quiet --quiet update
-        DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet install --yes --no-install-recommends python3 python3-venv
+        # shellcheck disable=SC2086 # one word per package
+        DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet install --yes --no-install-recommends $packages
         python=$(find_python)
     fi
     if [ -z "$python" ]; then
         echo "error: no Python 3.11 or later with the venv module on PATH: install it" \
-            "(Debian 12: apt-get install python3 python3-venv)" >&2
+            "(Debian and Ubuntu: apt-get install $packages)" >&2
         exit 1
     fi
     rm -f "$stamp"
