@@ -16,8 +16,9 @@ if [ "${TRAINSTACK_BOOTSTRAP_LOCKED:-}" != yes ] && command -v flock >/dev/null;
     TRAINSTACK_BOOTSTRAP_LOCKED=yes exec flock .trainstack/bootstrap.lock "$0" "$@"
 fi
 
+# Ubuntu 22.04's python3.11 is a release candidate of 3.11.0, for which pip selects the packages of 3.10.
 new_enough() {
-    "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+    "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11, 0, "final"))' 2>/dev/null
 }
 
 find_python() {
@@ -31,19 +32,15 @@ find_python() {
 
 if ! [ -x .venv/bin/python ] || ! .venv/bin/python -c 'import pip' 2>/dev/null; then
     python=$(find_python)
-    # Ubuntu 22.04's python3 is 3.10.
-    packages="python3 python3-venv"
-    if grep --quiet --no-messages '^VERSION_ID="22.04"' /etc/os-release; then packages="python3.11 python3.11-venv"; fi
     if [ -z "$python" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        echo "python: installing $packages (about 20 s)"
+        echo "python: installing python3 and python3-venv (about 20 s)"
         apt-get --quiet --quiet update
-        # shellcheck disable=SC2086 # one word per package
-        DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet install --yes --no-install-recommends $packages
+        DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet install --yes --no-install-recommends python3 python3-venv
         python=$(find_python)
     fi
     if [ -z "$python" ]; then
         echo "error: no Python 3.11 or later with the venv module on PATH: install it" \
-            "(Debian and Ubuntu: apt-get install $packages)" >&2
+            "(Debian 12 and later, Ubuntu 24.04 and later: apt-get install python3 python3-venv)" >&2
         exit 1
     fi
     rm -f "$stamp"

@@ -38,7 +38,7 @@ def read(root: Path = Path("/"), mirror: str | None = None) -> list[Source]:
     """Return the sources of Debian 12, one for each suite, the release suite first.
 
     The first that exist of: `mirror`, by default MIRROR_VARIABLE's; this machine's sources of Debian 12; the archives
-    of its sources of another release of Debian, which have Debian 12, too; the archive that debootstrap uses by default.
+    of its sources of another release of Debian, which have Debian 12, too; debootstrap's default archive.
     """
     mirror = os.environ.get(MIRROR_VARIABLE, "") if mirror is None else mirror
     found = _named(mirror.split()) or _of_machine(root) or _default(root)
