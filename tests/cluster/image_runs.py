@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.images.storage import HOST_NETWORK, OWN_MOUNTS, Storage, container_name
+from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, container_name
 
 
 def run_in_image(
@@ -20,7 +20,7 @@ def run_in_image(
     if not storage.has(image):
         raise ClusterError(f"image {image} has not been built on this machine; run `trainstack cluster load`")
     container = container_name("run")
-    storage.run("from", HOST_NETWORK, "--quiet", "--pull-never", "--name", container, image)
+    storage.run("from", "--quiet", "--pull-never", "--name", container, image)
     try:
         return subprocess.run(
             run_command(storage, container, argv, mounts), capture_output=True, text=True, check=False

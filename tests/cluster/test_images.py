@@ -14,7 +14,7 @@ from tests.cluster.registries import free_port, make_access, served
 from trainstack.dev.cluster import config
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import Recipe, Registry, Storage, ensure_images, helpers
-from trainstack.dev.cluster.images.storage import HOST_NETWORK, OWN_MOUNTS
+from trainstack.dev.cluster.images.storage import OWN_MOUNTS
 from trainstack.dev.cluster.processes import wait_until
 from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.runs.images.references import target
@@ -119,11 +119,10 @@ def test_a_killed_builder_leaves_nothing_that_counts(
 ) -> None:
     """A working container of a process that is gone is removed; one of a living process stays."""
     subprocess.run(
-        [*OWN_MOUNTS, *storage.buildah("from", HOST_NETWORK, "--name", "trainstack-999999999-base-0", "scratch")],
-        check=True,
+        [*OWN_MOUNTS, *storage.buildah("from", "--name", "trainstack-999999999-base-0", "scratch")], check=True
     )
     mine = f"trainstack-{os.getpid()}-run-0"
-    subprocess.run([*OWN_MOUNTS, *storage.buildah("from", HOST_NETWORK, "--name", mine, "scratch")], check=True)
+    subprocess.run([*OWN_MOUNTS, *storage.buildah("from", "--name", mine, "scratch")], check=True)
     ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
     assert storage.run("containers", "--format", "{{.ContainerName}}").split() == [mine]
     storage.run("rm", mine)

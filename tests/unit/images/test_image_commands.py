@@ -21,7 +21,7 @@ def test_build_command() -> None:
     """Own storage, no pull, no daemon, arguments sorted, times fixed."""
     assert build_command(STORAGE, "registry.local/trainstack/a:1", Path("/c"), {"B": "2", "A": "1"}) == [
         *BUILDAH,
-        *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0", "--network=host"),
+        *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0"),
         *("--build-arg", "A=1", "--build-arg", "B=2"),
         *("--file", "/c/Dockerfile", "--tag", "registry.local/trainstack/a:1", "/c"),
     ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.dev.toolchain import machine
+from trainstack.dev.toolchain import distribution, machine
 from trainstack.dev.toolchain.distribution import Distribution, read
 
 RELEASES = {
@@ -59,7 +59,7 @@ def test_system_without_the_file(tmp_path: Path) -> None:
 def test_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     """It states what works there, what the local cluster requires, and the alternative."""
     found = read(make_root(tmp_path, release))
-    monkeypatch.setattr(machine.distribution, "read", lambda: found)
+    monkeypatch.setattr(distribution, "read", lambda: found)
     assert str(machine.missing()[0]) == (
         f"only the local cluster does not work on {found.name}; it requires Debian 12 or later, or Ubuntu 24.04 or "
         "later: start it on a machine with one of these, or use another cluster, for example one of kind: "

@@ -21,6 +21,7 @@ PACKAGES = (
     "docker-registry",
     "iproute2",
     "iptables",
+    "netavark",
     "runc",
     "socat",
     "util-linux",

@@ -4,15 +4,7 @@ from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import sources
-from trainstack.dev.cluster.images.storage import (
-    HOST_NETWORK,
-    OWN_MOUNTS,
-    Report,
-    Storage,
-    container_name,
-    execute,
-    execute_logged,
-)
+from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Report, Storage, container_name, execute, execute_logged
 from trainstack.runs.images.images import BASE_RECIPE
 
 EXPECTED_SECONDS = 90
@@ -29,7 +21,7 @@ def build(storage: Storage, image: str, report: Report) -> None:
     (storage.folder / "sources.list").write_text("".join(f"{source.line}\n" for source in found))
     (storage.folder / "apt.conf").write_text(sources.acquire_settings(execute(["apt-config", "dump"])))
     container = container_name("base")
-    storage.run("from", HOST_NETWORK, "--name", container, "scratch")
+    storage.run("from", "--name", container, "scratch")
     try:
         execute_logged(rootfs_command(storage, container, found[0].uri), storage.folder / "base.log", report)
         storage.run("config", "--cmd", "python3", "--workingdir", "/", "--env", f"PATH={PATH}", container)

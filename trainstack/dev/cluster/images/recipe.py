@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images.sources import acquire_settings
-from trainstack.dev.cluster.images.storage import HOST_NETWORK, OWN_MOUNTS, Storage, execute
+from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, execute
 from trainstack.runs.images.images import content_tag, context_files, reference
 
 
@@ -65,7 +65,7 @@ def build_command(
     arguments = [argument for key in sorted(build_args) for argument in ("--build-arg", f"{key}={build_args[key]}")]
     arguments += [f"--secret=id={name},src={file}" for name, file in sorted((secrets or {}).items())]
     return storage.buildah(
-        *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0", HOST_NETWORK),
+        *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0"),
         *arguments,
         *("--file", str(context / "Dockerfile"), "--tag", image, str(context)),
     )

@@ -16,8 +16,6 @@ Report = Callable[[str], None]
 
 OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private")
 """A mount namespace for each command: buildah's mounts end with it, also after SIGKILL."""
-HOST_NETWORK = "--network=host"
-"""Otherwise buildah 1.29 and later demand netavark, which the isolation `chroot` does not use."""
 STAGE_MARK = "## "
 """Marks a stage in a script's output; other lines are only logged."""
 LOG_TAIL_LINES = 15
