@@ -62,6 +62,6 @@ def test_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) 
     monkeypatch.setattr(distribution, "read", lambda: found)
     assert str(machine.missing()[0]) == (
         f"only the local cluster does not work on {found.name}; it requires Debian 12 or later, or Ubuntu 24.04 or "
-        "later: start it on a machine with one of these, or use another cluster, for example one of kind: "
+        "later: start it on such a machine, or use another cluster, for example one of kind: "
         "`make up KUBECONFIG=…`"
     )

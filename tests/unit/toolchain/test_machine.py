@@ -48,7 +48,7 @@ def test_other_systems_are_told_about_other_clusters(monkeypatch: pytest.MonkeyP
     (finding,) = machine.missing()
     assert str(finding) == (
         "only the local cluster does not work on Darwin; it requires Debian 12 or later, or Ubuntu 24.04 or later: "
-        "start it on a machine with one of these, or use another cluster, for example one of kind: "
+        "start it on such a machine, or use another cluster, for example one of kind: "
         "`make up KUBECONFIG=…`"
     )
 

@@ -47,7 +47,7 @@ def _elsewhere(name: str) -> Finding:
     """Return the finding about a system on which the local cluster does not run, and everything else does."""
     return Finding(
         f"only the local cluster does not work on {name}; it requires {SUPPORTED}",
-        "start it on a machine with one of these",
+        "start it on such a machine",
     )
 
 
