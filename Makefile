@@ -94,8 +94,9 @@ client-tools: venv
 machine: venv
 	@$(TRAINSTACK) dev machine --install
 
+# Ubuntu's package `chromium-browser` only refers to a snap, which has no access to the tests' folders.
 browser: ## Chromium from Debian, as root: the pages of reports are tested in it
-	@command -v chromium >/dev/null || { apt-get -q update && \
+	@command -v chromium >/dev/null || ! grep -qx ID=debian /etc/os-release || { apt-get -q update && \
 		DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends chromium; }
 
 versions: venv ## Every pinned version

@@ -154,8 +154,12 @@ def stops(build: Callable[[], object], text: str, depth: int) -> set[str]:
     """The files of the library whose functions have the traced value, or pass it on, while `build` runs."""
     found: set[str] = set()
 
+    def trace(frame: FrameType, event: str, result: Any) -> Callable[[FrameType, str, Any], Any]:
+        look(frame, event, result)
+        return trace
+
     def look(frame: FrameType, event: str, result: Any) -> None:
-        if event not in ("call", "return"):
+        if event not in ("call", "line", "return"):
             return
         values = [*frame.f_locals.values(), *([result] if event == "return" else [])]
         if not any(holds(value, text, depth) for value in values):
@@ -166,11 +170,13 @@ def stops(build: Callable[[], object], text: str, depth: int) -> set[str]:
         if caller is not None:
             found.add(Path(caller.f_code.co_filename).relative_to(LIBRARY).as_posix())
 
-    sys.setprofile(look)
+    # From Python 3.12 on, comprehensions are no calls; their variables exist only between their lines.
+    before = sys.gettrace()
+    sys.settrace(trace)
     try:
         build()
     finally:
-        sys.setprofile(None)
+        sys.settrace(before)
     return found
 
 

@@ -38,7 +38,7 @@ def build_tools(
 
 @app.command()
 def machine(
-    *, install: Annotated[bool, typer.Option("--install", help="Also install missing Debian packages.")] = False
+    *, install: Annotated[bool, typer.Option("--install", help="Also install missing packages.")] = False
 ) -> None:
     """List what this machine lacks for the local cluster; exit with 4 if it lacks anything.
 

@@ -19,6 +19,7 @@ _DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
 _UNKNOWN_IMAGE = re.compile(r"no such (image|object)|image not known|not found", re.IGNORECASE)
 _REFUSED = re.compile(r"unauthorized|authentication required|authorization failed|access denied|no basic auth|denied:")
 _UNREACHABLE = re.compile(r"\bdial tcp\b|no such host|i/o timeout|TLS handshake timeout")
+_NO_NETAVARK = re.compile(r'could not find "netavark"')
 _UNTRUSTED = re.compile(r"x509: certificate signed by unknown authority|failed to verify certificate")
 
 
@@ -111,4 +112,6 @@ def _reason(command: Sequence[str], output: str) -> str:
             f": the certificate of {registry} is signed by an unknown authority; copy the authority's certificate to "
             f"{folder}/{registry}/ca.crt"
         )
+    if _NO_NETAVARK.search(output):
+        return ": a program that it only recommends is missing; install it, on Debian with `apt-get install netavark`"
     return "; see its output above"

@@ -45,7 +45,8 @@ TOOL = """\
 echo "${0##*/} $*" >> calls
 case "$*" in
 *inspect*) test -e "built" || { echo "no such image" >&2; exit 1; };;
-build*) : > built;;
+build*) test ! -e breaks || { read -r why < breaks; echo "$why" >&2; exit 125; }
+        : > built;;
 push*) test ! -e refuses || { read -r why < refuses; echo "$why" >&2; exit 125; }
        case $0 in *docker) echo "1: digest: DIGEST size: 529";; *) echo DIGEST > "$3"; echo "Copying blob";; esac;;
 esac
@@ -223,6 +224,17 @@ def test_a_failed_push_is_explained(root: Path, monkeypatch: pytest.MonkeyPatch,
     assert (done.exit_code, done.stdout) == (1, "")
     assert printed in done.stderr
     assert f"error: `docker push {HELLO}` exited with 125: {reason}\n" in done.stderr
+
+
+def test_a_buildah_without_netavark_is_explained(root: Path) -> None:
+    """Debian 13's package does not depend on it, and buildah starts only with it."""
+    install(root, "buildah")
+    (root / "breaks").write_text('Error: could not find "netavark" in one of [/usr/lib/podman].\n')
+    done = run("build", "hello")
+    assert done.exit_code == 1
+    assert "a program that it only recommends is missing; install it, on Debian with `apt-get install netavark`" in (
+        done.stderr
+    )
 
 
 def test_a_workload_that_cannot_be_built_is_named(root: Path) -> None:

@@ -1,5 +1,6 @@
 """What is run to build, fill and use images, as whole command lines."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,14 @@ BUILDAH = ["buildah", "--root=/cache/images/storage", "--runroot=/cache/images/r
 OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private"]
 
 
-def test_build_command() -> None:
-    """Own storage, no pull, no daemon, arguments sorted, times fixed."""
+def test_build_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Own storage, no pull, no daemon, limits kept, arguments sorted, times fixed."""
+    limits = {resource.RLIMIT_NOFILE: (1024, 20000), resource.RLIMIT_NPROC: (100, resource.RLIM_INFINITY)}
+    monkeypatch.setattr(resource, "getrlimit", limits.__getitem__)
     assert build_command(STORAGE, "registry.local/trainstack/a:1", Path("/c"), {"B": "2", "A": "1"}) == [
         *BUILDAH,
         *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0"),
+        "--ulimit=nofile=20000:20000",
         *("--build-arg", "A=1", "--build-arg", "B=2"),
         *("--file", "/c/Dockerfile", "--tag", "registry.local/trainstack/a:1", "/c"),
     ]

@@ -15,7 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+def find() -> str | None:
+    """The first Chromium on PATH that can open the tests' files; a snap cannot, and Ubuntu's package is a snap's."""
+    for program in filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        file = Path(program).resolve()
+        with file.open("rb") as opened:
+            is_script = opened.read(2) == b"#!"
+        if not (file.name == "snap" or (is_script and b"/snap/" in file.read_bytes())):
+            return program
+    return None
+
+
+PROGRAM = find()
 """None: there is none on this machine."""
 
 

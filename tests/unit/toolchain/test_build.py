@@ -1,6 +1,7 @@
 """Building a group: for real, from a module proxy in a folder."""
 
 import io
+import os
 import shutil
 import subprocess
 import threading
@@ -20,7 +21,9 @@ from trainstack.dev.toolchain.groups import GROUPS
 @pytest.fixture
 def greeter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fixture]:
     """A group to build, with caches of its own but Go's build cache: the standard library is compiled once."""
-    go = gotool.choose()
+    go = gotool.ensure(quiet())
+    # With a cache of its own the test would not find a Go that is not on PATH.
+    monkeypatch.setenv("PATH", f"{go.executable.parent}:{os.environ['PATH']}")
     asked = subprocess.run([go.executable, "env", "GOCACHE"], capture_output=True, text=True, check=True)
     fixture = make_fixture(tmp_path)
     monkeypatch.setenv("GOCACHE", asked.stdout.strip())

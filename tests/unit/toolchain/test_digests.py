@@ -14,6 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from trainstack.cli.app import app
+from trainstack.dev.cluster import cluster
 from trainstack.dev.toolchain import digests, gotool, manifests, tools
 from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.errors import ToolchainError
@@ -103,6 +104,7 @@ def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeyp
     """No program is started, so no cluster and no state is touched."""
     before, after = flip(tools.program("pulumi-resource-kubernetes"))
     monkeypatch.setattr(subprocess.Popen, "__init__", None)
+    monkeypatch.setattr(cluster, "check_machine", lambda: None)
     monkeypatch.setenv("PATH", str(gotool.choose().executable.parent))
     monkeypatch.setenv("KUBECONFIG", str(CHECKOUT / ".trainstack" / "cluster" / "kubeconfig"))
     monkeypatch.chdir(CHECKOUT)

@@ -3,14 +3,14 @@
 import io
 import os
 import platform
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from trainstack.dev.toolchain import debian, machine
+from trainstack.dev.toolchain import debian, distribution, machine
+from trainstack.dev.toolchain.distribution import Distribution
 from trainstack.dev.toolchain.errors import ToolchainError
 
 _STATUS = """Package: runc
@@ -47,8 +47,9 @@ def test_other_systems_are_told_about_other_clusters(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     (finding,) = machine.missing()
     assert str(finding) == (
-        "the local cluster requires Linux, and this machine runs Darwin: use a Linux machine, "
-        "or use another cluster: `make up KUBECONFIG=…`"
+        "only the local cluster does not work on Darwin; it requires Debian 12 or later, or Ubuntu 24.04 or later: "
+        "start it on such a machine, or use another cluster, for example one of kind: "
+        "`make up KUBECONFIG=…`"
     )
 
 
@@ -80,6 +81,49 @@ def test_status_of_dpkg_is_read() -> None:
     assert debian.installed(_STATUS) == {"runc": "1.1.5+ds1-1", "containerd": "1.6.20~ds1-1"}
 
 
+def test_provided_packages_count() -> None:
+    """Docker's own package contains containerd and runc, and installing Debian's would remove it."""
+    status = """Package: containerd.io
+Status: install ok installed
+Conflicts: containerd, runc
+Provides: containerd, runc (= 1.1)
+Version: 1.7.27-1
+
+Package: mawk
+Status: install ok installed
+Provides: awk
+Version: 1.3.4
+"""
+    assert debian.installed(status) == {
+        "containerd.io": "1.7.27-1",
+        "containerd": "1.7.27-1",
+        "runc": "1.7.27-1",
+        "mawk": "1.3.4",
+        "awk": "1.3.4",
+    }
+
+
+def test_apt_neither_removes_packages_nor_starts_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SYSTEMD_OFFLINE is for machines with systemd, RUNLEVEL for others."""
+    calls: list[tuple[list[str], dict[str, str]]] = []
+
+    def run(command: list[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        calls.append((command, env))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(debian, "installed_here", lambda: dict.fromkeys(debian.PACKAGES[1:], "1"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(subprocess, "run", run)
+    debian.ensure(Console(file=io.StringIO()))
+    update, install = calls
+    assert update[0] == ["apt-get", "--quiet", "update"]
+    assert install[0][2:] == ["install", "--yes", "--no-remove", "--no-install-recommends", debian.PACKAGES[0]]
+    assert {name: install[1][name] for name in ("RUNLEVEL", "SYSTEMD_OFFLINE")} == {
+        "RUNLEVEL": "1",
+        "SYSTEMD_OFFLINE": "1",
+    }
+
+
 def test_nothing_is_run_when_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second `make up` does not ask apt."""
     monkeypatch.setattr(debian, "installed_here", lambda: dict.fromkeys(debian.PACKAGES, "1"))
@@ -88,14 +132,15 @@ def test_nothing_is_run_when_nothing_is_missing(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_packages_are_named_where_they_cannot_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without root the command to run is given; without apt the packages."""
+    """Without root the command to run is given, on Ubuntu with the component that has the packages."""
     here = dict.fromkeys(debian.PACKAGES, "1")
     del here["socat"], here["runc"]
     monkeypatch.setattr(debian, "installed_here", lambda: here)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(shutil, "which", lambda program: "/usr/bin/apt-get")
-    with pytest.raises(ToolchainError, match="apt-get install --no-install-recommends runc socat"):
+    command = "apt-get install --no-install-recommends runc socat"
+    monkeypatch.setattr(distribution, "read", lambda: Distribution("debian", "Debian", (13,), "trixie"))
+    with pytest.raises(ToolchainError, match=f"{command}$"):
         debian.ensure(Console(file=io.StringIO()))
-    monkeypatch.setattr(shutil, "which", lambda program: None)
-    with pytest.raises(ToolchainError, match="equivalents of the Debian packages runc, socat"):
+    monkeypatch.setattr(distribution, "read", lambda: Distribution("ubuntu", "Ubuntu", (24, 4), "noble"))
+    with pytest.raises(ToolchainError, match=rf"{command} \(.*add-apt-repository universe\)"):
         debian.ensure(Console(file=io.StringIO()))

@@ -18,7 +18,7 @@ from trainstack.dev.cluster.processes import Run
 from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.dev.cluster.spec import NODE_NAME, ClusterSpec
 from trainstack.dev.cluster.state import ComponentStatus, read_status, write_atomically
-from trainstack.dev.toolchain import debian, machine
+from trainstack.dev.toolchain import debian, distribution, machine
 
 Report = Callable[[str], None]
 """Receives one line of progress."""
@@ -227,9 +227,9 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = _silent) -
 def check_machine() -> None:
     """Raise ClusterError with all that this machine lacks for the local cluster."""
     findings = [str(finding) for finding in machine.missing()]
-    # `missing` reports missing packages only if there is no apt-get to install them.
-    if shutil.which("apt-get") and (packages := debian.missing()):
-        findings.append(f"Debian packages are missing: apt-get install {' '.join(packages)}")
+    # `machine.missing` leaves packages out, since `make up` installs them.
+    if distribution.read().supported and (packages := debian.missing()):
+        findings.append(f"packages are missing: apt-get install {' '.join(packages)}")
     if findings:
         raise ClusterError("\n  - ".join(["This machine cannot run the local cluster:", *findings]))
 

@@ -16,8 +16,9 @@ if [ "${TRAINSTACK_BOOTSTRAP_LOCKED:-}" != yes ] && command -v flock >/dev/null;
     TRAINSTACK_BOOTSTRAP_LOCKED=yes exec flock .trainstack/bootstrap.lock "$0" "$@"
 fi
 
+# Ubuntu 22.04's python3.11 is a release candidate of 3.11.0, for which pip selects the packages of 3.10.
 new_enough() {
-    "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+    "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11, 0, "final"))' 2>/dev/null
 }
 
 find_python() {
@@ -39,7 +40,7 @@ if ! [ -x .venv/bin/python ] || ! .venv/bin/python -c 'import pip' 2>/dev/null; 
     fi
     if [ -z "$python" ]; then
         echo "error: no Python 3.11 or later with the venv module on PATH: install it" \
-            "(Debian 12: apt-get install python3 python3-venv)" >&2
+            "(Debian 12 and later, Ubuntu 24.04 and later: apt-get install python3 python3-venv)" >&2
         exit 1
     fi
     rm -f "$stamp"

@@ -1,12 +1,12 @@
-"""The Debian packages that the local cluster needs. Debian's release pins their versions."""
+"""The packages of Debian and Ubuntu that the local cluster needs. The machine's release pins their versions."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 from rich.console import Console
 
+from trainstack.dev.toolchain import distribution
 from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.dev.toolchain.progress import bar, say
 
@@ -21,6 +21,7 @@ PACKAGES = (
     "docker-registry",
     "iproute2",
     "iptables",
+    "netavark",
     "runc",
     "socat",
     "util-linux",
@@ -30,12 +31,19 @@ _STATUS = Path("/var/lib/dpkg/status")
 
 
 def installed(status: str) -> dict[str, str]:
-    found = {}
+    """Return the versions of the installed packages, also under the names that they provide.
+
+    Docker's own package `containerd.io` provides `containerd` and `runc`; installing those would remove Docker.
+    """
+    found: dict[str, str] = {}
+    provided: dict[str, str] = {}
     for paragraph in status.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and line[0] != " ")
         if fields.get("Status") == "install ok installed":
-            found[fields["Package"]] = fields.get("Version", "")
-    return found
+            version = found[fields["Package"]] = fields.get("Version", "")
+            names = (name.partition("(")[0].strip() for name in fields.get("Provides", "").split(","))
+            provided |= dict.fromkeys(filter(None, names), version)
+    return provided | found
 
 
 def missing() -> tuple[str, ...]:
@@ -50,25 +58,23 @@ def ensure(console: Console) -> None:
     if not absent:
         return
     remedy = f"install the packages yourself: apt-get install --no-install-recommends {' '.join(absent)}"
-    if shutil.which("apt-get") is None:
-        raise ToolchainError(
-            f"apt-get is not on PATH: install the equivalents of the Debian packages {', '.join(absent)}, which the "
-            "local cluster needs"
-        )
+    if distribution.read().id == "ubuntu":
+        remedy += " (most are in Ubuntu's component `universe`: add-apt-repository universe)"
     if os.geteuid() != 0:
-        raise ToolchainError(f"installing Debian packages requires root: {remedy}")
-    say(console, f"debian: installing {', '.join(absent)} (about 30 s)")
-    with bar(console, "debian") as progress:
+        raise ToolchainError(f"installing packages requires root: {remedy}")
+    say(console, f"packages: installing {', '.join(absent)} (about 30 s)")
+    with bar(console, "packages") as progress:
         progress.note("apt-get update")
         _apt(["update"], remedy)
         progress.note("apt-get install")
-        _apt(["install", "--yes", "--no-install-recommends", *absent], remedy)
+        # Nobody asked for a removal, for example of another container runtime.
+        _apt(["install", "--yes", "--no-remove", "--no-install-recommends", *absent], remedy)
 
 
 def _apt(arguments: list[str], remedy: str) -> None:
-    # RUNLEVEL=1 (single-user mode) keeps invoke-rc.d from starting containerd and docker-registry as services of the
-    # machine. The cluster starts its own, in its own namespaces.
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    # RUNLEVEL=1 (single-user mode) keeps invoke-rc.d, and SYSTEMD_OFFLINE keeps systemctl, from starting containerd and
+    # docker-registry as services of the machine. The cluster starts its own, in its own namespaces.
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1", "SYSTEMD_OFFLINE": "1"}
     result = subprocess.run(
         ["apt-get", "--quiet", *arguments], env=environment, capture_output=True, text=True, check=False,
         stdin=subprocess.DEVNULL,

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainstack.dev.toolchain import debian
+from trainstack.dev.toolchain import distribution
+from trainstack.dev.toolchain.distribution import SUPPORTED
 
-_ELSEWHERE = "or use another cluster: `make up KUBECONFIG=…`"
+_ELSEWHERE = "or use another cluster, for example one of kind: `make up KUBECONFIG=…`"
 
 
 @dataclass(frozen=True, order=True)
@@ -25,12 +26,13 @@ class Finding:
 def missing() -> list[Finding]:
     """Return what is missing, in the order in which to fix it.
 
-    Missing Debian packages are not reported if they can be installed: `make up` installs them.
+    Missing packages are not reported: `make up` installs them.
     """
     system, processor = platform.system(), platform.machine()
     if system != "Linux":
-        return [Finding(f"the local cluster requires Linux, and this machine runs {system}", "use a Linux machine")]
-    findings = []
+        return [_elsewhere(system)]
+    here = distribution.read()
+    findings = [] if here.supported else [_elsewhere(here.name)]
     if processor not in ("x86_64", "aarch64"):
         findings.append(Finding(f"processor {processor} is not supported", "use an x86-64 machine"))
     if os.geteuid() != 0:
@@ -38,9 +40,15 @@ def missing() -> list[Finding]:
     findings += _kernel(Path("/proc"))
     if os.geteuid() == 0 and not findings:
         findings += _probes()
-    if (absent := debian.missing()) and shutil.which("apt-get") is None:
-        findings.append(Finding(f"the Debian packages {', '.join(absent)} are missing", "install their equivalents"))
     return findings
+
+
+def _elsewhere(name: str) -> Finding:
+    """Return the finding about a system on which the local cluster does not run, and everything else does."""
+    return Finding(
+        f"only the local cluster does not work on {name}; it requires {SUPPORTED}",
+        "start it on such a machine",
+    )
 
 
 def _kernel(proc: Path) -> Iterator[Finding]:

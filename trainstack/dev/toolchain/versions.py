@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass
 
-from trainstack.dev.toolchain import debian, gomod, gotool, lock, official
+from trainstack.dev.toolchain import debian, distribution, gomod, gotool, lock, official
 from trainstack.dev.toolchain.groups import GROUPS
 from trainstack.dev.toolchain.places import GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
 from trainstack.dev.toolchain.relock import SITE_LOCK
@@ -17,7 +17,7 @@ class Version:
     name: str
     version: str
     pinned_in: str
-    """The file that pins it; for Debian packages, the release."""
+    """The file that pins it; for packages, the release of this machine."""
 
 
 def collect() -> tuple[Version, ...]:
@@ -78,6 +78,6 @@ def _python() -> Iterator[Version]:
 
 
 def _debian() -> Iterator[Version]:
-    found = debian.installed_here()
+    found, release = debian.installed_here(), distribution.read().name
     for package in debian.PACKAGES:
-        yield Version("debian", package, found.get(package) or "not installed", "Debian 12")
+        yield Version("debian", package, found.get(package) or "not installed", release)

@@ -1,4 +1,4 @@
-"""Build the base image: Debian 12 with Python and CPU PyTorch, from this machine's Debian mirrors."""
+"""Build the base image: Debian 12 with Python and CPU PyTorch, from this machine's mirrors of Debian."""
 
 from pathlib import Path
 

@@ -1,8 +1,9 @@
 """Build an image from a Dockerfile and exactly the files from which its tag was computed."""
 
+import resource
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,9 +67,18 @@ def build_command(
     arguments += [f"--secret=id={name},src={file}" for name, file in sorted((secrets or {}).items())]
     return storage.buildah(
         *("bud", "--quiet", "--isolation=chroot", "--pull-never", "--no-cache", "--timestamp=0"),
+        *_limits(),
         *arguments,
         *("--file", str(context / "Dockerfile"), "--tag", image, str(context)),
     )
+
+
+def _limits() -> Iterator[str]:
+    """Yield options that keep this process's limits: root in a container may not raise them as buildah would."""
+    for name, number in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+        _, hard = resource.getrlimit(number)
+        if hard != resource.RLIM_INFINITY:
+            yield f"--ulimit={name}={hard}:{hard}"
 
 
 def stage(recipe: Recipe, target: Path) -> None:
