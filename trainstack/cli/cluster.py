@@ -48,7 +48,7 @@ def _running(state: Path | None) -> Cluster:
 
 
 @app.command()
-def up(
+def up(  # noqa: PLR0913 (the options of the command)
     *,
     state: StateOption = None,
     driver: Annotated[

@@ -197,7 +197,9 @@ def _free_port() -> int:
 
 
 def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, report: Report) -> Record:
-    layout.make()
+    for folder in (layout.config, layout.log):
+        folder.mkdir(parents=True, exist_ok=True)
+    layout.certs.mkdir(mode=0o700, exist_ok=True)
     files.write_registry(layout)
     config, kubeconfig = layout.config / "kind.yaml", _kubeconfig(layout)
     kubeconfig.unlink(missing_ok=True)
@@ -213,7 +215,9 @@ def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, repor
         kind.create(config, kubeconfig, record.node_image, layout.log / "kind.log", report)
     except ClusterError:
         if kind.engine.container(record.node) is None:
+            # Nothing is left: another driver may use the folder.
             layout.driver.unlink()
+            layout.spec.unlink()
         raise
     node = kind.engine.container(record.node)
     if node is None:
