@@ -45,7 +45,7 @@ apiVersion: kubeadm.k8s.io/v1beta4
 etcd: {local: {extraArgs: [{name: unsafe-no-fsync, value: "true"}]}}
 """,
 )
-"""As in the native driver: not synced to disk, which is too slow on a busy machine. kind applies the version it uses."""
+"""As in the native driver: no sync to disk, which is too slow on a busy machine. kind applies the version it uses."""
 _KUBELET = """\
 kind: KubeletConfiguration
 maxPods: {max_pods}

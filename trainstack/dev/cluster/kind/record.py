@@ -15,7 +15,7 @@ class Record:
     name: str
     """kind's name of the cluster, derived from the state folder."""
     node_id: str
-    """Id of the node's container; empty from the start of its creation to its end. Another container is not ours."""
+    """Id of the node's container; empty while it is created. A container with another id has another owner."""
     registry_port: int
     """On this machine's loopback address, for as long as the node exists."""
     node_image: str
