@@ -19,8 +19,8 @@ def build(storage: Storage, image: str, report: Report) -> None:
     if os.geteuid() != 0:
         raise ClusterError(
             "The base image requires root, since debootstrap creates device files",
-            "run the command as root, or use an image that exists: name it in the workload (`image: {build: null, name: "
-            "…}`), and copy it to a kind cluster with `kind load docker-image`",
+            "run the command as root, or name an existing image in the workload (`image: {build: null, name: …}`), and "
+            "copy it to a kind cluster with `kind load docker-image`",
         )
     if not KEYRING.is_file():
         raise ClusterError(f"{KEYRING} is missing; install it with `apt-get install debian-archive-keyring`")

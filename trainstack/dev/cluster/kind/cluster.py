@@ -99,7 +99,9 @@ def up(
         program.check()
         record = Record.read(layout.driver)
         kind = Kind(engine.find(record.engine if record else ""))
-        node = _own_node(layout, kind, record, report)
+        since, node = time.time(), _own_node(layout, kind, record, report)
+        if node is not None and node.running:
+            since = 0.0
         if record is not None and node is not None:
             _ensure_unchanged(layout, record, chosen, node_image, registry_image)
             _start(layout, record, node, report)
@@ -107,7 +109,7 @@ def up(
             planned = _plan(layout, kind, record, node_image, registry_image)
             record = _create(layout, kind, planned, chosen, report)
         write_atomically(layout.spec, chosen.to_json())
-        return _ready(layout, record, chosen, report, began)
+        return _ready(layout, record, chosen, report, since)
 
 
 def _ensure_supported(spec: ClusterSpec) -> None:
@@ -201,7 +203,7 @@ def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, repor
         folder.mkdir(parents=True, exist_ok=True)
     layout.certs.mkdir(mode=0o700, exist_ok=True)
     files.write_registry(layout)
-    config, kubeconfig = layout.config / "kind.yaml", _kubeconfig(layout)
+    config, kubeconfig = layout.config / "kind.json", _kubeconfig(layout)
     kubeconfig.unlink(missing_ok=True)
     config.write_text(files.cluster_config(layout, record, spec))
     if not kind.engine.has_image(record.registry_image):
@@ -252,18 +254,17 @@ def _remove_registry(record: Record) -> None:
         container_engine.run("rm", "--force", record.registry)
 
 
-def _ready(layout: Layout, record: Record, spec: ClusterSpec, report: Report, began: float) -> Cluster:
-    deadline = time.monotonic() + START_SECONDS
-    problem = ""
+def _ready(layout: Layout, record: Record, spec: ClusterSpec, report: Report, since: float) -> Cluster:
+    """Wait for a node that was started at `since` (Unix seconds; 0: earlier)."""
+    began, problem = time.monotonic(), ""
 
     def ready() -> bool:
         nonlocal problem
-        problem = objects.reconcile(layout, record, spec)
-        if not problem:
-            problem = status(layout.state).problem
+        _reject_stray_requests(record)
+        problem = objects.reconcile(layout, record, spec) or objects.problem(layout, record, spec, since)
         return not problem
 
-    wait_until(ready, deadline - time.monotonic(), 0.5)
+    wait_until(ready, START_SECONDS, 0.5)
     current = status(layout.state)
     if problem or current.cluster is None:
         raise ClusterError(
@@ -273,6 +274,17 @@ def _ready(layout: Layout, record: Record, spec: ClusterSpec, report: Report, be
         )
     report(f"{time.monotonic() - began:5.1f} s  node {record.node} is ready")
     return current.cluster
+
+
+def _reject_stray_requests(record: Record) -> None:
+    """Keep requests to services on the node until kube-proxy redirects them, which it does before this rule.
+
+    The engine's network would send them to the machine's gateway. If a proxy answers there, the API server keeps its
+    connection, takes an operator's API for broken, and deletes no namespace.
+    """
+    rule = f"OUTPUT --destination {files.SERVICE_RANGE} --jump REJECT"
+    script = f"iptables --check {rule} 2>/dev/null || iptables --insert {rule}"
+    record.container_engine().run("exec", record.node, "sh", "-c", script)
 
 
 def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> None:

@@ -22,6 +22,7 @@ from trainstack.dev.cluster.registry_access import AUTHORITY, CLIENT, SERVER, Re
 from trainstack.dev.cluster.spec import ClusterSpec
 
 LOOPBACK = "127.0.0.1"
+SERVICE_RANGE = "10.96.0.0/16"
 REGISTRY_PORT = 5000
 """On the node."""
 NODE_REGISTRIES = "/etc/containerd/certs.d"
@@ -69,7 +70,7 @@ def access(layout: Layout, record: Record) -> RegistryAccess:
 
 
 def cluster_config(layout: Layout, record: Record, spec: ClusterSpec) -> str:
-    """Return kind's configuration: one node, with the registry's port and the folder about registries."""
+    """Return kind's configuration, in JSON, which is YAML too: one node with the registry's port and its folder."""
     mount: dict[str, Any] = {
         "hostPath": str(registries(layout)),
         "containerPath": NODE_REGISTRIES,
@@ -77,17 +78,17 @@ def cluster_config(layout: Layout, record: Record, spec: ClusterSpec) -> str:
         "selinuxRelabel": _relabels(record.container_engine()),
     }
     port = {"containerPort": REGISTRY_PORT, "hostPort": record.registry_port, "listenAddress": LOOPBACK}
-    return yaml.safe_dump(
+    return json.dumps(
         {
             "kind": "Cluster",
             "apiVersion": "kind.x-k8s.io/v1alpha4",
             "name": record.name,
-            "networking": {"apiServerAddress": LOOPBACK},
+            "networking": {"apiServerAddress": LOOPBACK, "serviceSubnet": SERVICE_RANGE},
             "containerdConfigPatches": [_CONTAINERD],
             "kubeadmConfigPatches": [*_ETCD, _KUBELET.format(max_pods=spec.max_pods)],
             "nodes": [{"role": "control-plane", "extraMounts": [mount], "extraPortMappings": [port]}],
         },
-        sort_keys=False,
+        indent=2,
     )
 
 

@@ -41,8 +41,11 @@ def reconcile(layout: Layout, record: Record, spec: ClusterSpec) -> str:
     return ""
 
 
-def problem(layout: Layout, record: Record, spec: ClusterSpec) -> str:
-    """Return why the cluster does not accept workloads yet, or an empty string."""
+def problem(layout: Layout, record: Record, spec: ClusterSpec, since: float = 0.0) -> str:
+    """Return why the cluster does not accept workloads yet, or an empty string.
+
+    `since` (Unix seconds): earlier reports of the node do not count.
+    """
     api = _api(layout)
     try:
         node = api.find(f"/api/v1/nodes/{record.node}")
@@ -52,7 +55,7 @@ def problem(layout: Layout, record: Record, spec: ClusterSpec) -> str:
         return str(error)
     if node is None:
         return f"node {record.node} is not registered yet"
-    if not_ready := ready_problem(node, 0):
+    if not_ready := ready_problem(node, since):
         return not_ready
     if any(simulated.real_node_patch(node, spec)):
         return f"node {record.node} does not advertise its GPUs yet"
