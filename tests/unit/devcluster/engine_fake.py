@@ -42,7 +42,7 @@ def find(state: dict[str, Any], name: str) -> dict[str, Any]:
     return container
 
 
-def engine(state: dict[str, Any], arguments: list[str]) -> None:  # noqa: C901 (one case for each command)
+def engine(state: dict[str, Any], arguments: list[str]) -> None:  # noqa: C901, PLR0912 (one case for each command)
     if arguments == ["-v"]:
         sys.stdout.write("Docker version 28.2.2, build e6534b4\n" if PROGRAM == "docker" else "podman version 4.3.1\n")
         return

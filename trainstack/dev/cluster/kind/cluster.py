@@ -92,7 +92,7 @@ def up(
 
     None keeps what the folder remembers. A kind cluster of the same name that this folder did not create is left alone.
     """
-    layout, began = Layout.of(state), time.monotonic()
+    layout = Layout.of(state)
     with locked(layout, report):
         chosen = spec or saved_spec(layout) or _DEFAULT
         _ensure_supported(chosen)
