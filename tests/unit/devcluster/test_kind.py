@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.unit.devcluster import engine_fake
+from trainstack.cli.app import app
 from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.kind import cluster, objects
@@ -189,7 +191,7 @@ def test_a_killed_creation_is_repeated(machine: Machine) -> None:
     machine.write(create="killed")
     assert "kind could not create the cluster" in refused(machine)
     assert machine.node in machine.read()["containers"]
-    assert "interrupted" in drivers.status(machine.state).problem
+    assert "its creation failed" in drivers.status(machine.state).problem
     machine.write(create="")
     assert drivers.up(machine.state).node == machine.node
     assert drivers.status(machine.state).ready
@@ -204,13 +206,15 @@ def test_a_killed_creation_is_repeated(machine: Machine) -> None:
         ("ERROR: something else", "kind.log"),
     ],
 )
-def test_a_failed_creation_leaves_the_folder_free(machine: Machine, output: str, remedy: str) -> None:
-    """With the end of kind's output, and the remedy for known causes; the other driver may use the folder."""
+def test_a_failed_creation_can_be_repeated_and_wiped(machine: Machine, output: str, remedy: str) -> None:
+    """With the end of kind's output, and the remedy for known causes."""
     machine.write(create=output)
     message = refused(machine)
     assert output in message
     assert remedy in message
-    assert drivers.existing(machine.state) is None
+    assert "its creation failed" in drivers.status(machine.state).problem
+    drivers.down(machine.state, keep_data=False)
+    assert not machine.state.exists()
 
 
 def test_a_taken_port_of_a_stopped_cluster(machine: Machine) -> None:
@@ -303,6 +307,22 @@ def test_foreign_files_keep_the_folder(machine: Machine) -> None:
     with pytest.raises(ClusterError, match=r"contains thesis\.tex"):
         drivers.down(machine.state, keep_data=False)
     assert len(machine.read()["containers"]) == 2
+
+
+def test_the_commands(machine: Machine) -> None:
+    """`cluster` with a driver prints and reports as with the other; `down` names where the data is."""
+    run = CliRunner()
+    started = run.invoke(app, ["cluster", "up", "--driver", "kind", "--state", str(machine.state), "--json"])
+    assert json.loads(started.stdout)["node"] == machine.node
+    shown = run.invoke(app, ["cluster", "status", "--state", str(machine.state), "--json"])
+    assert shown.exit_code == 0
+    assert [component["name"] for component in json.loads(shown.stdout)["components"]] == ["node", "registry"]
+    stopped = run.invoke(app, ["cluster", "down", "--state", str(machine.state)])
+    assert "its data is kept in its containers" in stopped.stdout
+    assert run.invoke(app, ["cluster", "status", "--state", str(machine.state)]).exit_code == 4
+    other = run.invoke(app, ["cluster", "up", "--driver", "native", "--state", str(machine.state)])
+    assert other.exit_code == 1
+    assert "has a kind cluster, which a native cluster cannot continue" in " ".join(other.stderr.split())
 
 
 def test_logs(machine: Machine) -> None:

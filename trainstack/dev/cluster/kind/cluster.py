@@ -42,7 +42,7 @@ def status(state: Path) -> Status:
         running=False, ready=False, node_ready=False, cluster=None, spec=spec, components=(), problem="it is stopped"
     )
     if record is None or not record.node_id:
-        return replace(stopped, problem="its creation was interrupted; `up` creates it again") if record else stopped
+        return replace(stopped, problem="its creation failed; `up` tries again") if record else stopped
     try:
         node, registry = (record.container_engine().container(name) for name in (record.node, record.registry))
     except ClusterError as error:
@@ -213,14 +213,7 @@ def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, repor
     # Before the node: its containers are found again, also if this process is killed.
     record.write(layout.driver)
     write_atomically(layout.spec, spec.to_json())
-    try:
-        kind.create(config, kubeconfig, record.node_image, layout.log / "kind.log", report)
-    except ClusterError:
-        if kind.engine.container(record.node) is None:
-            # Nothing is left: another driver may use the folder.
-            layout.driver.unlink()
-            layout.spec.unlink()
-        raise
+    kind.create(config, kubeconfig, record.node_image, layout.log / "kind.log", report)
     node = kind.engine.container(record.node)
     if node is None:
         raise ClusterError(f"kind created no container {record.node}; log: {layout.log / 'kind.log'}")

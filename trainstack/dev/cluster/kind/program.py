@@ -34,6 +34,10 @@ _REMEDIES = (
         "too many open files",
         "raise the limit of inotify instances: `sudo sysctl fs.inotify.max_user_instances=512`",
     ),
+    (
+        "failed to init node with kubeadm",
+        "the log has the output of kubeadm, which waits 4 minutes; on a busy machine, run the command again",
+    ),
     (r"/lib/modules", "the engine mounts /lib/modules into nodes; create the folder: `sudo mkdir -p /lib/modules`"),
 )
 """Patterns in kind's output, and what users can do about each."""
