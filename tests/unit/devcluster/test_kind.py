@@ -135,6 +135,9 @@ def test_a_cluster_is_stopped_and_started_again(machine: Machine) -> None:
     assert (again.server, again.registry) == (first.server, first.registry)
     assert len(machine.calls("kind", "create")) == 1
     assert drivers.status(machine.state).ready
+    script = machine.calls("podman", "exec", machine.node)[-1][-1]
+    assert "ip route replace unreachable 10.244.0.0/16; " in script
+    assert "iptables --insert OUTPUT --destination 10.96.0.0/16 --jump REJECT" in script
 
 
 def test_wipe_deletes_the_containers_and_the_folder(machine: Machine) -> None:

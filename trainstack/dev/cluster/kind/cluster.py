@@ -270,13 +270,18 @@ def _ready(layout: Layout, record: Record, spec: ClusterSpec, report: Report, si
 
 
 def _reject_stray_requests(record: Record) -> None:
-    """Keep requests to services on the node until kube-proxy redirects them, which it does before this rule.
+    """Keep requests to services and to addresses of earlier pods on the node.
 
-    The engine's network would send them to the machine's gateway. If a proxy answers there, the API server keeps its
-    connection, takes an operator's API for broken, and deletes no namespace.
+    After a restart, kube-proxy needs a while for its rules, and pods get other addresses. The engine's network would
+    send such requests to the machine's gateway. If a proxy answers there, the API server keeps its connection, takes an
+    operator's API for broken, and deletes no namespace. kube-proxy's rules precede the rejection, and the routes of
+    single pods the route of all.
     """
     rule = f"OUTPUT --destination {files.SERVICE_RANGE} --jump REJECT"
-    script = f"iptables --check {rule} 2>/dev/null || iptables --insert {rule}"
+    script = (
+        f"ip route replace unreachable {files.POD_RANGE}; "
+        f"iptables --check {rule} 2>/dev/null || iptables --insert {rule}"
+    )
     record.container_engine().run("exec", record.node, "sh", "-c", script)
 
 

@@ -22,7 +22,8 @@ from trainstack.dev.cluster.registry_access import AUTHORITY, CLIENT, SERVER, Re
 from trainstack.dev.cluster.spec import ClusterSpec
 
 LOOPBACK = "127.0.0.1"
-SERVICE_RANGE = "10.96.0.0/16"
+SERVICE_RANGE, POD_RANGE = "10.96.0.0/16", "10.244.0.0/16"
+"""kind's defaults."""
 REGISTRY_PORT = 5000
 """On the node."""
 NODE_REGISTRIES = "/etc/containerd/certs.d"
@@ -83,7 +84,7 @@ def cluster_config(layout: Layout, record: Record, spec: ClusterSpec) -> str:
             "kind": "Cluster",
             "apiVersion": "kind.x-k8s.io/v1alpha4",
             "name": record.name,
-            "networking": {"apiServerAddress": LOOPBACK, "serviceSubnet": SERVICE_RANGE},
+            "networking": {"apiServerAddress": LOOPBACK, "serviceSubnet": SERVICE_RANGE, "podSubnet": POD_RANGE},
             "containerdConfigPatches": [_CONTAINERD],
             "kubeadmConfigPatches": [*_ETCD, _KUBELET.format(max_pods=spec.max_pods)],
             "nodes": [{"role": "control-plane", "extraMounts": [mount], "extraPortMappings": [port]}],
