@@ -148,6 +148,16 @@ def test_wipe_deletes_the_containers_and_the_folder(machine: Machine) -> None:
     assert not machine.state.exists()
 
 
+def test_without_kind_nothing_is_wiped(machine: Machine) -> None:
+    """kind may have been removed from PATH since; the containers stay, with the remedy."""
+    drivers.up(machine.state, driver="kind")
+    machine.install("podman")
+    with pytest.raises(ClusterError, match="kind is not on PATH; install kind"):
+        drivers.down(machine.state, keep_data=False)
+    assert len(machine.read()["containers"]) == 2
+    drivers.down(machine.state)
+
+
 def test_reset_keeps_the_images_names(machine: Machine) -> None:
     """A second cluster has the options of the first."""
     drivers.up(machine.state, driver="kind", node_image="example.org/node:1", registry_image="example.org/registry:1")

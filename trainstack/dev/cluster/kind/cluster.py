@@ -313,6 +313,7 @@ def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> Non
 
 
 def _delete(layout: Layout, kind: Kind, record: Record) -> None:
+    program.check()
     _remove_registry(record)
     kind.delete(record.name, _kubeconfig(layout))
 
