@@ -59,7 +59,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "review": ("review", "Review pull requests: the steps of the workflows in .github/."),
     "sweep": ("sweep", "Search for the best parameter set: expand, follow and compare sweeps."),
-    "cluster": ("cluster", "Manage the local cluster: Kubernetes on this machine, without Docker."),
+    "cluster": ("cluster", "Manage the local cluster: Kubernetes on this machine, natively or in kind."),
     "dev": ("dev", "For contributors to Trainstack: the toolchain and generated files."),
 }
 """The module and the summary of each command, in the order of the help. The summary is the first line of the command's

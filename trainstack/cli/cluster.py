@@ -10,15 +10,19 @@ from rich.table import Table
 
 from trainstack.cli.console import fail, out, report, show_json
 from trainstack.cli.session import JsonOption, checkout
-from trainstack.dev.cluster import access, cluster
+from trainstack.dev.cluster import access, drivers
 from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.drivers import Driver
 from trainstack.dev.cluster.images import base, ensure_images, git, helpers, operators, workload
+from trainstack.dev.cluster.kind import cluster as kind
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.sites import install
 from trainstack.dev.cluster.spec import ClusterSpec
 from trainstack.errors import ExitCode
 
-app = typer.Typer(no_args_is_help=True, help="Manage the local cluster: Kubernetes on this machine, without Docker.")
+app = typer.Typer(
+    no_args_is_help=True, help="Manage the local cluster: Kubernetes on this machine, natively or in kind."
+)
 
 StateOption = Annotated[
     Path | None,
@@ -36,7 +40,7 @@ def _sites(running: Cluster, spec: ClusterSpec) -> None:
 
 
 def _running(state: Path | None) -> Cluster:
-    current = cluster.status(_folder(state))
+    current = drivers.status(_folder(state))
     if current.cluster is None:
         message = f"the local cluster is not running ({current.problem}): start it with `trainstack cluster up`"
         fail(message, ExitCode.UNREACHABLE)
@@ -44,9 +48,24 @@ def _running(state: Path | None) -> Cluster:
 
 
 @app.command()
-def up(
+def up(  # noqa: PLR0913 (the options of the command)
     *,
     state: StateOption = None,
+    driver: Annotated[
+        Driver | None,
+        typer.Option(
+            help="native: in namespaces of this machine, as root; kind: in docker, podman or nerdctl, as any user.",
+            show_default="as the last start; for a new cluster native, or kind if installed and you are not root",
+        ),
+    ] = None,
+    node_image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="With kind: the node's image.", show_default="the default of kind"),
+    ] = None,
+    registry_image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="With kind: the registry's image.", show_default=kind.REGISTRY_IMAGE),
+    ] = None,
     gpus: Annotated[
         int | None, typer.Option(help="Simulated GPUs of the real node; their pods run on the CPU.")
     ] = None,
@@ -64,17 +83,19 @@ def up(
 ) -> None:
     """Start the local cluster, optionally with simulated GPU nodes.
 
-    Takes about 10 s. Options that are not given keep their values of the last start. The real node's GPUs and the
-    sites can be changed while the cluster is running.
+    Takes about 10 s, with kind 30 s and the first download of its node image. Options that are not given keep their
+    values of the last start. The real node's GPUs and the sites can be changed while the cluster is running.
 
     Examples:
       trainstack cluster up
+      trainstack cluster up --driver kind
       trainstack cluster up --gpus 4 --gpu-product NVIDIA-A100-SXM4-40GB
       trainstack cluster up --simulated-nodes 10 --simulated-gpus 8
       trainstack cluster up --site eidf --site vsphere
     """
     folder = _folder(state)
-    saved = cluster.status(folder).spec or ClusterSpec()
+    drivers.choose(folder, driver)
+    saved = drivers.status(folder).spec or ClusterSpec()
     options: dict[str, Any] = {
         "gpus": gpus,
         "gpu_product": gpu_product,
@@ -84,7 +105,7 @@ def up(
     }
     chosen = {name: value for name, value in options.items() if value is not None}
     spec = dataclasses.replace(install.with_sites(saved, site or ()), **chosen)
-    running = cluster.up(folder, spec, report)
+    running = drivers.up(folder, spec, report, driver=driver, node_image=node_image, registry_image=registry_image)
     _sites(running, spec)
     if as_json:
         show_json(running.to_dict())
@@ -105,8 +126,9 @@ def down(
       trainstack cluster down --wipe
     """
     start, folder = time.monotonic(), _folder(state)
-    cluster.down(folder, keep_data=not wipe, report=report)
-    data = "its data was deleted" if wipe else f"its data is kept in {folder}"
+    drivers.down(folder, keep_data=not wipe, report=report)
+    place = "its containers" if drivers.existing(folder) == "kind" else folder
+    data = "its data was deleted" if wipe else f"its data is kept in {place}"
     out.print(f"The local cluster is stopped ({time.monotonic() - start:.1f} s); {data}.")
 
 
@@ -117,8 +139,8 @@ def reset(*, state: StateOption = None) -> None:
     Example:
       trainstack cluster reset
     """
-    saved = cluster.status(_folder(state)).spec or ClusterSpec()
-    running = cluster.reset(_folder(state), None, report)
+    saved = drivers.status(_folder(state)).spec or ClusterSpec()
+    running = drivers.reset(_folder(state), None, report)
     _sites(running, saved)
     out.print(f"The local cluster was reset: {running.server}")
 
@@ -131,7 +153,7 @@ def status(*, state: StateOption = None, as_json: JsonOption = False) -> None:
       trainstack cluster status
       trainstack cluster status --json
     """
-    current = cluster.status(_folder(state))
+    current = drivers.status(_folder(state))
     if as_json:
         data = dataclasses.asdict(current)
         if current.cluster is not None:
@@ -211,7 +233,10 @@ def kubeconfig(
 @app.command()
 def logs(
     *,
-    component: Annotated[str, typer.Argument(help="A component of `trainstack cluster status`, or `supervisor`.")],
+    component: Annotated[
+        str,
+        typer.Argument(help="A component of `trainstack cluster status`, or `supervisor`; with kind also `kubelet`."),
+    ],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
     state: StateOption = None,
 ) -> None:
@@ -221,6 +246,9 @@ def logs(
       trainstack cluster logs kubelet
       trainstack cluster logs apiserver --follow
     """
+    if drivers.existing(_folder(state)) == "kind":
+        command = kind.logs(_folder(state), component, follow=follow)
+        raise typer.Exit(subprocess.run(command, check=False).returncode)
     folder = Layout.of(_folder(state)).log
     path = folder / f"{component}.log"
     if not path.exists():

@@ -18,7 +18,7 @@ from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_slots import await_slot
 from trainstack.cli.transfers import data_loader
 from trainstack.cli.unserved_images import ensure_pushed
-from trainstack.dev.cluster import cluster
+from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.images import ensure_images, git, helpers, operators, workload
 from trainstack.dev.toolchain.digests import sha256
 from trainstack.errors import ExitCode
@@ -68,7 +68,7 @@ def up(
         reach(settings.cluster.context)
         ensure_pushed(session)
     else:
-        cluster.check_machine()
+        drivers.check_machine(session.cluster_state)
     ensure_tools(session, kubectl=wait, local_cluster=session.local)
     if session.local:
         _local_cluster(session)
@@ -91,8 +91,8 @@ def up(
 
 
 def _local_cluster(session: Session) -> None:
-    with step("local cluster", "10 s"):
-        running = cluster.up(session.cluster_state, None, report)
+    with step("local cluster", "10 s, with kind 30 s"):
+        running = drivers.up(session.cluster_state, None, report)
     runs = [run for _, run in session.settings.trained()]
     builds = sorted({run.image.build for run in runs if run.image.build is not None})
     installed = session.settings.operators.installs

@@ -4,6 +4,7 @@ from trainstack.cli.console import report
 from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import Session
 from trainstack.declared.inputs import is_built
+from trainstack.dev.cluster import drivers
 from trainstack.dev.toolchain import tools
 
 
@@ -13,7 +14,12 @@ def ensure_tools(session: Session, *, kubectl: bool, local_cluster: bool) -> Non
     `kubectl`: whether files are exchanged with pods. `local_cluster`: whether the local cluster is started.
     """
     installs = session.settings.operators.installs.values()
-    groups = tools.needed_groups(local_cluster=local_cluster, kubectl=kubectl, releases=any(map(is_built, installs)))
+    groups = tools.needed_groups(
+        local_cluster=local_cluster,
+        kind=local_cluster and drivers.default(session.cluster_state) == "kind",
+        kubectl=kubectl,
+        releases=any(map(is_built, installs)),
+    )
     tools.ensure(groups, project=session.root)
     for program in tools.replacements():
         report(f"from PATH: {program}")

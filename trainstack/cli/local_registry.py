@@ -1,14 +1,14 @@
 """The registry of the local cluster, which serves all its images."""
 
 from trainstack.cli.session import Session
-from trainstack.dev.cluster import cluster
+from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.live.registry import Registries
 
 
 def local_registry(session: Session) -> RegistryAccess | None:
     """Return the registry if the kubeconfig refers to the local cluster and it is running."""
-    running = cluster.status(session.kubeconfig.parent).cluster
+    running = drivers.status(session.kubeconfig.parent).cluster
     return running.registry if running is not None and running.kubeconfig == session.kubeconfig else None
 
 

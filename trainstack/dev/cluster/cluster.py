@@ -68,12 +68,12 @@ class Status:
     """Why it is not ready; empty if it is."""
 
 
-def _silent(line: str) -> None:
+def silent(line: str) -> None:
     """Discard a line of progress."""
 
 
 @contextlib.contextmanager
-def _locked(layout: Layout, report: Report) -> Iterator[None]:
+def locked(layout: Layout, report: Report) -> Iterator[None]:
     layout.state.mkdir(parents=True, exist_ok=True)
     with layout.lock.open("a") as file:
 
@@ -108,14 +108,14 @@ def _cluster(layout: Layout, record: Run) -> Cluster:
     )
 
 
-def _saved_spec(layout: Layout) -> ClusterSpec | None:
+def saved_spec(layout: Layout) -> ClusterSpec | None:
     try:
         return ClusterSpec.from_json(layout.spec.read_text())
     except (FileNotFoundError, ValueError, TypeError, KeyError):  # half-written by a machine that lost its power
         return None
 
 
-def _ready_problem(node: Manifest, since: float) -> str:
+def ready_problem(node: Manifest, since: float) -> str:
     """Return why a node is not ready, or an empty string. `since` (Unix seconds): earlier reports do not count."""
     name = node["metadata"]["name"]
     for condition in node.get("status", {}).get("conditions", []):
@@ -145,14 +145,14 @@ def _node_problem(layout: Layout, api: Api, spec: ClusterSpec, record: Run) -> s
     if account is None:
         return "namespace default does not accept pods yet: its service account does not exist"
     # A simulated node's last heartbeat may be older than this start.
-    problems = [_ready_problem(node, record.started), *(_ready_problem(other, 0) for other in listed["items"])]
+    problems = [ready_problem(node, record.started), *(ready_problem(other, 0) for other in listed["items"])]
     return next((problem for problem in problems if problem), "")
 
 
 def status(state: Path) -> Status:
     """Return the status of the cluster in a state folder; reads only."""
     layout = Layout.of(state)
-    record, spec = Run.read(layout.run), _saved_spec(layout)
+    record, spec = Run.read(layout.run), saved_spec(layout)
     if record is None or not record.init.alive():
         problem = "it is stopped" if record is None else "its supervisor died; `up` cleans up and restarts it"
         return Status(
@@ -197,7 +197,7 @@ def _await_ready(layout: Layout, seconds: float, report: Report, began: float) -
         time.sleep(0.1)
 
 
-def up(state: Path, spec: ClusterSpec | None = None, report: Report = _silent) -> Cluster:
+def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
     """Ensure that the cluster runs and is ready.
 
     A ready cluster is left unchanged, a damaged one heals or is restarted, and the remains of a crash are removed.
@@ -205,7 +205,7 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = _silent) -
     are refused, since they would end its pods.
     """
     layout, began = Layout.of(state), time.monotonic()
-    with _locked(layout, report):
+    with locked(layout, report):
         current = status(layout.state)
         if current.running and current.spec and spec is not None and current.spec != spec:
             if changes := "; ".join(current.spec.with_live(spec).differences(spec)):
@@ -215,7 +215,7 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = _silent) -
                 )
             report(f"changing the running cluster: {'; '.join(current.spec.differences(spec))}")
             write_atomically(layout.spec, spec.to_json())
-            current = _await_ready(layout, HEAL_SECONDS, _silent, began)
+            current = _await_ready(layout, HEAL_SECONDS, silent, began)
         if current.running and not current.ready:
             report(f"waiting for the running cluster to heal ({current.problem})")
             current = _await_ready(layout, HEAL_SECONDS, report, began)
@@ -250,33 +250,39 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float) -> C
     return current.cluster
 
 
-def down(state: Path, *, keep_data: bool = True, report: Report = _silent) -> None:
+def ensure_removable(layout: Layout) -> None:
+    """Raise ClusterError if the state folder contains foreign files."""
+    foreign = sorted(layout.contents() - layout.known())
+    if foreign or not layout.spec.exists():
+        names = ", ".join(foreign[:3]) + (", …" if foreign[3:] else "")
+        reason = f"contains {names}" if foreign else "has no spec.json"
+        raise ClusterError(
+            f"{layout.state} {reason}, so it does not belong to a local cluster alone and is not removed; name the "
+            "cluster's own folder with --state, or move the other files away."
+        )
+
+
+def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> None:
     """Stop the cluster; leave nothing running, mounted or configured. Also after a crash, and if it is stopped.
 
     Its data (objects, images, volumes) stays for the next `up`. With `keep_data` False, the state folder is removed
     too, but not a volumes folder outside it. ClusterError if it contains foreign files; nothing is stopped then.
     """
     layout = Layout.of(state)
-    with _locked(layout, report):
+    with locked(layout, report):
         # The folder may have been deleted while the cluster runs, which keeps writing into it.
         contents = layout.contents()
         deleted = contents <= layout.remnants()
-        foreign = sorted(contents - layout.known())
-        if not keep_data and not deleted and (foreign or not layout.spec.exists()):
-            names = ", ".join(foreign[:3]) + (", …" if foreign[3:] else "")
-            reason = f"contains {names}" if foreign else "has no spec.json"
-            raise ClusterError(
-                f"{layout.state} {reason}, so it does not belong to a local cluster alone and is not removed; name the "
-                "cluster's own folder with --state, or move the other files away."
-            )
+        if not keep_data and not deleted:
+            ensure_removable(layout)
         launch.stop(layout, Run.read(layout.run))
         if not keep_data or deleted:
             shutil.rmtree(layout.state)
 
 
-def reset(state: Path, spec: ClusterSpec | None = None, report: Report = _silent) -> Cluster:
+def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
     """Restart without objects and volumes; images in the shared registry stay."""
     layout = Layout.of(state)
-    spec = spec or _saved_spec(layout)
+    spec = spec or saved_spec(layout)
     down(state, keep_data=False, report=report)
     return up(state, spec, report)

@@ -52,6 +52,11 @@ def registry(access: RegistryAccess, folder: Path) -> str:
     return _fill("registry.yaml", **_registry_values(access, folder))
 
 
+def registry_hosts(access: RegistryAccess) -> str:
+    """Return how containerd reaches the registry at `access.address`, with credentials in the folder `access.certs`."""
+    return _fill("registries/_default/hosts.toml", **_registry_values(access, Path()))
+
+
 def _registry_values(access: RegistryAccess, folder: Path) -> dict[str, object]:
     certificate, key = access.client_pair
     return {

@@ -32,6 +32,8 @@ class Layout:
     state: Path
 
     spec = _Entry("spec.json")
+    driver = _Entry("driver.json")
+    """The record of a kind cluster; a native cluster has none."""
     run = _Entry("run.json")
     """Identity of the supervisor; exists while it should be running."""
     slot = _Entry("slot")

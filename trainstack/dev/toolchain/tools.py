@@ -42,6 +42,10 @@ KUBECTL = ("kubectl",)
 """The group that an official kubectl replaces, except to render manifests, whose bytes depend on its version."""
 
 
+OPERATORS = "cluster"
+"""The group with the operators' programs, for their images."""
+
+
 def ensure(groups: Sequence[str] | None = None, console: Console | None = None, project: Path | None = None) -> None:
     """Build missing tools and verify the digests of existing ones. Runs no `go` if nothing is missing.
 
@@ -97,13 +101,18 @@ def _say_unsupported(names: Sequence[str], missing: Collection[str], console: Co
             say(console, f"{search.unsupported} is not supported, {search.reason}; {instead}")
 
 
-def needed_groups(*, local_cluster: bool = True, kubectl: bool = True, releases: bool = True) -> tuple[str, ...]:
+def needed_groups(
+    *, local_cluster: bool = True, kind: bool = False, kubectl: bool = True, releases: bool = True
+) -> tuple[str, ...]:
     """Return the groups that a deployment needs on this machine, without those that official programs replace.
 
     `kubectl`: whether the deployment exchanges files with pods. `releases`: whether its settings refer to the release
     manifests that are built here. The local cluster needs both, and the pinned kubectl, which renders its manifests.
+    `kind`: whether kind runs the local cluster, which then needs only the operators' programs.
     """
     engine = () if official.pulumi().program else ENGINE
+    if local_cluster and kind:
+        return (*engine, *KUBECTL, OPERATORS, MANIFESTS)
     if local_cluster:
         others = (group.name for group in GROUPS if group.name not in ENGINE and not group.for_tests)
         return (*engine, *others, MANIFESTS)

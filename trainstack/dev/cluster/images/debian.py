@@ -1,5 +1,6 @@
 """Build the base image: Debian 12 with Python and CPU PyTorch, from this machine's mirrors of Debian."""
 
+import os
 from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
@@ -15,6 +16,12 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def build(storage: Storage, image: str, report: Report) -> None:
     """Build the base image under a name. An interrupted attempt leaves nothing that a later one would use."""
+    if os.geteuid() != 0:
+        raise ClusterError(
+            "The base image requires root, since debootstrap creates device files",
+            "run the command as root, or name an existing image in the workload (`image: {build: null, name: …}`), and "
+            "copy it to a kind cluster with `kind load docker-image`",
+        )
     if not KEYRING.is_file():
         raise ClusterError(f"{KEYRING} is missing; install it with `apt-get install debian-archive-keyring`")
     found = sources.read()

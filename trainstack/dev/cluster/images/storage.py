@@ -14,8 +14,11 @@ from trainstack.dev.toolchain.places import cache_root
 
 Report = Callable[[str], None]
 
-OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private")
-"""A mount namespace for each command: buildah's mounts end with it, also after SIGKILL."""
+OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private") if os.geteuid() == 0 else ("buildah", "unshare", "--")
+"""A mount namespace for each command: buildah's mounts end with it, also after SIGKILL.
+
+Users who are not root get a user namespace too, which allows all that buildah needs, but no device files.
+"""
 STAGE_MARK = "## "
 """Marks a stage in a script's output; other lines are only logged."""
 LOG_TAIL_LINES = 15

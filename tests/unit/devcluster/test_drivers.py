@@ -1,0 +1,53 @@
+"""Which driver a cluster gets."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trainstack.dev.cluster import drivers
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.kind.engine import PROVIDER
+from trainstack.dev.cluster.spec import ClusterSpec
+
+
+def make_programs(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("user", "programs", "expected"),
+    [
+        (0, ("kind", "docker"), "native"),
+        (1000, ("kind", "docker"), "kind"),
+        (1000, ("kind",), "native"),
+        (1000, ("docker",), "native"),
+    ],
+)
+def test_the_default_of_a_new_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, programs: tuple[str, ...], expected: str
+) -> None:
+    """Root has the native cluster, with kind installed too: only those who cannot run it get kind."""
+    make_programs(tmp_path, *programs)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(PROVIDER, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert drivers.default(tmp_path / "cluster") == expected
+
+
+def test_a_cluster_keeps_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who is not root finds the native cluster that root created, and no other driver continues it."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (tmp_path / "spec.json").write_text(ClusterSpec().to_json())
+    assert drivers.choose(tmp_path, None) == drivers.choose(tmp_path, "native") == "native"
+    with pytest.raises(ClusterError, match=r"has a native cluster, which a kind cluster cannot continue; .*--wipe"):
+        drivers.choose(tmp_path, "kind")
+
+
+def test_images_of_kind_need_kind(tmp_path: Path) -> None:
+    """The native driver has no node image."""
+    with pytest.raises(ClusterError, match="require the kind driver"):
+        drivers.up(tmp_path, driver="native", node_image="kindest/node:v1.34.0")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,1 @@
+"""The local cluster as a kind cluster, in containers of docker, podman or nerdctl."""

@@ -1,0 +1,94 @@
+"""What a kind cluster needs beyond kind: our identity, ReadWriteMany volumes, and the node's simulated GPUs."""
+
+import json
+
+from trainstack.dev.cluster import simulated
+from trainstack.dev.cluster.api import Api, ApiError, Manifest
+from trainstack.dev.cluster.cluster import ready_problem
+from trainstack.dev.cluster.config import STORAGE_CONFIG_MAP, STORAGE_NAMESPACE
+from trainstack.dev.cluster.kind import files
+from trainstack.dev.cluster.kind.record import Record
+from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.spec import ClusterSpec
+
+SHARED_FOLDER = "/var/local-path-provisioner"
+"""On the node, in kind's own folder of volumes."""
+_STORAGE = f"/apis/apps/v1/namespaces/{STORAGE_NAMESPACE}/deployments/local-path-provisioner"
+_DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+_CONFIG_ANNOTATION = "trainstack.dev/storage-config"
+_IDENTITY_ANNOTATION = "trainstack.dev/local-cluster"
+_CONFIG = json.dumps({"sharedFileSystemPath": SHARED_FOLDER})
+
+
+def reconcile(layout: Layout, record: Record, spec: ClusterSpec) -> str:
+    """Apply the objects; safe to repeat. Return why that failed, or an empty string."""
+    api = _api(layout)
+    try:
+        for manifest in _manifests(layout):
+            api.apply(manifest)
+        # A new pod, since kubelet and provisioner notice a changed ConfigMap only after a minute.
+        api.merge(_STORAGE, {"spec": {"template": {"metadata": {"annotations": {_CONFIG_ANNOTATION: _CONFIG}}}}})
+        node = api.find(f"/api/v1/nodes/{record.node}")
+        if node is None:
+            return f"node {record.node} is not registered yet"
+        labels, status = simulated.real_node_patch(node, spec)
+        if labels:
+            api.merge(f"/api/v1/nodes/{record.node}", labels)
+        if status:
+            api.merge(f"/api/v1/nodes/{record.node}/status", status)
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
+def problem(layout: Layout, record: Record, spec: ClusterSpec, since: float = 0.0) -> str:
+    """Return why the cluster does not accept workloads yet, or an empty string.
+
+    `since` (Unix seconds): earlier reports of the node do not count.
+    """
+    api = _api(layout)
+    try:
+        node = api.find(f"/api/v1/nodes/{record.node}")
+        account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
+        deployments = {"the storage provisioner": api.find(_STORAGE), "cluster DNS": api.find(_DNS)}
+    except (ApiError, OSError) as error:
+        return str(error)
+    if node is None:
+        return f"node {record.node} is not registered yet"
+    if not_ready := ready_problem(node, since):
+        return not_ready
+    if any(simulated.real_node_patch(node, spec)):
+        return f"node {record.node} does not advertise its GPUs yet"
+    if account is None:
+        return "namespace default does not accept pods yet: its service account does not exist"
+    return next((f"{name} is not ready yet" for name, found in deployments.items() if not _available(found)), "")
+
+
+def _manifests(layout: Layout) -> list[Manifest]:
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": "kube-system", "annotations": {_IDENTITY_ANNOTATION: layout.identity}},
+        },
+        {
+            # With a shared folder, kind's provisioner accepts every access mode, and volumes belong to no node.
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": STORAGE_CONFIG_MAP, "namespace": STORAGE_NAMESPACE},
+            "data": {"config.json": _CONFIG},
+        },
+    ]
+
+
+def _available(deployment: Manifest | None) -> bool:
+    """Whether the current template of a Deployment serves."""
+    if deployment is None:
+        return False
+    status = deployment.get("status", {})
+    current = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    return bool(current and status.get("updatedReplicas") and status.get("readyReplicas"))
+
+
+def _api(layout: Layout) -> Api:
+    return Api(files.server_of(layout), layout.certs)
