@@ -1,0 +1,22 @@
+package main
+
+// What differs from one minor release of Kueue to the next.
+
+import (
+	"github.com/go-logr/logr"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) *qcache.Manager {
+	return qcache.NewManager(o, cache, qcache.NewRequeuer(qcache.RequeueBatchPeriodProd), options...)
+}
+
+func enqueue(queues *qcache.Manager, w *Workload) error {
+	return queues.AddOrUpdateWorkload(logr.Discard(), w)
+}
+
+func withdraw(queues *qcache.Manager, w *Workload) {
+	queues.DeleteWorkload(logr.Discard(), workload.Key(w))
+}
