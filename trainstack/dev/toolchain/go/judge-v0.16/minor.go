@@ -4,13 +4,16 @@ package main
 
 import (
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/scheduler"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) *qcache.Manager {
-	return qcache.NewManager(o, cache, qcache.NewRequeuer(qcache.RequeueBatchPeriodProd), options...)
+// newQueues returns the queue manager, and the scheduler's options that belong to it.
+func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) (*qcache.Manager, []scheduler.Option) {
+	return qcache.NewManager(o, cache, qcache.NewRequeuer(qcache.RequeueBatchPeriodProd), options...), nil
 }
 
 func enqueue(queues *qcache.Manager, w *Workload) error {
@@ -20,3 +23,6 @@ func enqueue(queues *qcache.Manager, w *Workload) error {
 func withdraw(queues *qcache.Manager, w *Workload) {
 	queues.DeleteWorkload(logr.Discard(), workload.Key(w))
 }
+
+// addNodes does nothing: the scheduler lists the nodes of topologies itself.
+func addNodes(*schdcache.Cache, []corev1.Node) {}
