@@ -78,6 +78,8 @@ class Case:
     asked: Body
     configuration: Body = field(default_factory=dict)
     """Kueue's."""
+    release: str = ""
+    """Kueue's; empty: the pinned one."""
 
     def named(self, prefix: str, namespace: str) -> "Case":
         """The same with names of its own, in a namespace of its own."""
@@ -96,7 +98,7 @@ class Case:
                 "overhead": {"podFixed": OVERHEAD},
             },
         ]
-        return read_model([*self.objects, *shared], unread=("Node",), kueue=self.configuration)
+        return read_model([*self.objects, *shared], unread=("Node",), kueue=self.configuration, release=self.release)
 
     def workload(self, body: Body, turn: int) -> Workload:
         """A workload of it as the engine reads it, created at its turn."""
@@ -135,7 +137,7 @@ def cases(draw: Callable[[st.SearchStrategy[int]], int]) -> Case:
     return case
 
 
-def draw_case(choices: Choices, configuration: Body | None = None) -> Case | None:
+def draw_case(choices: Choices, configuration: Body | None = None, release: str = "") -> Case | None:
     """An environment with one to four queues, up to six workloads in it, and one that asks.
 
     None if the engine's answer is not Kueue's by intention (`slips_in`).
@@ -147,6 +149,10 @@ def draw_case(choices: Choices, configuration: Body | None = None) -> Case | Non
     cohorts = [cohort(choices, index, groups) for index in range(choices.pick([0, 1, 2, 1, 3, 4]))]
     parents = [each["metadata"]["name"] for each in cohorts]
     queues = [cluster_queue(choices, index, groups, parents) for index in range(choices.pick([1, 2, 3, 2, 3, 4]))]
+    if release == "v0.14":
+        # Its ClusterQueues have no such field.
+        for queue in queues:
+            queue["spec"].get("flavorFungibility", {}).pop("preference", None)
     locals_ = [local_queue(choices, index) for index in range(len(queues))]
     limits = [limit_range(choices)] if choices.one_in(12) else []
     if choices.one_in(30):
@@ -158,7 +164,7 @@ def draw_case(choices: Choices, configuration: Body | None = None) -> Case | Non
     ]
     times = choices.pick([1, 1, 2, 3])
     asked = workload(choices, f"{PREFIX}asked", len(queues), covered, times, (200, 100, 200, 0))
-    case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked, configuration or {})
+    case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked, configuration or {}, release)
     if slips_in(case):
         return None
     using, kept = admitted_before(case)

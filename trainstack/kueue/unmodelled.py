@@ -12,6 +12,9 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
     """Yield the reasons; none if everything that the verdict on a workload depends on is calculated."""
     for text in model.gates.unmodelled():
         yield Reason("unmodelled", f"Kueue runs with {text}", workload.path)
+    if model.fair_sharing and not model.release.models_fair_sharing:
+        message = f"preemption under fair sharing in Kueue {model.release.minor} is not calculated"
+        yield Reason("unmodelled", message, workload.path)
     for kind, name in _relevant(workload, cq):
         for text in model.unmodelled.get((kind, name), ()):
             yield Reason("unmodelled", f"{' '.join(filter(None, (kind, name)))} sets {text}", workload.path)
