@@ -36,6 +36,9 @@ class Release:
     models_fair_sharing: bool = True
     """Whether preemption under fair sharing is calculated. Source: pkg/scheduler/preemption of v0.17, where a queue
     within its nominal quota preempts whatever the shares are."""
+    prefers_nominal_quota: bool = False
+    """Whether fair sharing admits workloads that do not borrow before all others. No verdict on one workload depends
+    on it; forecasts do not simulate it. Source: fair_sharing_iterator.go of v0.16."""
     gates: Mapping[str, Gate] = field(default_factory=lambda: GATES)
     locked: tuple[str, ...] = LOCKED
     """The gates with another value than whose default Kueue does not start."""
@@ -151,6 +154,7 @@ _V16 = Release(
     "v0.16",
     skips_zero_requests=True,
     preference_as_named=True,
+    prefers_nominal_quota=True,
     gates=_gates(GATES, _GATES_16),
     locked=(),
     fields=_fields(FIELDS, _FIELDS_16),
@@ -171,6 +175,7 @@ RELEASES: Mapping[str, Release] = {
             skips_zero_requests=True,
             preference_as_named=True,
             models_fair_sharing=False,
+            prefers_nominal_quota=True,
             gates=_gates(_V16.gates, _GATES_17),
             locked=(
                 "HierarchicalCohorts",

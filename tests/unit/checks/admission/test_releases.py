@@ -65,7 +65,7 @@ def make_zero(release: str) -> Verdict:
         {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": spec},
         {"kind": "LocalQueue", "metadata": {"name": "q", "namespace": "ns"}, "spec": {"clusterQueue": "q"}},
     ]
-    pods = make_pods(requests={"cpu": 1000, "nvidia.com/gpu": 0})
+    pods = make_pods(cpu=1, gpu=0)
     return simulate(make_workload(pods), read_model(objects, release=release))
 
 
