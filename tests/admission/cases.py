@@ -88,6 +88,11 @@ class Case:
         return Case(tuple(objects), tuple(before), asked)
 
     @property
+    def written(self) -> list[Body]:
+        """The objects in the version of Kueue's API that its release stores."""
+        return [*map(_in_v1beta1, self.objects)] if self.release == "v0.14" else [*self.objects]
+
+    @property
     def model(self) -> Model:
         """The objects as the engine reads them."""
         shared = [
@@ -98,13 +103,25 @@ class Case:
                 "overhead": {"podFixed": OVERHEAD},
             },
         ]
-        return read_model([*self.objects, *shared], unread=("Node",), kueue=self.configuration, release=self.release)
+        return read_model([*self.written, *shared], unread=("Node",), kueue=self.configuration, release=self.release)
 
     def workload(self, body: Body, turn: int) -> Workload:
         """A workload of it as the engine reads it, created at its turn."""
         read = read_kueue_workload(body, self.model)
         assert isinstance(read, Workload)
         return replace(read, created=float(turn))
+
+
+def _in_v1beta1(body: Body) -> Body:
+    """An object with the names of Kueue's API v1beta1."""
+    if body["kind"] != "ClusterQueue":
+        return body
+    names = {"cohortName": "cohort"}
+    spec = {names.get(key, key): value for key, value in body["spec"].items()}
+    old = {("whenCanBorrow", "MayStopSearch"): "Borrow", ("whenCanPreempt", "MayStopSearch"): "Preempt"}
+    if fungibility := spec.get("flavorFungibility"):
+        spec["flavorFungibility"] = {key: old.get((key, value), value) for key, value in fungibility.items()}
+    return {**body, "spec": spec}
 
 
 def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:

@@ -79,9 +79,8 @@ class Question:
             },
         ]
         now = timestamp(START + len(self.admitted))
-        written = _in_v1beta1 if self.case.release == "v0.14" else dict
         return {
-            "objects": [*map(written, self.case.objects), *shared, *self.admitted],
+            "objects": [*self.case.written, *shared, *self.admitted],
             "submit": [self.case.asked],
             "configuration": self.case.configuration,
             "now": now,
@@ -154,18 +153,6 @@ def questions(case: Case, choices: Choices) -> list[Question]:
         found.append(Question(_changed(case, choices), disturbed))
     # The program makes no second attempt, at which a strict queue forgets a LimitRange's defaults.
     return [question for question in found if not slips_in(question.case)]
-
-
-def _in_v1beta1(body: Body) -> Body:
-    """An object with the names of Kueue's API v1beta1."""
-    if body["kind"] != "ClusterQueue":
-        return body
-    names = {"cohortName": "cohort"}
-    spec = {names.get(key, key): value for key, value in body["spec"].items()}
-    old = {("whenCanBorrow", "MayStopSearch"): "Borrow", ("whenCanPreempt", "MayStopSearch"): "Preempt"}
-    if fungibility := spec.get("flavorFungibility"):
-        spec["flavorFungibility"] = {key: old.get((key, value), value) for key, value in fungibility.items()}
-    return {**body, "spec": spec}
 
 
 def answers(asked: Sequence[Question]) -> list[Answer]:

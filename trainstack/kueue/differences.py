@@ -105,11 +105,11 @@ _GATES_17: Changes = {
     "TASReplaceNodeOnNodeTaints": Gate("on", "irrelevant", _TOPOLOGY),
 }
 _FIELDS_14: FieldChanges = {
-    # The objects of its API v1beta1 are not read: environments declare v1beta2, which v0.14 does not serve.
+    # Of its API v1beta1.
     "AdmissionCheck": {"spec.retryDelayMinutes": "it delays checks after the reservation"},
     "ClusterQueue": {
         "spec.admissionChecks": UNKNOWN,
-        "spec.cohort": UNKNOWN,
+        "spec.cohort": MODELLED,
         "spec.cohortName": None,
         "status.pendingWorkloadsStatus": "Kueue's own sums of what is read from Workloads",
     },

@@ -249,7 +249,8 @@ def _cluster_queue(gates: FeatureGates, release: Release, body: Body) -> Cluster
             for group in groups
         ),
         quotas=_quotas(gates, groups),
-        cohort=spec.get("cohortName") or None,
+        # In v1beta1 it is `cohort`.
+        cohort=spec.get("cohortName") or spec.get("cohort") or None,
         # A missing selector matches nothing, an empty one everything.
         namespaces=None if spec.get("namespaceSelector") is None else selector(spec["namespaceSelector"]),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
@@ -272,14 +273,18 @@ _OPPOSITE: Mapping[str | None, Preference] = {
 
 def _fungibility(gates: FeatureGates, release: Release, spec: Body) -> FlavorFungibility:
     """Read the preference as v0.15 understands it. Source: isPreferred in flavorassigner.go."""
-    borrow: FungibilityPolicy = spec.get("whenCanBorrow") or "MayStopSearch"
+    # In v1beta1 `MayStopSearch` is called after its field.
+    borrow: FungibilityPolicy = "TryNextFlavor" if spec.get("whenCanBorrow") == "TryNextFlavor" else "MayStopSearch"
+    preempt: FungibilityPolicy = (
+        "MayStopSearch" if spec.get("whenCanPreempt") in ("MayStopSearch", "Preempt") else "TryNextFlavor"
+    )
     preference: Preference | None = spec.get("preference")
     if release.preference_as_named:
         preference = _OPPOSITE.get(preference)
     implicit = gates.on("FlavorFungibilityImplicitPreferenceDefault")
     if preference is None and implicit and borrow == "TryNextFlavor":
         preference = "BorrowingOverPreemption"
-    return FlavorFungibility(borrow, spec.get("whenCanPreempt") or "TryNextFlavor", preference)
+    return FlavorFungibility(borrow, preempt, preference)
 
 
 _CALCULATED = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}

@@ -20,6 +20,10 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
             yield Reason("unmodelled", f"{' '.join(filter(None, (kind, name)))} sets {text}", workload.path)
     for text in workload.unmodelled:
         yield Reason("unmodelled", f"Workload {workload.key} sets {text}", workload.path)
+    for pods in workload.pod_sets:
+        if pods.requests and "pods" not in cq.group_of and all(cq.ignores(*item) for item in pods.requests.items()):
+            message = f"pod set {pods.name} requests nothing that cluster queue {cq.spec.name} covers, and some of zero"
+            yield Reason("unmodelled", message, workload.path)
     order = [index for group in pod_set_groups(workload) for index in group]
     if order != sorted(order):
         message = "the pod sets of a group (podset-group-name) are not consecutive, which Kueue does not handle"
