@@ -12,6 +12,7 @@ from trainstack.forecast.forecast import forecast
 from trainstack.kueue.admission_simulator import declared_verdicts, simulate
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.from_objects import read_model
+from trainstack.kueue.model import FlavorFungibility
 from trainstack.kueue.releases import is_modelled
 from trainstack.kueue.verdict import Verdict
 from trainstack.settings.sections.operators import Operators
@@ -98,3 +99,28 @@ def test_gates_are_those_of_the_release() -> None:
     gates = {"AdmissionFairSharing": True, "ReclaimablePods": True}
     assert read_model([], kueue={"featureGates": gates}, release="v0.15.2").gates.changed == {}
     assert read_model([], kueue={"featureGates": gates}, release="v0.14.0").gates.changed == gates
+
+
+def test_queues_of_v0_14_are_read_in_v1beta1() -> None:
+    """The cohort and the policies have other names there."""
+    fungibility = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
+    body = {
+        "kind": "ClusterQueue",
+        "metadata": {"name": "q"},
+        "spec": {"cohort": "lab", "flavorFungibility": fungibility},
+    }
+    model = read_model([body], release="v0.14.0")
+    queue = (model.cluster_queues or {})["q"]
+    assert (queue.cohort, queue.fungibility) == ("lab", FlavorFungibility("MayStopSearch", "MayStopSearch"))
+    assert model.unmodelled == {}
+
+
+def test_pods_that_need_no_flavor_at_all_have_no_verdict_since_v0_16() -> None:
+    """Kueue's assignment ends with them, and misses the pod sets behind them."""
+    sets = (make_pods("leader", gpu=0), make_pods("worker", cpu=1))
+    queue = make_queue()
+    found = [
+        simulate(make_workload(*sets), replace(make_model(queue), release=release_of(release))).outcome
+        for release in ("v0.15.2", "v0.16.2")
+    ]
+    assert found == ["never fits", "unknown"]
