@@ -78,12 +78,19 @@ class Case:
     asked: Body
     configuration: Body = field(default_factory=dict)
     """Kueue's."""
+    release: str = ""
+    """Kueue's; empty: the pinned one."""
 
     def named(self, prefix: str, namespace: str) -> "Case":
         """The same with names of its own, in a namespace of its own."""
         text = json.dumps([self.objects, self.before, self.asked])
         objects, before, asked = json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))
         return Case(tuple(objects), tuple(before), asked)
+
+    @property
+    def written(self) -> list[Body]:
+        """The objects in the version of Kueue's API that its release stores."""
+        return [*map(_in_v1beta1, self.objects)] if self.release == "v0.14" else [*self.objects]
 
     @property
     def model(self) -> Model:
@@ -96,13 +103,25 @@ class Case:
                 "overhead": {"podFixed": OVERHEAD},
             },
         ]
-        return read_model([*self.objects, *shared], unread=("Node",), kueue=self.configuration)
+        return read_model([*self.written, *shared], unread=("Node",), kueue=self.configuration, release=self.release)
 
     def workload(self, body: Body, turn: int) -> Workload:
         """A workload of it as the engine reads it, created at its turn."""
         read = read_kueue_workload(body, self.model)
         assert isinstance(read, Workload)
         return replace(read, created=float(turn))
+
+
+def _in_v1beta1(body: Body) -> Body:
+    """An object with the names of Kueue's API v1beta1."""
+    if body["kind"] != "ClusterQueue":
+        return body
+    names = {"cohortName": "cohort"}
+    spec = {names.get(key, key): value for key, value in body["spec"].items()}
+    old = {("whenCanBorrow", "MayStopSearch"): "Borrow", ("whenCanPreempt", "MayStopSearch"): "Preempt"}
+    if fungibility := spec.get("flavorFungibility"):
+        spec["flavorFungibility"] = {key: old.get((key, value), value) for key, value in fungibility.items()}
+    return {**body, "spec": spec}
 
 
 def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:
@@ -135,7 +154,7 @@ def cases(draw: Callable[[st.SearchStrategy[int]], int]) -> Case:
     return case
 
 
-def draw_case(choices: Choices, configuration: Body | None = None) -> Case | None:
+def draw_case(choices: Choices, configuration: Body | None = None, release: str = "") -> Case | None:
     """An environment with one to four queues, up to six workloads in it, and one that asks.
 
     None if the engine's answer is not Kueue's by intention (`slips_in`).
@@ -147,6 +166,10 @@ def draw_case(choices: Choices, configuration: Body | None = None) -> Case | Non
     cohorts = [cohort(choices, index, groups) for index in range(choices.pick([0, 1, 2, 1, 3, 4]))]
     parents = [each["metadata"]["name"] for each in cohorts]
     queues = [cluster_queue(choices, index, groups, parents) for index in range(choices.pick([1, 2, 3, 2, 3, 4]))]
+    if release == "v0.14":
+        # Its ClusterQueues have no such field.
+        for queue in queues:
+            queue["spec"].get("flavorFungibility", {}).pop("preference", None)
     locals_ = [local_queue(choices, index) for index in range(len(queues))]
     limits = [limit_range(choices)] if choices.one_in(12) else []
     if choices.one_in(30):
@@ -158,7 +181,7 @@ def draw_case(choices: Choices, configuration: Body | None = None) -> Case | Non
     ]
     times = choices.pick([1, 1, 2, 3])
     asked = workload(choices, f"{PREFIX}asked", len(queues), covered, times, (200, 100, 200, 0))
-    case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked, configuration or {})
+    case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked, configuration or {}, release)
     if slips_in(case):
         return None
     using, kept = admitted_before(case)

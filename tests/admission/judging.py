@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 
 from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case, made, slips_in
 from tests.admission.choices import Choices
-from trainstack.dev.toolchain import tools
+from trainstack.dev.toolchain import groups, tools
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.differences import RELEASES
 from trainstack.kueue.flavor_assigner import scaled
 from trainstack.kueue.model import Admitted, FlavorResource, Usage
 from trainstack.kueue.quantities import quantity, value
@@ -23,8 +24,9 @@ from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
 
-GROUP = "judge-v0.15"
-"""The program's group of the toolchain."""
+PINNED = "v0.15"
+JUDGES = {minor: f"judge-{minor}" for minor in RELEASES}
+"""The toolchain's group of each minor release's program."""
 START = 1_800_000_000
 """When the first workload of a case was created, in seconds since 1970; each later one a second after."""
 
@@ -78,7 +80,7 @@ class Question:
         ]
         now = timestamp(START + len(self.admitted))
         return {
-            "objects": [*self.case.objects, *shared, *self.admitted],
+            "objects": [*self.case.written, *shared, *self.admitted],
             "submit": [self.case.asked],
             "configuration": self.case.configuration,
             "now": now,
@@ -154,9 +156,11 @@ def questions(case: Case, choices: Choices) -> list[Question]:
 
 
 def answers(asked: Sequence[Question]) -> list[Answer]:
-    """The answers of Kueue's code."""
+    """The answers of Kueue's code, of one release."""
+    (release,) = {question.case.release or PINNED for question in asked}
+    (program,) = groups.BY_NAME[JUDGES[release]].programs
     text = json.dumps([question.input() for question in asked])
-    done = subprocess.run([tools.program("kueue-judge")], input=text, capture_output=True, text=True, check=True)
+    done = subprocess.run([tools.program(program.name)], input=text, capture_output=True, text=True, check=True)
     return [_of_program(question, found) for question, found in zip(asked, json.loads(done.stdout), strict=True)]
 
 

@@ -1,16 +1,20 @@
 """The fields of Kueue's objects and Configuration, and its feature gates, from its Go module.
 
-`python -m tests.admission.kueue_fields MODULE` prints them as JSON, as committed in FILE.
+`python -m tests.admission.kueue_fields` prints those of every modelled release as JSON, as committed in FILE.
 """
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from trainstack.dev.toolchain import gotool
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.groups import BY_NAME
+from trainstack.kueue.differences import RELEASES
 
 FILE = Path(__file__).parents[1] / "unit" / "checks" / "admission" / "kueue_fields.json"
 KINDS = (
@@ -23,6 +27,8 @@ KINDS = (
     "Workload",
     "WorkloadPriorityClass",
 )
+_VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
+"""Of Kueue's API, from the oldest to the newest."""
 _SKIPPED = ("apiVersion", "kind", "metadata")
 _TEMPLATE = "spec.podSets[].template"
 """A pod template, of Kubernetes and not of Kueue."""
@@ -38,14 +44,23 @@ def kueue_fields(module: Path) -> dict[str, Any]:
         body = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
         kind = body["spec"]["names"]["kind"]
         if kind in KINDS:
-            (version,) = (one for one in body["spec"]["versions"] if one["name"] == "v1beta2")
+            version = max(body["spec"]["versions"], key=lambda one: _VERSIONS.index(one["name"]))
             found[kind] = sorted(_leaves(version["schema"]["openAPIV3Schema"], ""))
-    source = "".join(path.read_text() for path in sorted((module / "apis/config/v1beta2").glob("*_types.go")))
+    newest = max((module / "apis/config").iterdir(), key=lambda folder: _VERSIONS.index(folder.name))
+    source = "".join(path.read_text() for path in sorted(newest.glob("*_types.go")))
     found["Configuration"] = sorted({*_go_fields(dict(_STRUCT.findall(source)), "Configuration", "")})
     gates = (module / "pkg/features/kube_features.go").read_text().partition("defaultVersionedFeatureGates = map")[2]
     # The last line is the newest version's.
     found["gates"] = {name: "Default: true" in lines.splitlines()[-1] for name, lines in _GATE.findall(gates)}
     return found
+
+
+def of_all_releases() -> dict[str, dict[str, Any]]:
+    """Return the fields and gates by minor release, from the modules of the programs that judge verdicts."""
+    builder = Builder(gotool.choose())
+    return {
+        minor: kueue_fields(builder.module_folder(BY_NAME[f"judge-{minor}"], "sigs.k8s.io/kueue")) for minor in RELEASES
+    }
 
 
 def _leaves(schema: dict[str, Any], path: str) -> Iterator[str]:
@@ -77,4 +92,4 @@ def _go_fields(structs: dict[str, str], name: str, path: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(kueue_fields(Path(sys.argv[1])), indent=1))
+    print(json.dumps(of_all_releases(), indent=1))

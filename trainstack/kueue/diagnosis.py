@@ -91,7 +91,7 @@ def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: 
         requests = scaled(pods, pods.count)
         if "pods" in cq.group_of:
             requests["pods"] = pods.count
-        for resource in sorted(requests.keys() - cq.group_of.keys()):
+        for resource in cq.uncovered(requests):
             message = f"{_pod(pods)} requests {resource}, which cluster queue {cq.spec.name} does not cover"
             found.append(Reason("uncovered", message, pods.resources_path, pods.name, resource=resource))
         groups = {id(group): group for name, group in cq.group_of.items() if name in requests}

@@ -40,7 +40,9 @@ def _choices(pods: PodSet, cq: QueueSnapshot) -> Iterator[tuple[tuple[Amount, ..
     if "pods" in cq.group_of:
         requests = {**requests, "pods": count}
     groups: dict[int, tuple[GroupFlavors, list[str]]] = {}
-    for resource in requests:
+    for resource, number in requests.items():
+        if cq.ignores(resource, number):
+            continue
         group = cq.group_of.get(resource)
         if group is None:
             yield ()

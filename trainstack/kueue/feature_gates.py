@@ -66,7 +66,7 @@ GATES: Mapping[str, Gate] = {
 
 
 LOCKED = ("ConfigurableResourceTransformations",)
-"""Kueue does not start with another value than their default."""
+"""Kueue v0.15 does not start with another value than their default."""
 GROUPS_OF_GATES = ("AllAlpha", "AllBeta")
 """All gates of a stage."""
 
@@ -74,21 +74,25 @@ GROUPS_OF_GATES = ("AllAlpha", "AllBeta")
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
     changed: Mapping[str, bool] = field(default_factory=dict)
-    """The gates that have another value than their default, or are not in GATES."""
+    """The gates that have another value than their default, or are not in the release's table."""
+    gates: Mapping[str, Gate] = field(default_factory=lambda: GATES)
+    """The table of the release."""
 
     @classmethod
-    def read(cls, configuration: Body | None) -> "FeatureGates":
-        """Read the gates of Kueue's Configuration; None: the defaults."""
+    def read(cls, configuration: Body | None, table: Mapping[str, Gate] = GATES) -> "FeatureGates":
+        """Read the gates of Kueue's Configuration; None: the defaults. `table`: the gates of its release."""
         gates = (configuration or {}).get("featureGates") or {}
-        return cls({name: on for name, on in gates.items() if name not in GATES or on is not GATES[name].default})
+        changed = {name: on for name, on in gates.items() if name not in table or on is not table[name].default}
+        return cls(changed, table)
 
     def on(self, name: str) -> bool:
-        return self.changed.get(name, GATES[name].default)
+        """Return a gate's value. A gate that the release does not have is as v0.15's default."""
+        return self.changed.get(name, self.gates.get(name, GATES[name]).default)
 
     def unmodelled(self) -> Iterator[str]:
         """Yield why verdicts are unknown with these gates, by gate."""
         for name, on in sorted(self.changed.items()):
-            gate = GATES.get(name)
+            gate = self.gates.get(name)
             text = f"feature gate {name}={str(on).lower()}"
             if gate is None:
                 yield f"{text}, which the verdict does not know"

@@ -12,6 +12,8 @@ Body = Mapping[str, Any]
 MODELLED = "modelled"
 """All other texts are reasons why a field is irrelevant to admission; a field that is not listed makes verdicts
 unknown."""
+UNKNOWN = "unknown"
+"""A field that makes verdicts unknown, as one that is not listed."""
 _MESSAGE = "a message of Kueue"
 _COUNTS = "Kueue's own sums of what is read from Workloads"
 _TOPOLOGY = "a verdict with a topology is unknown in any case"
@@ -172,16 +174,16 @@ OLDER: Mapping[str, str] = {
 """Further fields of a Configuration in version v1beta1, in which waitForPodsReady blocks admission by default."""
 
 
-def unmodelled_fields(kind: str, body: Body) -> Iterator[str]:
-    """Yield the set fields of an object that make verdicts unknown, with the reason."""
-    table = {**FIELDS[kind], **(OLDER if kind == "Configuration" else {})}
+def unmodelled_fields(kind: str, body: Body, fields: Mapping[str, Mapping[str, str]] = FIELDS) -> Iterator[str]:
+    """Yield the set fields of an object that make verdicts unknown, with the reason. `fields`: of its release."""
+    table = {**fields[kind], **(OLDER if kind == "Configuration" else {})}
     for key, value in body.items():
         if kind == "Configuration" or key in ("spec", "status"):
             yield from _unmodelled(table, key, value)
 
 
 def _unmodelled(table: Mapping[str, str], path: str, value: object) -> Iterator[str]:
-    if path in table:
+    if table.get(path, UNKNOWN) != UNKNOWN:
         return
     if isinstance(value, Mapping) and any(known.startswith(f"{path}.") for known in table):
         for key, inner in value.items():

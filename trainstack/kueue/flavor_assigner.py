@@ -174,8 +174,8 @@ def _assign_group(
     flavors: dict[str, FlavorAssignment] = {}
     last_tried: dict[str, int] = {}
     all_fit = True
-    for resource in total:
-        if resource in flavors:
+    for resource, number in total.items():
+        if resource in flavors or cq.ignores(resource, number):
             continue
         resources = cq.group_of.get(resource)
         found: dict[str, FlavorAssignment] = {}

@@ -25,21 +25,23 @@ def snapshot(
     without: Collection[tuple[str, str]] = (),
     grows: bool = False,
     kueue: Body | None = None,
+    release: str = "",
 ) -> QueueState:
     """Return the queues that a run of the environment would find.
 
     The declared objects replace the live ones, since `up` creates or updates them. `without`: runs whose Workloads are
     ignored, because a run does not compete with itself: namespace, and run id (from the pods' labels) or object name.
     `grows`: whether an autoscaler adds nodes. `kueue`: the Configuration of the running Kueue; None if unknown.
+    `release`: its release, unless the environment installs Kueue; empty if unknown.
     """
     unread = {kind for kind, bodies in lists.items() if bodies is None}
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]
     if (install := declared.settings.operators.kueue) is not None:
-        kueue = installed_configuration(kueue, install.configuration)
+        kueue, release = installed_configuration(kueue, install.configuration), install.manifest.version
     merged = list(with_declared(found, declared_objects(declared)))
-    result = read_snapshot(merged, unread=unread, kueue=kueue)
+    result = read_snapshot(merged, unread=unread, kueue=kueue, release=release)
     checks = result.model.active_checks
     if checks is not None:
         # As for an environment alone: whether their controllers accept them is known only after `up`.

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from trainstack.declared.declared import Declared
+from trainstack.kueue.differences import Release, release_of
 from trainstack.kueue.feature_gates import FeatureGates
 from trainstack.kueue.fields import unmodelled_fields
 from trainstack.kueue.managed_jobs import blocks_admission, declared_configuration, frameworks, managed_namespaces
@@ -26,6 +27,7 @@ from trainstack.kueue.model import (
     Model,
     Node,
     Preemption,
+    Preference,
     QueueState,
     Quota,
     ResourceGroup,
@@ -35,6 +37,7 @@ from trainstack.kueue.model import (
 )
 from trainstack.kueue.pod_requests import selector, tolerations
 from trainstack.kueue.quantities import WHOLE, exact, exactly, value
+from trainstack.kueue.releases import declared_release
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import NAMESPACE_NAME
 from trainstack.settings.sections.operators import KueueConfiguration
@@ -51,7 +54,13 @@ def declared_model(declared: Declared) -> Model:
     unread = ("Node",) if owns else (*_KINDS, "Node")
     kueue = declared.settings.operators.kueue
     configuration = declared_configuration(kueue.configuration if kueue else KueueConfiguration())
-    return read_model(declared_objects(declared), unread=unread, declared=True, kueue=configuration)
+    return read_model(
+        declared_objects(declared),
+        unread=unread,
+        declared=True,
+        kueue=configuration,
+        release=declared_release(declared.settings),
+    )
 
 
 def declared_objects(declared: Declared) -> list[Body]:
@@ -63,15 +72,21 @@ _KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass
 
 
 def read_model(
-    objects: Iterable[Body], *, unread: Container[str] = (), declared: bool = False, kueue: Body | None = None
+    objects: Iterable[Body],
+    *,
+    unread: Container[str] = (),
+    declared: bool = False,
+    kueue: Body | None = None,
+    release: str = "",
 ) -> Model:
     """Return the model of objects; kinds that admission does not depend on are ignored.
 
     `unread`: kinds that could not be read. `declared`: whether the objects are declared by an environment's files.
-    `kueue`: the Configuration of the running Kueue, if known.
+    `kueue`: the Configuration of the running Kueue, if known. `release`: its release; empty: the pinned one.
     """
+    differences = release_of(release)
     resources: Body = (kueue or {}).get("resources") or {}
-    gates = FeatureGates.read(kueue)
+    gates = FeatureGates.read(kueue, differences.gates)
     by_kind: dict[str, dict[str, Body]] = defaultdict(dict)
     for body in objects:
         metadata = body["metadata"]
@@ -88,7 +103,7 @@ def read_model(
         ranges[body["metadata"]["namespace"]] += body["spec"].get("limits") or ()
     return Model(
         flavors=known("ResourceFlavor", partial(_flavor, gates), _name),
-        cluster_queues=known("ClusterQueue", partial(_cluster_queue, gates), _name),
+        cluster_queues=known("ClusterQueue", partial(_cluster_queue, gates, differences), _name),
         local_queues=known("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
         cohorts={
             _name(body): _cohort(gates, body)
@@ -116,21 +131,24 @@ def read_model(
         admission_fair_sharing=gates.on("AdmissionFairSharing")
         and (kueue or {}).get("admissionFairSharing") is not None,
         requeued_by_creation=_requeued_by_creation((kueue or {}).get("waitForPodsReady") or {}),
+        release=differences,
         gates=gates,
         frameworks=frameworks(kueue),
         managed_namespaces=managed_namespaces(kueue, gates),
         blocks_admission=blocks_admission(kueue),
         default_priority=min((body["value"] for body in defaults if body.get("globalDefault")), default=0),
-        unmodelled=_unmodelled(by_kind, kueue),
+        unmodelled=_unmodelled(by_kind, kueue, differences),
         nodes=None if nodes is None else tuple(nodes.values()),
         declared=declared,
     )
 
 
-def read_snapshot(objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None) -> QueueState:
+def read_snapshot(
+    objects: Iterable[Body], *, unread: Container[str] = (), kueue: Body | None = None, release: str = ""
+) -> QueueState:
     """Return a model with the admitted and pending workloads of Kueue's Workloads. Arguments as in `read_model`."""
     bodies = list(objects)
-    model = read_model(bodies, unread=unread, kueue=kueue)
+    model = read_model(bodies, unread=unread, kueue=kueue, release=release)
     found = [read_kueue_workload(body, model) for body in bodies if body["kind"] == "Workload"]
     return QueueState(
         model=model,
@@ -170,15 +188,15 @@ def _name(body: Body) -> str:
 
 
 def _unmodelled(
-    by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None
+    by_kind: Mapping[str, Mapping[str, Body]], kueue: Body | None, release: Release
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     objects = {
         (kind, key.removeprefix("/")): body
         for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")
         for key, body in by_kind[kind].items()
     }
-    found = {key: tuple(unmodelled_fields(key[0], body)) for key, body in objects.items()}
-    found["Configuration", ""] = tuple(unmodelled_fields("Configuration", kueue or {}))
+    found = {key: tuple(unmodelled_fields(key[0], body, release.fields)) for key, body in objects.items()}
+    found["Configuration", ""] = tuple(unmodelled_fields("Configuration", kueue or {}, release.fields))
     return {key: fields for key, fields in found.items() if fields}
 
 
@@ -220,7 +238,7 @@ def _weight(spec: Body) -> float:
     return 1.0 if weight is None else exact(str(weight)) / WHOLE
 
 
-def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
+def _cluster_queue(gates: FeatureGates, release: Release, body: Body) -> ClusterQueue:
     spec = body.get("spec") or {}
     groups = spec.get("resourceGroups") or ()
     checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
@@ -231,12 +249,13 @@ def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
             for group in groups
         ),
         quotas=_quotas(gates, groups),
-        cohort=spec.get("cohortName") or None,
+        # In v1beta1 it is `cohort`.
+        cohort=spec.get("cohortName") or spec.get("cohort") or None,
         # A missing selector matches nothing, an empty one everything.
         namespaces=None if spec.get("namespaceSelector") is None else selector(spec["namespaceSelector"]),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
         preemption=_preemption(spec.get("preemption") or {}),
-        fungibility=_fungibility(gates, spec.get("flavorFungibility") or {}),
+        fungibility=_fungibility(gates, release, spec.get("flavorFungibility") or {}),
         stop_policy=spec.get("stopPolicy") or "None",
         checks=tuple(check["name"] for check in checks),
         check_flavors={check["name"]: frozenset(check["onFlavors"]) for check in checks if check.get("onFlavors")},
@@ -246,14 +265,26 @@ def _cluster_queue(gates: FeatureGates, body: Body) -> ClusterQueue:
     )
 
 
-def _fungibility(gates: FeatureGates, spec: Body) -> FlavorFungibility:
-    """Source: isPreferred in pkg/scheduler/flavorassigner/flavorassigner.go."""
-    borrow: FungibilityPolicy = spec.get("whenCanBorrow") or "MayStopSearch"
-    preference = spec.get("preference")
+_OPPOSITE: Mapping[str | None, Preference] = {
+    "BorrowingOverPreemption": "PreemptionOverBorrowing",
+    "PreemptionOverBorrowing": "BorrowingOverPreemption",
+}
+
+
+def _fungibility(gates: FeatureGates, release: Release, spec: Body) -> FlavorFungibility:
+    """Read the preference as v0.15 understands it. Source: isPreferred in flavorassigner.go."""
+    # In v1beta1 `MayStopSearch` is called after its field.
+    borrow: FungibilityPolicy = "TryNextFlavor" if spec.get("whenCanBorrow") == "TryNextFlavor" else "MayStopSearch"
+    preempt: FungibilityPolicy = (
+        "MayStopSearch" if spec.get("whenCanPreempt") in ("MayStopSearch", "Preempt") else "TryNextFlavor"
+    )
+    preference: Preference | None = spec.get("preference")
+    if release.preference_as_named:
+        preference = _OPPOSITE.get(preference)
     implicit = gates.on("FlavorFungibilityImplicitPreferenceDefault")
     if preference is None and implicit and borrow == "TryNextFlavor":
         preference = "BorrowingOverPreemption"
-    return FlavorFungibility(borrow, spec.get("whenCanPreempt") or "TryNextFlavor", preference)
+    return FlavorFungibility(borrow, preempt, preference)
 
 
 _CALCULATED = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}

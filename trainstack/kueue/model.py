@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trainstack.kueue.differences import PINNED, Release
 from trainstack.kueue.feature_gates import DEFAULTS, FeatureGates
 
 FlavorResource = tuple[str, str]
@@ -20,6 +21,8 @@ Usage = Mapping[FlavorResource, int]
 
 Policy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
 FungibilityPolicy = Literal["MayStopSearch", "TryNextFlavor"]
+Preference = Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"]
+"""Of a flavor, as Kueue v0.15 understands the names: in `differences.py`."""
 FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
 
@@ -90,7 +93,7 @@ class Preemption:
 class FlavorFungibility:
     when_can_borrow: FungibilityPolicy = "MayStopSearch"
     when_can_preempt: FungibilityPolicy = "TryNextFlavor"
-    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
+    preference: Preference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +210,8 @@ class Model:
     admission_fair_sharing: bool = False
     requeued_by_creation: bool = False
     """Whether an eviction because of pods that are not ready keeps a workload's place in the queue."""
+    release: Release = PINNED
+    """Of Kueue."""
     gates: FeatureGates = DEFAULTS
     unmodelled: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """By kind and name (`<namespace>/<name>`, of the Configuration empty): what is set and not calculated."""

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 
+from trainstack.kueue.differences import RELEASES, minor_of
 from trainstack.kueue.verdict import Reason, Verdict
 from trainstack.settings.model import Settings
 
-MODELLED = ("v0.15",)
+MODELLED = tuple(RELEASES)
 """Minor releases."""
 
 
 def is_modelled(release: str) -> bool:
     """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is taken as modelled."""
-    major, _, rest = release.removeprefix("v").partition(".")
-    return not release or f"v{major}.{rest.partition('.')[0]}" in MODELLED
+    return not release or minor_of(release) in MODELLED
 
 
 def declared_release(settings: Settings) -> str:

@@ -1,6 +1,6 @@
 """A snapshot for the scheduler: the cohort tree, and the workloads admitted to each cluster queue."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,15 +27,25 @@ class QueueSnapshot:
                 group.covered, group.flavors, [(model.flavors or {}).get(name) for name in group.flavors]
             )
             self.group_of |= dict.fromkeys(group.covered, flavors)
+        self._skips_zero_requests = model.release.skips_zero_requests
         self._ceilings: dict[str, int] = {}
 
     def may_hold(self, workload: Workload) -> bool:
         """Whether each request alone could fit on an idle cluster: a cheap check that excludes most queues."""
         return all(
-            number <= self._ceiling(resource)
+            number <= self._ceiling(resource) or self.ignores(resource, number)
             for pods in workload.pod_sets
             for resource, number in pods.requests.items()
         )
+
+    def ignores(self, resource: str, number: int) -> bool:
+        """Whether a request needs no flavor: it is one of nothing, and no group covers the resource."""
+        return self._skips_zero_requests and number == 0 and resource not in self.group_of
+
+    def uncovered(self, requests: Mapping[str, int]) -> list[str]:
+        """Return the requested resources that need a flavor and have no group, by name."""
+        missing = requests.keys() - self.group_of.keys()
+        return sorted(name for name in missing if not self.ignores(name, requests[name]))
 
     @property
     def only_topologies(self) -> bool:

@@ -107,7 +107,7 @@ def read_kueue_workload(body: Body, model: Model) -> Workload | Admitted | None:
         created=_queue_order_time(body, conditions, model),
         uid=metadata.get("uid", ""),
         held_until=_held_until(status),
-        unmodelled=tuple(unmodelled_fields("Workload", body)),
+        unmodelled=tuple(unmodelled_fields("Workload", body, model.release.fields)),
         failed_checks={
             check["name"]: check["state"]
             for check in status.get("admissionChecks") or ()

@@ -159,7 +159,14 @@ class LiveContext(Context):
     def snapshot(self) -> QueueState:
         """The cluster's admission state, with the environment's own objects as declared."""
         live = self.live
-        return snapshot(live.admission, self.declared, without=self.launches, grows=live.grows, kueue=live.kueue)
+        return snapshot(
+            live.admission,
+            self.declared,
+            without=self.launches,
+            grows=live.grows,
+            kueue=live.kueue,
+            release=self.kueue_release,
+        )
 
     @cached_property
     def verdicts(self) -> list[Verdict]:

@@ -165,13 +165,22 @@ GROUPS: tuple[Group, ...] = (
         programs=(Program("pause", "."),),
         seconds=5,
     ),
-    Group(
-        name="judge-v0.15",
-        module="judge-v0.15",
-        purpose="Kueue's scheduler as a program, which judges the admission verdicts",
-        programs=(Program("kueue-judge", "."),),
-        seconds=120,
-        for_tests=True,
+    *(
+        Group(
+            name=f"judge-{minor}",
+            module=f"judge-{minor}",
+            purpose=f"Kueue {minor}'s scheduler as a program, which judges the admission verdicts",
+            programs=(Program(name, "."),),
+            seconds=seconds,
+            for_tests=True,
+        )
+        for minor, name, seconds in (
+            ("v0.14", "kueue-judge-v0.14", 120),
+            # The release that the cluster group runs.
+            ("v0.15", "kueue-judge", 120),
+            ("v0.16", "kueue-judge-v0.16", 120),
+            ("v0.17", "kueue-judge-v0.17", 120),
+        )
     ),
     Group(
         name="kube-score",

@@ -182,7 +182,7 @@ def _releases(context: LiveContext) -> dict[str, str]:
     severity="unknown",
     summary="The verdicts do not model the minor release of Kueue that admits the runs.",
     details="All verdicts are then `unknown`.",
-    example="Kueue v0.17.0 runs.",
+    example="Kueue v0.18.0 runs.",
     remedy="Submit the run, and read `trainstack status`.",
 )
 def kueue_unmodelled(context: LiveContext) -> Iterator[Violation]:

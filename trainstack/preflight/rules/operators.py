@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from trainstack.declared.inputs import is_built
-from trainstack.kueue.feature_gates import GATES, GROUPS_OF_GATES, LOCKED
+from trainstack.kueue.differences import release_of
+from trainstack.kueue.feature_gates import GROUPS_OF_GATES
 from trainstack.kueue.releases import is_modelled
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
@@ -93,12 +94,14 @@ def feature_gate_unknown(context: RuleContext) -> Iterator[Violation]:
     kueue = context.settings.operators.kueue
     if kueue is None or not is_modelled(kueue.manifest.version):
         return
+    release = release_of(kueue.manifest.version)
+    gates = release.gates
     for name, on in kueue.configuration.feature_gates.items():
         path = child("operators.kueue.configuration.featureGates", name)
-        if name not in GATES and name not in GROUPS_OF_GATES:
+        if name not in gates and name not in GROUPS_OF_GATES:
             message = f"unknown feature gate {name!r}; the Kueue controller would fail to start"
-            yield Violation(path, message, nearest(name, GATES))
-        elif name in LOCKED and on is not GATES[name].default:
+            yield Violation(path, message, nearest(name, gates))
+        elif name in release.locked and on is not gates[name].default:
             message = f"feature gate {name} cannot be changed; the Kueue controller would fail to start"
             yield Violation(path, message, "leave it out")
 

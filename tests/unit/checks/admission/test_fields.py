@@ -8,32 +8,40 @@ import pytest
 
 from tests.unit.checks.admission.make import make_workload
 from trainstack.kueue.admission_simulator import simulate
-from trainstack.kueue.feature_gates import GATES
+from trainstack.kueue.differences import RELEASES
 from trainstack.kueue.fields import FIELDS, MODELLED, unmodelled_fields
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Workload
 from trainstack.kueue.workloads import read_kueue_workload
 
 Body = dict[str, Any]
-SCHEMA: dict[str, Any] = json.loads((Path(__file__).parent / "kueue_fields.json").read_text())
-"""Made by tests/admission/kueue_fields.py; a test there compares it with the release and the module that are built."""
+SCHEMAS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "kueue_fields.json").read_text())
+"""Made by tests/admission/kueue_fields.py; a test there compares it with the modules. By minor release."""
+SCHEMA = SCHEMAS["v0.15"]
 
 
-def covering(kind: str, path: str) -> list[str]:
+def covering(release: str, kind: str, path: str) -> list[str]:
     """The lines of the table for a field."""
-    return [known for known in FIELDS[kind] if path == known or path.startswith((f"{known}.", f"{known}["))]
+    return [
+        known
+        for known in RELEASES[release].fields[kind]
+        if path == known or path.startswith((f"{known}.", f"{known}["))
+    ]
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEMA.keys() - {"gates"}))
-def test_each_field_has_one_line_and_each_line_a_field(kind: str) -> None:
+@pytest.mark.parametrize("release", SCHEMAS)
+def test_each_field_has_one_line_and_each_line_a_field(release: str, kind: str) -> None:
     """So the test fails without any one of the lines, and with a field of another release."""
-    assert [path for path in SCHEMA[kind] if len(covering(kind, path)) != 1] == []
-    assert {known for path in SCHEMA[kind] for known in covering(kind, path)} == FIELDS[kind].keys()
+    schema, table = SCHEMAS[release][kind], RELEASES[release].fields[kind]
+    assert [path for path in schema if len(covering(release, kind, path)) != 1] == []
+    assert {known for path in schema for known in covering(release, kind, path)} == table.keys()
 
 
-def test_no_kind_and_no_gate_is_missing() -> None:
-    assert FIELDS.keys() == SCHEMA.keys() - {"gates"}
-    assert {name: gate.default for name, gate in GATES.items()} == SCHEMA["gates"]
+@pytest.mark.parametrize("release", RELEASES)
+def test_no_kind_and_no_gate_is_missing(release: str) -> None:
+    assert RELEASES[release].fields.keys() == SCHEMAS[release].keys() - {"gates"}
+    assert {name: gate.default for name, gate in RELEASES[release].gates.items()} == SCHEMAS[release]["gates"]
 
 
 def make_objects(**specs: Body) -> list[Body]:

@@ -1,29 +1,126 @@
 """Verdicts are withheld for releases of Kueue that the simulator does not model."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from tests.unit.checks.admission.make import make_model, make_pods, make_queue, make_workload
 from tests.unit.make import make_kueue, make_manifest, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
-from trainstack.kueue.admission_simulator import declared_verdicts
+from trainstack.kueue.admission_simulator import declared_verdicts, simulate
+from trainstack.kueue.differences import release_of
+from trainstack.kueue.from_objects import read_model
+from trainstack.kueue.model import FlavorFungibility
 from trainstack.kueue.releases import is_modelled
+from trainstack.kueue.verdict import Verdict
 from trainstack.settings.sections.operators import Operators
 
 
 @pytest.mark.parametrize(
     ("release", "modelled"),
-    [("v0.15.0", True), ("v0.15.2", True), ("0.15.9", True), ("", True), ("v0.14.4", False), ("v0.150.0", False)],
+    [
+        ("v0.15.0", True),
+        ("v0.15.2", True),
+        ("0.15.9", True),
+        ("", True),
+        ("v0.14.4", True),
+        ("v0.17.0", True),
+        ("v0.13.9", False),
+        ("v0.18.0", False),
+        ("v0.150.0", False),
+    ],
 )
 def test_a_release_is_modelled_by_its_minor(release: str, modelled: bool) -> None:
     assert is_modelled(release) is modelled
 
 
 def test_a_declared_release_that_is_not_modelled_makes_every_verdict_unknown() -> None:
-    kueue = make_kueue().model_copy(update={"manifest": make_manifest(version="v0.17.0")})
+    kueue = make_kueue().model_copy(update={"manifest": make_manifest(version="v0.18.0")})
     settings = make_settings(make_run(), operators=Operators(kueue=kueue))
-    assert "the plan models Kueue v0.15, but Kueue v0.17.0 admits the runs" in forecast(settings).notes
+    assert (
+        "the plan models Kueue v0.14, v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the runs"
+        in forecast(settings).notes
+    )
     (verdict,) = declared_verdicts(Declared(settings))
     assert (verdict.name, verdict.outcome) == ("train", "unknown")
     assert [reason.message for reason in verdict.reasons] == [
-        "the verdict models Kueue v0.15, but Kueue v0.17.0 admits the run"
+        "the verdict models Kueue v0.14, v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the run"
     ]
+
+
+def make_zero(release: str) -> Verdict:
+    """The verdict on a run that requests 1 cpu and no GPU, of a queue that covers cpu alone."""
+    spec = {
+        "namespaceSelector": {},
+        "resourceGroups": [
+            {
+                "coveredResources": ["cpu"],
+                "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "4"}]}],
+            }
+        ],
+    }
+    objects: list[dict[str, Any]] = [
+        {"kind": "ResourceFlavor", "metadata": {"name": "f"}, "spec": {}},
+        {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": spec},
+        {"kind": "LocalQueue", "metadata": {"name": "q", "namespace": "ns"}, "spec": {"clusterQueue": "q"}},
+    ]
+    pods = make_pods(cpu=1, gpu=0)
+    return simulate(make_workload(pods), read_model(objects, release=release))
+
+
+@pytest.mark.parametrize(("release", "outcome"), [("v0.15.2", "never fits"), ("v0.16.2", "fits"), ("v0.17.0", "fits")])
+def test_a_request_of_nothing_needs_no_group_since_v0_16(release: str, outcome: str) -> None:
+    assert make_zero(release).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("release", "preference"), [("v0.15.2", "PreemptionOverBorrowing"), ("v0.16.2", "BorrowingOverPreemption")]
+)
+def test_the_preference_of_flavors_means_its_name_since_v0_16(release: str, preference: str) -> None:
+    """The model has the names as v0.15 understands them, in which they are exchanged."""
+    queue = {"flavorFungibility": {"preference": "PreemptionOverBorrowing"}}
+    body = {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": queue}
+    queues = read_model([body], release=release).cluster_queues
+    assert queues is not None
+    assert queues["q"].fungibility.preference == preference
+
+
+@pytest.mark.parametrize(("release", "unknown"), [("v0.16.2", False), ("v0.17.0", True)])
+def test_fair_sharing_of_v0_17_is_not_calculated(release: str, unknown: bool) -> None:
+    model = replace(make_model(make_queue()), release=release_of(release), fair_sharing=("LessThanInitialShare",))
+    verdict = simulate(make_workload(), model)
+    assert (verdict.outcome == "unknown") is unknown
+
+
+def test_gates_are_those_of_the_release() -> None:
+    """Another default, and a gate that the release does not have."""
+    gates = {"AdmissionFairSharing": True, "ReclaimablePods": True}
+    assert read_model([], kueue={"featureGates": gates}, release="v0.15.2").gates.changed == {}
+    assert read_model([], kueue={"featureGates": gates}, release="v0.14.0").gates.changed == gates
+
+
+def test_queues_of_v0_14_are_read_in_v1beta1() -> None:
+    """The cohort and the policies have other names there."""
+    fungibility = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
+    body = {
+        "kind": "ClusterQueue",
+        "metadata": {"name": "q"},
+        "spec": {"cohort": "lab", "flavorFungibility": fungibility},
+    }
+    model = read_model([body], release="v0.14.0")
+    queue = (model.cluster_queues or {})["q"]
+    assert (queue.cohort, queue.fungibility) == ("lab", FlavorFungibility("MayStopSearch", "MayStopSearch"))
+    assert model.unmodelled == {}
+
+
+def test_pods_that_need_no_flavor_at_all_have_no_verdict_since_v0_16() -> None:
+    """Kueue's assignment ends with them, and misses the pod sets behind them."""
+    sets = (make_pods("leader", gpu=0), make_pods("worker", cpu=1))
+    queue = make_queue()
+    found = [
+        simulate(make_workload(*sets), replace(make_model(queue), release=release_of(release))).outcome
+        for release in ("v0.15.2", "v0.16.2")
+    ]
+    assert found == ["never fits", "unknown"]

@@ -144,7 +144,8 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 	court := &court{ctx: ctx, clock: &steps{}, objects: newObjects(), verdicts: make(chan Verdict, 1), panics: make(chan any, 1)}
 	court.clock.seconds.Store(now.Unix())
 	court.cache = schdcache.New(court.objects, cacheOptions(&configuration)...)
-	court.queues = newQueues(court.objects, court.cache, append(queueOptions(&configuration), qcache.WithClock(court.clock)))
+	queues, options := newQueues(court.objects, court.cache, append(queueOptions(&configuration), qcache.WithClock(court.clock)))
+	court.queues = queues
 	for i, raw := range c.Objects {
 		if err := court.add(raw); err != nil {
 			return nil, fmt.Errorf("objects[%d]: %w", i, err)
@@ -155,8 +156,8 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 	}
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, cause any) { court.panics <- cause }}
 	go court.queues.CleanUpOnContext(ctx)
-	err = scheduler.New(court.queues, court.cache, court.objects, court,
-		scheduler.WithFairSharing(configuration.FairSharing), scheduler.WithClock(nil, court.clock)).Start(ctx)
+	options = append(options, scheduler.WithFairSharing(configuration.FairSharing), scheduler.WithClock(nil, court.clock))
+	err = scheduler.New(court.queues, court.cache, court.objects, court, options...).Start(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +230,7 @@ func (c *court) add(raw json.RawMessage) error {
 // fill gives the cache and the queue manager all objects, as Kueue's controllers do when it starts.
 func (c *court) fill() error {
 	o, silent := c.objects, logr.Discard()
+	addNodes(c.cache, o.nodes)
 	for _, topology := range o.topologies {
 		c.cache.AddOrUpdateTopology(silent, topology)
 	}
@@ -312,7 +314,11 @@ func (c *court) Eventf(object runtime.Object, _, reason, format string, argument
 	if !ok || workload.Key(w) != workload.Key(c.asked) {
 		return
 	}
-	if reason == "Pending" {
+	switch reason {
+	case "QuotaReserved":
+		c.attempts++
+		c.verdicts <- Verdict{Mode: "Fit", PodSets: w.Status.Admission.PodSetAssignments, Borrowed: c.borrowed(w)}
+	case "Pending":
 		c.attempts++
 		message := fmt.Sprintf(format, arguments...)
 		if len(arguments) == 0 {
@@ -328,11 +334,6 @@ func (c *court) Eventf(object runtime.Object, _, reason, format string, argument
 
 // Event is Eventf without a format.
 func (c *court) Event(object runtime.Object, kind, reason, message string) {
-	if w, ok := object.(*Workload); ok && reason == "QuotaReserved" && workload.Key(w) == workload.Key(c.asked) {
-		c.attempts++
-		c.verdicts <- Verdict{Mode: "Fit", PodSets: w.Status.Admission.PodSetAssignments, Borrowed: c.borrowed(w)}
-		return
-	}
 	c.Eventf(object, kind, reason, "%s", message)
 }
 

@@ -4,84 +4,20 @@ package main
 
 import (
 	"github.com/go-logr/logr"
-	"k8s.io/utils/ptr"
-	config "sigs.k8s.io/kueue/apis/config/v1beta2"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	corev1 "k8s.io/api/core/v1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/scheduler"
 )
 
-type (
-	AdmissionCheck   = kueue.AdmissionCheck
-	ClusterQueue     = kueue.ClusterQueue
-	Cohort           = kueue.Cohort
-	LocalQueue       = kueue.LocalQueue
-	LocalQueueList   = kueue.LocalQueueList
-	PodSetAssignment = kueue.PodSetAssignment
-	ResourceFlavor   = kueue.ResourceFlavor
-	Topology         = kueue.Topology
-	Workload         = kueue.Workload
-	WorkloadList     = kueue.WorkloadList
-	Configuration    = config.Configuration
-)
-
-const (
-	evicted   = kueue.WorkloadEvicted
-	preempted = kueue.WorkloadPreempted
-	requeued  = kueue.WorkloadRequeued
-)
-
-func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) *qcache.Manager {
-	return qcache.NewManager(o, cache, options...)
+// newQueues returns the queue manager, and the scheduler's options that belong to it.
+func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) (*qcache.Manager, []scheduler.Option) {
+	return qcache.NewManager(o, cache, options...), nil
 }
 
 func enqueue(queues *qcache.Manager, w *Workload) error { return queues.AddOrUpdateWorkload(w) }
 
 func withdraw(queues *qcache.Manager, w *Workload) { queues.DeleteWorkload(logr.Discard(), w) }
 
-func sharesFairly(c *Configuration) bool { return c.FairSharing != nil }
-
-// isHeld reports whether a local queue is stopped.
-func isHeld(queue *LocalQueue) bool {
-	return ptr.Deref(queue.Spec.StopPolicy, kueue.None) != kueue.None
-}
-
-// withQueueDefaults sets what the schema of a ClusterQueue sets.
-func withQueueDefaults(queue *ClusterQueue) {
-	spec := &queue.Spec
-	setDefault(&spec.QueueingStrategy, kueue.BestEffortFIFO)
-	if spec.StopPolicy == nil {
-		spec.StopPolicy = ptr.To(kueue.None)
-	}
-	if spec.FlavorFungibility == nil {
-		spec.FlavorFungibility = &kueue.FlavorFungibility{}
-	}
-	setDefault(&spec.FlavorFungibility.WhenCanBorrow, kueue.MayStopSearch)
-	setDefault(&spec.FlavorFungibility.WhenCanPreempt, kueue.TryNextFlavor)
-	if spec.Preemption == nil {
-		spec.Preemption = &kueue.ClusterQueuePreemption{}
-	}
-	setDefault(&spec.Preemption.ReclaimWithinCohort, kueue.PreemptionPolicyNever)
-	setDefault(&spec.Preemption.WithinClusterQueue, kueue.PreemptionPolicyNever)
-	if spec.Preemption.BorrowWithinCohort == nil {
-		spec.Preemption.BorrowWithinCohort = &kueue.BorrowWithinCohort{}
-	}
-	setDefault(&spec.Preemption.BorrowWithinCohort.Policy, kueue.BorrowWithinCohortPolicyNever)
-}
-
-// withDefaults sets what the schema of a Workload sets.
-func withDefaults(w *Workload) {
-	if w.Spec.Active == nil {
-		w.Spec.Active = ptr.To(true)
-	}
-	for i := range w.Spec.PodSets {
-		setDefault(&w.Spec.PodSets[i].Name, kueue.DefaultPodSetName)
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
+// addNodes does nothing: the scheduler lists the nodes of topologies itself.
+func addNodes(*schdcache.Cache, []corev1.Node) {}

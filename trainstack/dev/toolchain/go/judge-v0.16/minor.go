@@ -1,0 +1,28 @@
+package main
+
+// What differs from one minor release of Kueue to the next.
+
+import (
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/scheduler"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// newQueues returns the queue manager, and the scheduler's options that belong to it.
+func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) (*qcache.Manager, []scheduler.Option) {
+	return qcache.NewManager(o, cache, qcache.NewRequeuer(qcache.RequeueBatchPeriodProd), options...), nil
+}
+
+func enqueue(queues *qcache.Manager, w *Workload) error {
+	return queues.AddOrUpdateWorkload(logr.Discard(), w)
+}
+
+func withdraw(queues *qcache.Manager, w *Workload) {
+	queues.DeleteWorkload(logr.Discard(), workload.Key(w))
+}
+
+// addNodes does nothing: the scheduler lists the nodes of topologies itself.
+func addNodes(*schdcache.Cache, []corev1.Node) {}

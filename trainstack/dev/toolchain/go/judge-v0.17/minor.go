@@ -1,0 +1,37 @@
+package main
+
+// What differs from one minor release of Kueue to the next.
+
+import (
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/scheduler"
+	"sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// newQueues returns the queue manager, and the scheduler's options that belong to it.
+func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) (*qcache.Manager, []scheduler.Option) {
+	// Both record which preemptions have begun.
+	begun := expectations.New()
+	options = append(options, qcache.WithPreemptionExpectations(begun))
+	queues := qcache.NewManager(o, cache, qcache.NewRequeuer(), options...)
+	return queues, []scheduler.Option{scheduler.WithPreemptionExpectations(begun)}
+}
+
+func enqueue(queues *qcache.Manager, w *Workload) error {
+	return queues.AddOrUpdateWorkload(logr.Discard(), w)
+}
+
+func withdraw(queues *qcache.Manager, w *Workload) {
+	queues.DeleteWorkload(logr.Discard(), workload.Key(w))
+}
+
+// addNodes gives the cache the nodes of topologies.
+func addNodes(cache *schdcache.Cache, nodes []corev1.Node) {
+	for i := range nodes {
+		cache.TASCache().SyncNode(&nodes[i])
+	}
+}
