@@ -32,7 +32,7 @@ def snapshot(
     ignored, because a run does not compete with itself: namespace, and run id (from the pods' labels) or object name.
     `grows`: whether an autoscaler adds nodes. `kueue`: the Configuration of the running Kueue; None if unknown.
     """
-    unread = {kind for kind, bodies in lists.items() if bodies is None}
+    unread = {kind for kind, bodies in lists.items() if bodies is None} | ({"Topology"} - lists.keys())
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]

@@ -17,6 +17,8 @@ _NEVER_FITS: tuple[Cause, ...] = (
     "taint",
     "affinity",
     "topology",
+    "topology-level",
+    "placement",
     "pod-refused",
     "pod-sets",
     "namespace-unmanaged",
