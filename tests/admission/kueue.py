@@ -38,6 +38,7 @@ GROUPS = {
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets",
     "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs",
     "TrainingRuntime": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainingruntimes",
+    "Topology": "/apis/kueue.x-k8s.io/v1beta2/topologies",
     "ResourceFlavor": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
     "Cohort": "/apis/kueue.x-k8s.io/v1beta2/cohorts",
     "ClusterQueue": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
@@ -123,14 +124,14 @@ KINDS = {
 for Kueue to make Workloads; no operator runs."""
 
 
-def install(cluster: Cluster) -> Api:
-    """The pinned Kueue, ready."""
+def install(cluster: Cluster, **configuration: Any) -> Api:
+    """The pinned Kueue, ready. `configuration`: fields of KueueConfiguration."""
     owner = Person(cluster.kubeconfig)
     pinned = load(ROOT, "dev").operators.kueue
     assert pinned is not None
     requests = ControllerResources(cpu="50m", memory="256Mi")
-    configuration = KueueConfiguration(frameworks=tuple(KINDS))
-    wanted = pinned.model_copy(update={"requests": requests, "configuration": configuration})
+    fields = KueueConfiguration(frameworks=tuple(KINDS), **configuration)
+    wanted = pinned.model_copy(update={"requests": requests, "configuration": fields})
     ensure_images(operators(["kueue"]), cluster.registry, lambda _: None)
     release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE)
     objects = staged(kueue([_quick(each) for each in release], wanted), "admission", pinned.manifest.version)

@@ -1,4 +1,4 @@
-"""What `trainstack forecast` predicts, beside what a real Kueue does with many runs on simulated GPU nodes."""
+"""What `trainstack forecast` and `check --cluster` predict, beside what a real Kueue does on simulated GPU nodes."""
 
 import json
 import os
@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 from scipy.stats import kendalltau
 
+from tests.admission.kueue import install, until
+from tests.cluster.placements import BLOCK, RACK, config, hosts_of_assignment, hosts_of_verdict, run, site
 from tests.cluster.plan_bench import NODES, PlanBench
-from tests.cluster.plan_scenarios import Scenario, run_name
+from tests.cluster.plan_scenarios import GPU, Config, Scenario, run_name
 from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.dev.toolchain import tools
+from trainstack.settings.sections.operators import KueueFairSharing
 
 pytestmark = pytest.mark.cluster
 
@@ -118,3 +122,106 @@ def test_a_plan_begins_with_what_waits_on_the_cluster(bench: PlanBench) -> None:
     assert rows.keys() == expected.keys()
     assert {name: row["start"] for name, row in rows.items()} == pytest.approx(expected, abs=0.5)
     assert {row["source"] for row in rows.values()} == {"declared"}
+
+
+@pytest.fixture(scope="module")
+def judge() -> None:
+    """Kueue's own code, which places pods on nodes for `check --cluster`."""
+    tools.ensure(["judge-v0.15"])
+
+
+@pytest.mark.usefixtures("judge")
+def test_a_run_that_fits_the_quota_and_no_rack_is_told_so_before_it_is_submitted(bench: PlanBench) -> None:
+    """Kueue then keeps it pending with the same message, and places the others on the nodes that are predicted.
+
+    Eight nodes of eight GPUs: two in a rack, two racks in a block.
+    """
+    runs = [
+        run("wide", "racks", 3, topologyRequest={"required": RACK}),
+        run("pair", "racks", 2, topologyRequest={"required": RACK}),
+        *(run(f"block-{number}", "racks", 4, topologyRequest={"required": BLOCK}) for number in (1, 2)),
+    ]
+    with site(bench, "racks", config("racks", *runs)) as made:
+        made.label(8)
+        made.create("Namespace", "ResourceFlavor", "ClusterQueue", "LocalQueue")
+        queue = next(body for body in made.objects if body["kind"] == "ClusterQueue")
+        until("the topology is missed", lambda: "TopologyNotFound" in json.dumps(bench.api.read(queue)["status"]))
+        # The environment declares the topology, so the queue is not reported as inactive.
+        before = made.check()
+        made.create("Topology")
+        assert [id_ for id_, _ in before[""]] == ["never-fits"]
+        assert f"no {RACK} has room for the 3 pods even without other workloads" in before[""][0][1]
+        outcomes = {name: verdict["outcome"] for name, verdict in before.items() if name}
+        assert outcomes == {"wide": "never fits", "pair": "fits", "block-1": "fits", "block-2": "fits"}
+        assert {before[name]["judged_by"] for name in outcomes} == {"Kueue v0.15.2"}
+
+        others = made.others(*runs)
+        made.submit("wide")
+        message = made.refused("wide")
+        others.submit("pair")
+        assert hosts_of_assignment(made.admitted("pair")) == hosts_of_verdict(before["pair"])
+        assert 'topology "racks" allows to fit only 2 out of 3 pod(s)' in message
+        assert message.partition(": ")[2] in before["wide"]["lacks"][0]["message"]
+
+        # One block is left, for either.
+        between = made.check()
+        assert [between[name]["outcome"] for name in ("block-1", "block-2")] == ["fits", "fits"]
+        others.submit("block-1")
+        assert hosts_of_assignment(made.admitted("block-1")) == hosts_of_verdict(between["block-1"])
+        after = made.check()
+        assert after["block-2"]["outcome"] == "waits"
+        assert f"no {BLOCK} has room for the 4 pods now" in after["block-2"]["lacks"][0]["message"]
+        made.submit("block-2")
+        assert made.refused("block-2").partition(": ")[2] in after["block-2"]["lacks"][0]["message"]
+
+
+def test_whom_fair_sharing_preempts_is_told_before(bench: PlanBench) -> None:
+    """The queue with the larger share of the cohort by weight, not the workload of the lowest priority.
+
+    The last test: it configures Kueue anew.
+    """
+    bench.api = install(bench.cluster, fair_sharing=KueueFairSharing())
+    with site(bench, "fair", fair()) as made:
+        made.create()
+        names = [f"{queue}-{number}" for number in (1, 2, 3) for queue in ("heavy", "light")]
+        others = made.others(*(share(name) for name in names))
+        for name in names:
+            others.submit(name)
+            others.admitted(name)
+        asked = made.check()["asked"]
+        assert (asked["outcome"], len(asked["preempts"])) == ("fits by preempting", 1)
+        made.submit("asked")
+        made.admitted("asked")
+        (victim,) = made.evicted()
+        assert victim.startswith("light-")
+        assert asked["preempts"] == [f"fair/{made.workload(victim)['metadata']['name']}"]
+
+
+def fair() -> Config:
+    """Three queues of two GPUs in a cohort, of which one has four times the weight of the others."""
+    found = config("fair", topology=False)
+    queues = found["trainstack:queues"]
+    (template,) = queues["clusterQueues"]
+    quotas = [{"name": "cpu", "nominalQuota": 64}, {"name": GPU, "nominalQuota": 2}]
+    group = {"coveredResources": ["cpu", GPU], "flavors": [{"name": "fair", "resources": quotas}]}
+    base = {
+        **template,
+        "resourceGroups": [group],
+        "cohort": "fair",
+        "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+    }
+    names = {"asking": "1", "heavy": "4", "light": "1"}
+    queues["cohorts"] = [{"name": "fair"}]
+    queues["clusterQueues"] = [
+        {**base, "name": f"fair-{name}", "fairSharing": {"weight": weight}} for name, weight in names.items()
+    ]
+    queues["localQueues"] = [{"name": name, "namespace": "fair", "clusterQueue": f"fair-{name}"} for name in names]
+    queues["priorityClasses"] = [{"name": "fair-low", "value": 1}, {"name": "fair-high", "value": 9}]
+    found["trainstack:workloads"] = {"runs": [run("asked", "fair", 1, 1, queue="asking", priority="fair-low")]}
+    return found
+
+
+def share(name: str) -> Config:
+    """A run of one GPU."""
+    queue = name.partition("-")[0]
+    return run(name, "fair", 1, 1, queue=queue, priority={"heavy": "fair-low", "light": "fair-high"}[queue])

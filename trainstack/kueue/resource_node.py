@@ -225,7 +225,12 @@ def active(model: Model, queue: ClusterQueue) -> bool:
     """Whether a cluster queue is active, apart from its cohort. Source: updateQueueStatus, clusterqueue.go."""
     if queue.stop_policy != "None" or queue.inactive:
         return False
-    return not (missing_flavors(model, queue) or missing_topologies(model, queue) or inactive_checks(model, queue))
+    return not missing_objects(model, queue)
+
+
+def missing_objects(model: Model, queue: ClusterQueue) -> list[str]:
+    """Return the names of the flavors, topologies and active checks that a queue needs and that do not exist."""
+    return [*missing_flavors(model, queue), *missing_topologies(model, queue), *inactive_checks(model, queue)]
 
 
 def missing_flavors(model: Model, queue: ClusterQueue) -> list[str]:
