@@ -155,19 +155,23 @@ def test_a_run_that_fits_the_quota_and_no_rack_is_told_so_before_it_is_submitted
         assert outcomes == {"wide": "never fits", "pair": "fits", "block-1": "fits", "block-2": "fits"}
         assert {before[name]["judged_by"] for name in outcomes} == {"Kueue v0.15.2"}
 
-        others = made.others(*runs)
+        # Runs of the same content, which are others' by their names.
+        others = made.others(
+            run("first", "racks", 2, topologyRequest={"required": RACK}),
+            run("second", "racks", 4, topologyRequest={"required": BLOCK}),
+        )
         made.submit("wide")
         message = made.refused("wide")
-        others.submit("pair")
-        assert hosts_of_assignment(made.admitted("pair")) == hosts_of_verdict(before["pair"])
+        others.submit("first")
+        assert hosts_of_assignment(made.admitted("first")) == hosts_of_verdict(before["pair"])
         assert 'topology "racks" allows to fit only 2 out of 3 pod(s)' in message
         assert message.partition(": ")[2] in before["wide"]["lacks"][0]["message"]
 
         # One block is left, for either.
         between = made.check()
         assert [between[name]["outcome"] for name in ("block-1", "block-2")] == ["fits", "fits"]
-        others.submit("block-1")
-        assert hosts_of_assignment(made.admitted("block-1")) == hosts_of_verdict(between["block-1"])
+        others.submit("second")
+        assert hosts_of_assignment(made.admitted("second")) == hosts_of_verdict(between["block-1"])
         after = made.check()
         assert after["block-2"]["outcome"] == "waits"
         assert f"no {BLOCK} has room for the 4 pods now" in after["block-2"]["lacks"][0]["message"]
