@@ -134,14 +134,14 @@ def judge() -> None:
 def test_a_run_that_fits_the_quota_and_no_rack_is_told_so_before_it_is_submitted(bench: PlanBench) -> None:
     """Kueue then keeps it pending with the same message, and places the others on the nodes that are predicted.
 
-    Eight nodes of eight GPUs: two in a rack, two racks in a block.
+    Eight nodes of eight GPUs: two in a rack, two racks in a block. The quota is larger, as for nodes on order.
     """
     runs = [
         run("wide", "racks", 3, topologyRequest={"required": RACK}),
         run("pair", "racks", 2, topologyRequest={"required": RACK}),
         *(run(f"block-{number}", "racks", 4, topologyRequest={"required": BLOCK}) for number in (1, 2)),
     ]
-    with site(bench, "racks", config("racks", *runs)) as made:
+    with site(bench, "racks", config("racks", *runs, nodes=12)) as made:
         made.label(8)
         made.create("Namespace", "ResourceFlavor", "ClusterQueue", "LocalQueue")
         queue = next(body for body in made.objects if body["kind"] == "ClusterQueue")

@@ -27,6 +27,8 @@ CLUSTER_WIDE: Mapping[str, str] = {
     "WorkloadPriorityClass": queues.API_VERSION,
 }
 """The API versions of cluster-scoped kinds, which are not read under a tenant's profile."""
+TOPOLOGY = {"Topology": queues.API_VERSION}
+"""Read as the kinds in CLUSTER_WIDE, if a flavor has a Topology."""
 NAMESPACED: Mapping[str, str] = {
     "LimitRange": "v1",
     "LocalQueue": queues.API_VERSION,
@@ -52,14 +54,17 @@ async def read_lists(api: Api, settings: Settings) -> Lists:
     return {**dict.fromkeys(CLUSTER_WIDE), **dict(zip(kinds, found, strict=True))}
 
 
+def declares_topologies(settings: Settings) -> bool:
+    return any(flavor.topology for flavor in settings.queues.flavors)
+
+
 async def read_topologies(api: Api, lists: Lists, settings: Settings) -> tuple[Lists, tuple[Body, ...] | None]:
     """Return the lists with the Topologies, and the pods on nodes, if a flavor has a Topology.
 
     Otherwise, and under a tenant's profile, neither is read.
     """
     found = any((body.get("spec") or {}).get("topologyName") for body in lists.get("ResourceFlavor") or ())
-    declared = any(flavor.topology for flavor in settings.queues.flavors)
-    if settings.environment.profile != "owner" or not (found or declared):
+    if settings.environment.profile != "owner" or not (found or declares_topologies(settings)):
         return lists, None
     topologies, pods = await asyncio.gather(
         _all(api, "Topology", queues.API_VERSION, (None,)), _all(api, "Pod", "v1", (None,), _BOUND)

@@ -168,10 +168,9 @@ GROUPS: tuple[Group, ...] = (
     Group(
         name="judge-v0.15",
         module="judge-v0.15",
-        purpose="Kueue's scheduler as a program, which judges the admission verdicts",
+        purpose="Kueue's scheduler as a program, which places pods in topologies and judges the admission verdicts",
         programs=(Program("kueue-judge", "."),),
         seconds=120,
-        for_tests=True,
     ),
     Group(
         name="kube-score",

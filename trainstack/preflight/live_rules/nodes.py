@@ -75,13 +75,10 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
 def _oversized(workload: Workload, verdict: Verdict | None, model: Model) -> list[Reason]:
     """Compare with the nodes of the assigned flavors; if a run waits, with those of the flavor that suits it best."""
     queue = (model.cluster_queues or {}).get(verdict.cluster_queue) if verdict else None
-    if (
-        verdict is None
-        or queue is None
-        or verdict.assigned
-        or (verdict.outcome == "never fits" and not verdict.judged_by)
-    ):
-        return oversized(workload, verdict.assigned if verdict else (), model)
+    if verdict is None or queue is None:
+        return oversized(workload, (), model)
+    if verdict.assigned or (verdict.outcome == "never fits" and not verdict.judged_by):
+        return oversized(workload, verdict.assigned, model)
     flavors = [name for group in queue.groups for name in group.flavors if name in (model.flavors or {})]
     found = [
         oversized(workload, [Assigned(pods.name, pods.count, {"": name}) for pods in workload.pod_sets], model)
