@@ -20,6 +20,7 @@ Body = Mapping[str, Any]
 _KINDS = ("Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "LimitRange", "RuntimeClass")
 """Kinds that are passed with their spec."""
 _METADATA = ("name", "namespace", "uid", "creationTimestamp")
+_PREFIX = "kueue.x-k8s.io/"
 _OF_NODES = ("DaemonSet", "Node")
 """Owners whose pods are on their nodes whatever else runs."""
 
@@ -151,28 +152,23 @@ def _node(body: Body, *, ready: bool) -> Body:
 
 def _pod(body: Body) -> Body:
     metadata, spec = body["metadata"], body["spec"]
+    marks = {key: _of_kueue(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
+    containers = {key: [*map(_container, spec[key])] for key in ("containers", "initContainers") if spec.get(key)}
     return {
         "kind": "Pod",
-        "metadata": {
-            "name": metadata["name"],
-            "namespace": metadata.get("namespace", ""),
-            "labels": metadata.get("labels") or {},
-            "annotations": metadata.get("annotations") or {},
-        },
-        "spec": {
-            "nodeName": spec["nodeName"],
-            "containers": [*map(_container, spec.get("containers") or ())],
-            "initContainers": [*map(_container, spec.get("initContainers") or ())],
-            "overhead": spec.get("overhead") or {},
-        },
-        "status": {"phase": (body.get("status") or {}).get("phase", "")},
+        "metadata": {"name": metadata["name"], **marks},
+        "spec": {"nodeName": spec["nodeName"], **containers, "overhead": spec.get("overhead") or {}},
     }
+
+
+def _of_kueue(marks: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in marks.items() if key.startswith(_PREFIX)}
 
 
 def _container(body: Body) -> Body:
     requests = (body.get("resources") or {}).get("requests") or {}
     policy = {"restartPolicy": body["restartPolicy"]} if body.get("restartPolicy") else {}
-    return {"name": body["name"], "resources": {"requests": requests}, **policy}
+    return {"name": "", "resources": {"requests": requests}, **policy}
 
 
 def _stays(pod: Body) -> bool:

@@ -6,6 +6,7 @@ program `kueue-judge` (docs/decisions/0018-second-judge.md) answers these from t
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from trainstack.kueue.judge_cases import case
@@ -74,28 +75,41 @@ def judged(
     open_ = {key: verdict for key, verdict in verdicts.items() if needs_nodes(verdict)}
     if not open_:
         return {}
-    why, asked = nodes.missing(state.model), [key for key in open_ if key in submissions]
+    why = nodes.missing(state.model)
     if why or isinstance(nodes.judge, str) or nodes.pods is None:
         return {key: _unanswered(verdict, why) for key, verdict in open_.items()}
-    bodies = [submissions[key] for key in asked]
-    try:
-        now, idle = nodes.judge.ask([case(state, nodes.pods, bodies, idle=idle) for idle in (False, True)])
-    except JudgeError as error:
-        return {key: _unanswered(verdict, str(error)) for key, verdict in open_.items()}
     found = {key: _unanswered(verdict, "its manifest cannot be built") for key, verdict in open_.items()}
-    for index, key in enumerate(asked):
-        answers = [_at(answer, index) for answer in (now, idle)]
-        if answers[0] is None or answers[1] is None:
-            found[key] = _unanswered(open_[key], f"kueue-judge: {now.get('error') or idle.get('error')}")
+    bodies = {key: submissions[key] for key in open_ if key in submissions}
+    now = _answers(nodes.judge, state, nodes.pods, bodies, idle=False)
+    refused = {key: bodies[key] for key, answer in now.items() if not isinstance(answer, str) and _is_refused(answer)}
+    idle = _answers(nodes.judge, state, nodes.pods, refused, idle=True)
+    for key, answer in now.items():
+        by, alone = replace(open_[key], reasons=(), judged_by=f"Kueue {nodes.judge.release}"), idle.get(key, {})
+        if isinstance(answer, str) or isinstance(alone, str):
+            found[key] = _unanswered(open_[key], answer if isinstance(answer, str) else str(alone))
+        elif _is_refused(answer):
+            found[key] = _refused(by, bodies[key], state.model, answer, alone)
         else:
-            by = replace(open_[key], reasons=(), judged_by=f"Kueue {nodes.judge.release}")
-            found[key] = _verdict(by, submissions[key], state.model, answers[0], answers[1])
+            found[key] = _admitted(by, state.model, answer)
     return found
 
 
-def _at(answer: Body, index: int) -> Body | None:
-    given = answer.get("verdicts") or ()
-    return given[index] if index < len(given) else None
+def _answers(
+    judge: Judge, state: QueueState, pods: Sequence[Body], bodies: Mapping[str, Body], *, idle: bool
+) -> dict[str, Body | str]:
+    """Return the program's answers by key, or why there is none."""
+    if not bodies:
+        return {}
+    try:
+        (answer,) = judge.ask([case(state, pods, bodies.values(), idle=idle)])
+    except JudgeError as error:
+        return dict.fromkeys(bodies, str(error))
+    answers: list[Body] = answer.get("verdicts") or []
+    return dict(zip_longest(bodies, answers, fillvalue=f"kueue-judge: {answer.get('error')}"))
+
+
+def _is_refused(answer: Body) -> bool:
+    return bool(answer["mode"] == "NoFit")
 
 
 def _unanswered(verdict: Verdict, why: str) -> Verdict:
@@ -104,22 +118,23 @@ def _unanswered(verdict: Verdict, why: str) -> Verdict:
     )
 
 
-def _verdict(verdict: Verdict, submitted: Body, model: Model, now: Body, idle: Body) -> Verdict:
-    if now["mode"] == "Fit":
-        return _admitted(verdict, model, now)
-    none = replace(verdict, assigned=(), usage={}, borrowed={}, checks=())
-    if now["mode"] == "Preempt":
-        return replace(none, outcome="fits by preempting", preempts=tuple(sorted(now.get("targets") or ())))
-    fits_idle = idle["mode"] != "NoFit"
+def _refused(verdict: Verdict, submitted: Body, model: Model, now: Body, idle: Body) -> Verdict:
+    """`idle`: the answer on an idle cluster."""
+    fits_idle = not _is_refused(idle)
     # An autoscaler may add the nodes that are missing.
     outcome: Outcome = "waits" if fits_idle or model.grows else "never fits"
     when = "now" if outcome == "waits" else "even without other workloads"
     message = _message((now if fits_idle else idle).get("message", ""))
     text = f"{_room(submitted)} {when} (Kueue: {message})"
-    return replace(none, outcome=outcome, reasons=(Reason("placement", text, verdict.path),))
+    reason = Reason("placement", text, verdict.path)
+    return replace(verdict, outcome=outcome, reasons=(reason,), assigned=(), usage={}, borrowed={}, checks=())
 
 
 def _admitted(verdict: Verdict, model: Model, answer: Body) -> Verdict:
+    if answer["mode"] == "Preempt":
+        targets = tuple(sorted(answer.get("targets") or ()))
+        none = replace(verdict, assigned=(), usage={}, borrowed={}, checks=())
+        return replace(none, outcome="fits by preempting", preempts=targets)
     placements: Mapping[str, Body] = answer.get("placements") or {}
     usage: dict[FlavorResource, int] = {}
     pod_sets = []
