@@ -87,11 +87,15 @@ class Api:
         if answer.status_code != httpx.codes.CONFLICT and answer.is_error:
             raise Refused(f"{body['kind']} {body['metadata']['name']}: {answer.json().get('message', answer.text)}")
 
-    def delete(self, bodies: Iterable[Body]) -> None:
-        """Have objects deleted, in no order; those that are gone stay gone."""
+    def delete(self, bodies: Iterable[Body], *, with_owned: bool = False) -> None:
+        """Have objects deleted, in no order; those that are gone stay gone.
+
+        `with_owned`: also what they own, which the API server leaves of a Job by default.
+        """
+        policy = "?propagationPolicy=Background" if with_owned else ""
 
         def gone(body: Body) -> None:
-            answer = self._ask("DELETE", f"{_folder(body)}/{body['metadata']['name']}")
+            answer = self._ask("DELETE", f"{_folder(body)}/{body['metadata']['name']}{policy}")
             assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, answer.text
 
         list(self._pool.map(gone, bodies))

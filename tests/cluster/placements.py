@@ -102,7 +102,11 @@ class Site:
 
     def others(self, *runs: Config) -> "Site":
         """Another environment with the same queues. What it submits is others' to this one."""
-        return Site(self.bench, f"{self.name}-others", {**self.settings, "trainstack:workloads": {"runs": list(runs)}})
+        return self.with_runs(*runs, name=f"{self.name}-others")
+
+    def with_runs(self, *runs: Config, name: str = "") -> "Site":
+        """The same environment, by default, with these runs."""
+        return Site(self.bench, name or self.name, {**self.settings, "trainstack:workloads": {"runs": list(runs)}})
 
     def check(self) -> dict[str, Any]:
         """The verdicts of `trainstack check --cluster` by run, and the ids of the errors under ``."""
@@ -128,18 +132,35 @@ class Site:
 
     def refused(self, name: str) -> str:
         """Kueue's message about a run that waits."""
+        return str(until(f"{name} waits", lambda: reason_of(self.workload(name))))
 
-        def look() -> str:
-            conditions = self.workload(name).get("status", {}).get("conditions", ())
-            waits = (one for one in conditions if one["type"] == "QuotaReserved" and one["status"] == "False")
-            return next((str(one["message"]) for one in waits), "")
+    def settled(self, name: str) -> Body:
+        """The Workload of a run that Kueue has admitted or refused; after a preemption, once it is admitted."""
 
-        return str(until(f"{name} waits", look))
+        def look() -> Body:
+            body = self.workload(name)
+            reason = reason_of(body) if body else ""
+            return body if body and (reserves(body) or (reason and _PREEMPTS not in reason)) else {}
+
+        return dict(until(f"{name} is admitted or refused", look))
+
+    def withdraw(self, *names: str) -> None:
+        """Delete launches, by default all, until Kueue has forgotten them."""
+
+        def left() -> list[Body]:
+            bodies = self.bench.api.everywhere("Workload")
+            own = [body for body in bodies if body["metadata"]["namespace"] == self.namespace]
+            return [body for body in own if not names or _run_of(body)[1] in names]
+
+        jobs = [body for body in self.bench.api.everywhere("Job") if body["metadata"]["namespace"] == self.namespace]
+        deleted = [job for job in jobs if not names or _name_of(job["metadata"]["name"]) in names]
+        self.bench.api.delete(deleted, with_owned=True)
+        until("Kueue has forgotten the runs", lambda: not left())
 
     def evicted(self) -> list[str]:
-        """The runs that Kueue has evicted."""
+        """The Workloads that Kueue has evicted."""
         return sorted(
-            _run_of(body)[1]
+            str(body["metadata"]["name"])
             for body in self.bench.api.everywhere("Workload")
             if body["metadata"]["namespace"] == self.namespace and condition(body, "Evicted") == "True"
         )
@@ -153,6 +174,16 @@ def site(bench: PlanBench, name: str, settings: Config) -> Iterator[Site]:
         yield made
     finally:
         made.delete()
+
+
+_PREEMPTS = "Pending the preemption of"
+
+
+def reason_of(workload: Body) -> str:
+    """Kueue's message about a workload that waits; empty if it is admitted, or has not been tried."""
+    conditions = workload.get("status", {}).get("conditions", ())
+    waits = (one for one in conditions if one["type"] == "QuotaReserved" and one["status"] == "False")
+    return next((str(one["message"]) for one in waits), "")
 
 
 def hosts_of_assignment(workload: Body) -> dict[str, int]:
@@ -169,7 +200,11 @@ def hosts_of_verdict(verdict: Body) -> dict[str, int]:
 
 def _run_of(workload: Body) -> tuple[str, str]:
     (owner,) = workload["metadata"].get("ownerReferences") or ({"name": workload["metadata"]["name"]},)
-    return workload["metadata"]["namespace"], owner["name"].rsplit("-", 2)[0]
+    return workload["metadata"]["namespace"], _name_of(owner["name"])
+
+
+def _name_of(launch: str) -> str:
+    return launch.rsplit("-", 2)[0]
 
 
 def _gone(api: Any, bodies: Sequence[Body]) -> bool:
