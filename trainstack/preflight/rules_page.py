@@ -21,7 +21,7 @@ An `error` stops the change, a `warning` does not; `unknown` means that another 
 
 The report ends with a verdict for each queued run, whether Kueue would admit it on an idle cluster: `fits`, `fits by
 borrowing`, `never fits` or `unknown`. With `--cluster` the verdict is about the present state, and may also be `fits by
-preempting` or `waits`.
+preempting` or `waits`. Where the nodes of a topology decide, Kueue's own code is asked, if it is built.
 
 To accept a finding, silence it with a reason:
 
@@ -41,8 +41,7 @@ if Kueue or the API server would refuse the object anyway.
 
 `trainstack check --cluster` also compares the environment with its cluster, which it only reads; launches are sent as
 dry runs. A missing object that the environment declares is a warning: `up` creates it. With `profile: tenant` the check
-reads the tenant's namespaces and, if permitted, the StorageClasses; the platform's owner can check the rest with the
-platform's environment.
+reads the tenant's namespaces and, if permitted, the StorageClasses; the platform's owner can check the rest.
 
 The YAML examples are changes of the environment `dev`.
 """
