@@ -52,7 +52,7 @@ class Program:
 
 
 def kueue_judge(release: str) -> Program | str:
-    """Return the program for a release of Kueue, or why there is none."""
+    """Return the program for a release of Kueue, or the reason why it is missing."""
     known = {_release(name): name for name in PROGRAMS}
     if release not in known:
         return f"kueue-judge is of Kueue {', '.join(known)}, not of {release or 'an unknown release'}"

@@ -39,7 +39,7 @@ class Nodes:
     """What the program needs besides the snapshot."""
 
     judge: Judge | str
-    """Or why there is none."""
+    """Or the reason why it is missing."""
     pods: Sequence[Body] | None
     """The pods that are bound to nodes; None: not readable."""
     release: str
@@ -97,7 +97,7 @@ def judged(
 def _answers(
     judge: Judge, state: QueueState, pods: Sequence[Body], bodies: Mapping[str, Body], *, idle: bool
 ) -> dict[str, Body | str]:
-    """Return the program's answers by key, or why there is none."""
+    """Return the program's answers by key, or the reason why it is missing."""
     if not bodies:
         return {}
     try:

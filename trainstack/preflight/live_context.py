@@ -159,7 +159,7 @@ class LiveContext(Context):
     launches: Collection[tuple[str, str]] = ()
     """Its runs as they would be launched now: their namespaces, with their ids and the names of their objects."""
     judge: Callable[[str], Judge | str] = lambda _: "kueue-judge is not used here"
-    """Kueue's own code of a release as a program, which places pods in topologies; or why there is none."""
+    """Kueue's own code of a release as a program, which places pods in topologies; or the reason why it is missing."""
 
     @cached_property
     def snapshot(self) -> QueueState:

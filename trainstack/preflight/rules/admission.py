@@ -27,7 +27,7 @@ _OTHERWISE: Mapping[Cause, str] = {
     "pod-sets": "declare at most eight replicatedJobs, with more replicas each, or split the run",
     "taint": "let its pods select and tolerate the nodes of one of the queue's flavors",
     "topology": "use a queue whose flavors have a topology if and only if the pods request one",
-    "topology-level": "request one of these levels, or use a queue whose flavors have the level",
+    "topology-level": "request a level of the topology, or use a queue whose flavors have the level",
 }
 """The remedy where no change that was tried helps."""
 
