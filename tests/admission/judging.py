@@ -88,7 +88,7 @@ class Question:
 
 
 def configuration(choices: Choices) -> Body:
-    """A Configuration of Kueue, without fair sharing.
+    """A Configuration of Kueue.
 
     No output of a transformation is requested too: Kueue's sum of both depends on the order of a Go map.
     """
@@ -99,7 +99,19 @@ def configuration(choices: Choices) -> Body:
         outputs = {"example.com/credits": choices.pick(["2", "500m", "1.5"])}
         strategy = choices.pick(["Retain", "Replace"])
         resources["transformations"] = [{"input": "nvidia.com/gpu", "strategy": strategy, "outputs": outputs}]
-    return {"resources": resources} if resources else {}
+    sharing: Body = {}
+    if choices.one_in(4):
+        sharing = {"fairSharing": choices.pick([{}, {"preemptionStrategies": ["LessThanInitialShare"]}])}
+    return {**({"resources": resources} if resources else {}), **sharing}
+
+
+def with_weights(case: Case, choices: Choices) -> Case:
+    """A case whose queues and cohorts perhaps have a weight in fair sharing."""
+    objects = copy.deepcopy(case.objects)
+    for body in objects:
+        if body["kind"] in ("ClusterQueue", "Cohort") and choices.flip():
+            body["spec"]["fairSharing"] = {"weight": choices.pick(["2", "500m", "1", "0"])}
+    return replace(case, objects=objects)
 
 
 def with_topology(case: Case, choices: Choices) -> Case:
@@ -113,7 +125,9 @@ def with_topology(case: Case, choices: Choices) -> Case:
         body["spec"].setdefault("nodeLabels", {})["flavor"] = body["metadata"]["name"]
     for pods in asked["spec"]["podSets"]:
         if choices.flip():
-            pods["topologyRequest"] = choices.pick([{"required": RACK}, {"preferred": RACK}, {"unconstrained": True}])
+            pods["topologyRequest"] = choices.pick(
+                [{"required": RACK}, {"preferred": RACK}, {"unconstrained": True}, {"required": "example.com/block"}]
+            )
     topology = made("Topology", "racks", {"levels": [{"nodeLabel": RACK}]})
     return replace(
         case, objects=(*objects, *([topology, *map(_node, chosen)] if chosen else ())), before=(), asked=asked
@@ -155,8 +169,11 @@ def questions(case: Case, choices: Choices) -> list[Question]:
     return [question for question in found if not slips_in(question.case)]
 
 
-def answers(asked: Sequence[Question]) -> list[Answer]:
-    """The answers of Kueue's code, of one release."""
+def answers(asked: Sequence[Question]) -> list[Answer | None]:
+    """The answers of Kueue's code, of one release; None where it panics.
+
+    With fair sharing, Kueue's scheduler panics for a queue without a cohort whose own candidates do not suffice.
+    """
     (release,) = {question.case.release or PINNED for question in asked}
     (program,) = groups.BY_NAME[JUDGES[release]].programs
     text = json.dumps([question.input() for question in asked])
@@ -169,7 +186,7 @@ def disagreements(asked: Sequence[Question]) -> list[tuple[Question, Answer, Ans
     return [
         (question, own, other)
         for question, other in zip(asked, answers(asked), strict=True)
-        if (own := question.engine()) not in (None, other) and own is not None
+        if other is not None and (own := question.engine()) not in (None, other) and own is not None
     ]
 
 
@@ -186,7 +203,9 @@ def _of_verdict(verdict: Verdict, evicted: Collection[str]) -> Answer | None:
     )
 
 
-def _of_program(question: Question, found: Body) -> Answer:
+def _of_program(question: Question, found: Body) -> Answer | None:
+    if "fairSharing" in question.case.configuration and "Kueue's scheduler panics" in found.get("error", ""):
+        return None
     assert "error" not in found, f"{found['error']}: {question!r}"
     (verdict,) = found["verdicts"]
     if verdict["mode"] != "Fit":

@@ -38,6 +38,7 @@ GROUPS = {
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets",
     "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs",
     "TrainingRuntime": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainingruntimes",
+    "Topology": "/apis/kueue.x-k8s.io/v1beta2/topologies",
     "ResourceFlavor": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
     "Cohort": "/apis/kueue.x-k8s.io/v1beta2/cohorts",
     "ClusterQueue": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
@@ -86,11 +87,15 @@ class Api:
         if answer.status_code != httpx.codes.CONFLICT and answer.is_error:
             raise Refused(f"{body['kind']} {body['metadata']['name']}: {answer.json().get('message', answer.text)}")
 
-    def delete(self, bodies: Iterable[Body]) -> None:
-        """Have objects deleted, in no order; those that are gone stay gone."""
+    def delete(self, bodies: Iterable[Body], *, with_owned: bool = False) -> None:
+        """Have objects deleted, in no order; those that are gone stay gone.
+
+        `with_owned`: also what they own, which the API server leaves of a Job by default.
+        """
+        policy = "?propagationPolicy=Background" if with_owned else ""
 
         def gone(body: Body) -> None:
-            answer = self._ask("DELETE", f"{_folder(body)}/{body['metadata']['name']}")
+            answer = self._ask("DELETE", f"{_folder(body)}/{body['metadata']['name']}{policy}")
             assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND, answer.text
 
         list(self._pool.map(gone, bodies))
@@ -123,14 +128,14 @@ KINDS = {
 for Kueue to make Workloads; no operator runs."""
 
 
-def install(cluster: Cluster) -> Api:
-    """The pinned Kueue, ready."""
+def install(cluster: Cluster, **configuration: Any) -> Api:
+    """The pinned Kueue, ready. `configuration`: fields of KueueConfiguration."""
     owner = Person(cluster.kubeconfig)
     pinned = load(ROOT, "dev").operators.kueue
     assert pinned is not None
     requests = ControllerResources(cpu="50m", memory="256Mi")
-    configuration = KueueConfiguration(frameworks=tuple(KINDS))
-    wanted = pinned.model_copy(update={"requests": requests, "configuration": configuration})
+    fields = KueueConfiguration(frameworks=tuple(KINDS), **configuration)
+    wanted = pinned.model_copy(update={"requests": requests, "configuration": fields})
     ensure_images(operators(["kueue"]), cluster.registry, lambda _: None)
     release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE)
     objects = staged(kueue([_quick(each) for each in release], wanted), "admission", pinned.manifest.version)

@@ -65,7 +65,7 @@ class PlanBench:
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         """Kueue on it, and nodes that are nobody's."""
-        self._cluster, self._folder = cluster, folder
+        self.cluster, self.folder = cluster, folder
         (folder / "Pulumi.yaml").touch()
         self.api = install(cluster)
         self._server = Server(cluster.server, Layout.of(cluster.state).certs, timeout_seconds=30)
@@ -73,8 +73,8 @@ class PlanBench:
     def settings(self, scenario: Scenario) -> Settings:
         """The environment of a scenario."""
         text = yaml.safe_dump({"config": scenario.config()}, sort_keys=False)
-        (self._folder / f"Pulumi.{scenario.name}.yaml").write_text(text)
-        return load(self._folder, scenario.name)
+        (self.folder / f"Pulumi.{scenario.name}.yaml").write_text(text)
+        return load(self.folder, scenario.name)
 
     def predicted(self, scenario: Scenario) -> Forecast:
         """The plan of a scenario, on its nodes; its runs take what its settings declare."""
@@ -130,18 +130,21 @@ class PlanBench:
 
     def run(self, most: float, scenario: Scenario) -> Observed:
         """Let a scenario begin at one moment, and happen to its end within `most` seconds."""
-        with self.waiting(scenario) as (named, gate), _Watch(self._cluster, named.name) as watch:
+        with self.waiting(scenario) as (named, gate), _Watch(self.cluster, named.name) as watch:
             watch.seen.began = time.time()
             self.api.create([gate])
             until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), most, 0.2)
             return watch.seen
 
+    def label_node(self, number: int, labels: Mapping[str, str | None]) -> None:
+        """Set labels of a simulated node; None removes one."""
+        self._server.merge(f"/api/v1/nodes/{node_name(number)}", {"metadata": {"labels": dict(labels)}})
+
     def _give_nodes(self, scenario: Scenario) -> None:
         """Label its nodes, half of them of each kind; no flavor has those that are left."""
         own = scenario.nodes + scenario.spare
         for number in range(NODES):
-            marks = {LABEL: KINDS[number % 2], OWNER: scenario.name if number < own else None}
-            self._server.merge(f"/api/v1/nodes/{node_name(number)}", {"metadata": {"labels": marks}})
+            self.label_node(number, {LABEL: KINDS[number % 2], OWNER: scenario.name if number < own else None})
 
     def _join(self, scenario: Scenario) -> None:
         """Let Jobs come, those of one turn in another second than those of the one before.
@@ -149,8 +152,8 @@ class PlanBench:
         Kueue counts from when it has made the Workload of a Job itself, which may be in the second after.
         """
         settings = self.settings(scenario)
-        runs = Declared(settings, read_inputs(settings, self._folder, commit="")).runs
-        with _Watch(self._cluster, scenario.name) as watch:
+        runs = Declared(settings, read_inputs(settings, self.folder, commit="")).runs
+        with _Watch(self.cluster, scenario.name) as watch:
             for turn in scenario.turns():
                 self.api.create(dict(runs[place].manifest) for place in turn)
                 names = {run_name(place) for place in turn}
@@ -159,10 +162,10 @@ class PlanBench:
 
     def trainstack(self, *words: str) -> Done:
         """A command in the folder of the environments, on this cluster."""
-        variables = {**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
+        variables = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "trainstack.cli", *words]
         done = subprocess.run(
-            command, cwd=self._folder, env=variables, capture_output=True, text=True, check=False, timeout=120
+            command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False, timeout=120
         )
         return Done(done.returncode, done.stdout, done.stderr)
 

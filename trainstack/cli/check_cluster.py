@@ -12,6 +12,7 @@ from trainstack.cli.unread_images import unread_images
 from trainstack.cli.unserved_images import images_of_runs, unserved_images
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import FAULTS
+from trainstack.dev.kueue_judge import kueue_judge
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
 from trainstack.objects.labels import LAUNCH, RUN, SWEEP, WORKLOAD, Manifest
@@ -74,7 +75,7 @@ def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -
         unserved_images=unserved_images(session, images, local),
         named_images=unread_images(session, images, local),
     )
-    context = LiveContext(Declared(settings), live, _images(manifests), launches)
+    context = LiveContext(Declared(settings), live, _images(manifests), launches, kueue_judge)
     found = against_cluster.examine(context, loaded.places, in_files)
     placed = [replace(finding, where=loaded.where(finding.path)) for finding in unbuilt]
     return Checked([*placed, *found.findings], found.verdicts)

@@ -1,7 +1,7 @@
 """Verdicts: whether Kueue admits a workload at the head of its queue, on an idle cluster or with given usage."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ _NEVER_HEAD = {"backoff", "queue-closed", "queue-stopped", "namespace-unmanaged"
 """Causes for which Kueue does not keep a workload at the head of its queue."""
 _TEMPORARY: tuple[Cause, ...] = ("backoff", "check-retry", "queue-stopped")
 """Reasons other than quota with which a workload waits."""
-_TOPOLOGY = "the quota is available; whether the nodes of flavor {} fit the topology is known only at admission"
+_TOPOLOGY = "the quota is available, and the nodes of flavor {} decide whether the pods can be placed"
 
 
 def declared_verdicts(declared: Declared) -> list[Verdict]:
@@ -42,14 +42,21 @@ def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] =
 
 
 class AdmissionSimulator:
-    def __init__(self, model: Model, admitted: Iterable[Admitted] = (), pending: Iterable[Workload] = ()) -> None:
+    def __init__(
+        self,
+        model: Model,
+        admitted: Iterable[Admitted] = (),
+        pending: Iterable[Workload] = (),
+        judged: Mapping[str, Verdict] | None = None,
+    ) -> None:
         """`admitted`: the workloads with reserved quota; empty: an idle cluster.
 
         `pending`: the workloads that wait, in the order of submission; one that cannot be admitted holds up all
-        workloads behind it in a StrictFIFO queue.
+        workloads behind it in a StrictFIFO queue. `judged`: verdicts of Kueue's own code, by the workload's key.
         """
         self.model = model
         using = tuple(admitted)
+        self._judged = judged or {}
         self._not_ready = [one.workload.key for one in using if not one.ready] if model.blocks_admission else []
         self._pending = sorted(pending, key=_order)
         self._places = {waiting.key: place for place, waiting in enumerate(self._pending)}
@@ -63,12 +70,15 @@ class AdmissionSimulator:
         return self._verdict(workload, self.idle)
 
     def verdict(self, workload: Workload, *, with_remedies: bool = True) -> Verdict:
-        found = self._verdict(workload, self.now)
+        found = self._current(workload)
         if found.fits and (reason := self._held_up(workload, found)) is not None:
             return _verdict(workload, found.cluster_queue, "waits", [reason])
-        if with_remedies and found.outcome == "never fits":
+        if with_remedies and found.outcome == "never fits" and not found.judged_by:
             return replace(found, remedies=remedies(self, workload, found))
         return found
+
+    def _current(self, workload: Workload) -> Verdict:
+        return self._judged.get(workload.key) or self._verdict(workload, self.now)
 
     def _verdict(self, workload: Workload, snapshot: Snapshot) -> Verdict:
         model = self.model
@@ -143,7 +153,7 @@ class AdmissionSimulator:
         for waiting in self._pending:
             local = local_queues.get((waiting.namespace, waiting.queue))
             if local is not None and local.cluster_queue == queue:
-                verdict = self._verdict(waiting, self.now)
+                verdict = self._current(waiting)
                 keeps = _NEVER_HEAD.isdisjoint(reason.cause for reason in verdict.reasons)
                 if verdict.outcome in ("waits", "never fits") and keeps:
                     return verdict

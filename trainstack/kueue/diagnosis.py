@@ -19,7 +19,7 @@ from trainstack.kueue.model import (
 )
 from trainstack.kueue.node_affinity import selected, suits, untolerated
 from trainstack.kueue.quantities import readable
-from trainstack.kueue.resource_node import inactive_checks, missing_flavors
+from trainstack.kueue.resource_node import inactive_checks, missing_flavors, missing_topologies
 from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Cause, Reason
 
@@ -33,6 +33,8 @@ def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot
         yield of_queue("queue-closed", f"does not admit workloads of namespace {workload.namespace}", "namespaces")
     for flavor in missing_flavors(model, queue):
         yield of_queue("flavor-missing", f"is inactive: its flavor {flavor} does not exist", flavor=flavor)
+    for topology in missing_topologies(model, queue):
+        yield of_queue("topology-missing", f"is inactive: topology {topology} of its flavors does not exist")
     for check in inactive_checks(model, queue):
         yield of_queue("check-inactive", f"is inactive: its admission check {check} is missing or inactive")
     if queue.cohort is not None and snapshot.tree.cyclic(queue.cohort):
@@ -121,14 +123,15 @@ def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:
 
 def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
     pod = _pod(pods)
-    # Source: checkPodSetAndFlavorMatchForTAS.
-    if (flavor.topology is None) == pods.topology and not cq.only_topologies:
-        message = (
-            f"{pod} requests a topology, but flavor {flavor.name} has none"
-            if pods.topology
-            else f"flavor {flavor.name} requires pods that request a topology; {pod} does not"
-        )
-        return Reason("topology", message, pods.path, pods.name, flavor.name)
+    match cq.mismatch(flavor, pods):
+        case "none":
+            message = f"{pod} requests a topology, but flavor {flavor.name} has none"
+            return Reason("topology", message, pods.path, pods.name, flavor.name)
+        case "only":
+            message = f"flavor {flavor.name} requires pods that request a topology; {pod} does not"
+            return Reason("topology", message, pods.path, pods.name, flavor.name)
+        case "level":
+            return _missing_level(cq, pods, flavor)
     taint = untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
     if taint is not None:
         value = f"={taint.value}" if taint.value else ""
@@ -138,6 +141,16 @@ def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flav
         message = f"the labels of flavor {flavor.name} do not match the node selector or affinity of {pod}"
         return Reason("affinity", message, pods.path, pods.name, flavor.name)
     return None
+
+
+def _missing_level(cq: QueueSnapshot, pods: PodSet, flavor: Flavor) -> Reason:
+    levels = (cq.topologies or {})[flavor.topology or ""]
+    missing = " and ".join(level for level in pods.levels if level not in levels)
+    message = (
+        f"{_pod(pods)} requests level {missing}, which topology {flavor.topology} of flavor {flavor.name} does not have"
+        f" (its levels: {', '.join(levels)})"
+    )
+    return Reason("topology-level", message, pods.path, pods.name, flavor.name)
 
 
 def _shortages(

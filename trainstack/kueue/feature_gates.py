@@ -25,7 +25,7 @@ class Gate:
         return self.usual == "on"
 
 
-_TOPOLOGY = "verdicts do not place pods in a topology"
+_TOPOLOGY = "the simulator does not place pods in a topology; Kueue's own code does, with these gates"
 _MULTIKUEUE = "the quota of this cluster is the same with MultiKueue"
 _JOBS = "it changes how Workload objects are written, not how they are admitted"
 

@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 """A field that makes verdicts unknown, as one that is not listed."""
 _MESSAGE = "a message of Kueue"
 _COUNTS = "Kueue's own sums of what is read from Workloads"
-_TOPOLOGY = "a verdict with a topology is unknown in any case"
+_TOPOLOGY = "where a topology decides, the verdict is of Kueue's own code, or unknown"
 _MULTIKUEUE = "the quota of this cluster is the same with MultiKueue"
 _PAST_USAGE = "the verdict is unknown where admission fair sharing decides"
 _OPERATION = "the operation of the controller"
@@ -117,7 +117,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "spec.tolerations[].value": MODELLED,
         "spec.topologyName": MODELLED,
     },
-    "Topology": {"spec.levels": _TOPOLOGY},
+    "Topology": {"spec.levels": MODELLED},
     "Workload": {
         "spec.active": MODELLED,
         "spec.maximumExecutionTimeSeconds": "it ends running workloads; forecasts read it",

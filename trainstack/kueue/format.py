@@ -13,7 +13,10 @@ _MOST_NAMES = 4
 
 
 def summary(verdict: Verdict) -> str:
-    """Format a verdict in one line: `fits by borrowing: on a100; borrows 4 nvidia.com/gpu on a100`."""
+    """Format a verdict in one line: `fits by borrowing: on a100; borrows 4 nvidia.com/gpu on a100`.
+
+    A verdict of Kueue's own code is marked: `fits (by the code of Kueue v0.15.2): on a100, in example.com/rack r1`.
+    """
     parts = [placed(verdict.assigned)] if verdict.assigned else []
     if verdict.borrowed:
         parts.append(f"borrows {amounts(verdict.borrowed)}")
@@ -24,7 +27,8 @@ def summary(verdict: Verdict) -> str:
     parts += [reason.message for reason in verdict.reasons]
     if verdict.remedies:
         parts.append(f"what would help: {'; or '.join(remedy.text for remedy in verdict.remedies)}")
-    return ": ".join(filter(None, [verdict.outcome, "; ".join(parts)]))
+    mark = f" (by the code of {verdict.judged_by})" if verdict.judged_by else ""
+    return ": ".join(filter(None, [f"{verdict.outcome}{mark}", "; ".join(parts)]))
 
 
 def lines(verdicts: Iterable[Verdict]) -> list[str]:
@@ -38,9 +42,24 @@ def lines(verdicts: Iterable[Verdict]) -> list[str]:
 def placed(assigned: Sequence[Assigned]) -> str:
     """Name the flavors: `on a100`, or if pod sets differ `1 master on cpu, 3 worker on a100`."""
     flavors = {pods.pod_set: " and ".join(dict.fromkeys(pods.flavors.values())) or "no flavor" for pods in assigned}
-    if len(set(flavors.values())) == 1:
-        return f"on {next(iter(flavors.values()))}"
-    return ", ".join(f"{pods.count} {pods.pod_set} on {flavors[pods.pod_set]}" for pods in assigned)
+    domains = {pods.pod_set: _domain(pods) for pods in assigned}
+    if len(set(flavors.values())) == 1 and len(set(domains.values())) == 1:
+        return f"on {next(iter(flavors.values()))}{next(iter(domains.values()))}"
+    return ", ".join(
+        f"{pods.count} {pods.pod_set} on {flavors[pods.pod_set]}{domains[pods.pod_set]}" for pods in assigned
+    )
+
+
+def _domain(pods: Assigned) -> str:
+    """Name the narrowest domain that contains all pods: `, in example.com/rack r1`."""
+    if not pods.domains:
+        return ""
+    levels = pods.domains[0].levels
+    parts = {domain.values for domain in pods.domains}
+    shared = [level for index, level in enumerate(levels) if len({values[: index + 1] for values in parts}) == 1]
+    if not shared:
+        return f", in {len({values[0] for values in parts})} of {levels[0]}"
+    return f", in {shared[-1]} {pods.domains[0].values[len(shared) - 1]}"
 
 
 def amounts(usage: Usage) -> str:

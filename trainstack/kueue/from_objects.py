@@ -68,7 +68,9 @@ def declared_objects(declared: Declared) -> list[Body]:
     return [*declared.namespaces.of_kind("Namespace"), *declared.queues.manifests]
 
 
-_KINDS = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
+_KINDS = ("ResourceFlavor", "Topology", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
+_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+"""The controller of MultiKueue's admission checks."""
 
 
 def read_model(
@@ -95,7 +97,8 @@ def read_model(
     def known(kind: str, read: Callable[[Body], T], key: Callable[[Body], K]) -> dict[K, T] | None:
         return None if kind in unread else {key(body): read(body) for body in by_kind[kind].values()}
 
-    nodes = known("Node", _node, _name)
+    nodes, topologies = known("Node", _node, _name), known("Topology", _levels, _name)
+    calculated = _CALCULATED if topologies is None else {*_CALCULATED, "TopologyNotFound"}
     # Several may be global defaults for a moment. Source: getDefaultPriorityClass in Kueue's pkg/util/priority.
     defaults = by_kind["PriorityClass"].values()
     ranges: dict[str, list[Body]] = defaultdict(list)
@@ -103,7 +106,7 @@ def read_model(
         ranges[body["metadata"]["namespace"]] += body["spec"].get("limits") or ()
     return Model(
         flavors=known("ResourceFlavor", partial(_flavor, gates), _name),
-        cluster_queues=known("ClusterQueue", partial(_cluster_queue, gates, differences), _name),
+        cluster_queues=known("ClusterQueue", partial(_cluster_queue, gates, differences, calculated), _name),
         local_queues=known("LocalQueue", _local_queue, lambda body: (body["metadata"]["namespace"], _name(body))),
         cohorts={
             _name(body): _cohort(gates, body)
@@ -116,6 +119,12 @@ def read_model(
         priorities=known("WorkloadPriorityClass", lambda body: body["value"], _name),
         # Whether the controller of a declared check is active is known only in a cluster.
         active_checks=known("AdmissionCheck", lambda body: declared or _is_active(body), _name),
+        multikueue_checks=frozenset(
+            _name(body)
+            for body in by_kind["AdmissionCheck"].values()
+            if (body.get("spec") or {}).get("controllerName") == _MULTIKUEUE
+        ),
+        topologies=topologies,
         limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},
         overheads={
             _name(body): body["overhead"]["podFixed"]
@@ -154,6 +163,8 @@ def read_snapshot(
         model=model,
         admitted=tuple(workload for workload in found if isinstance(workload, Admitted)),
         pending=tuple(workload for workload in found if isinstance(workload, Workload)),
+        objects=tuple(bodies),
+        configuration=kueue,
     )
 
 
@@ -238,7 +249,11 @@ def _weight(spec: Body) -> float:
     return 1.0 if weight is None else exact(str(weight)) / WHOLE
 
 
-def _cluster_queue(gates: FeatureGates, release: Release, body: Body) -> ClusterQueue:
+def _levels(body: Body) -> tuple[str, ...]:
+    return tuple(level["nodeLabel"] for level in (body.get("spec") or {}).get("levels") or ())
+
+
+def _cluster_queue(gates: FeatureGates, release: Release, calculated: Container[str], body: Body) -> ClusterQueue:
     spec = body.get("spec") or {}
     groups = spec.get("resourceGroups") or ()
     checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
@@ -259,7 +274,7 @@ def _cluster_queue(gates: FeatureGates, release: Release, body: Body) -> Cluster
         stop_policy=spec.get("stopPolicy") or "None",
         checks=tuple(check["name"] for check in checks),
         check_flavors={check["name"]: frozenset(check["onFlavors"]) for check in checks if check.get("onFlavors")},
-        inactive=_inactive(body),
+        inactive=_inactive(body, calculated),
         weight=_weight(spec),
         usage_based=(spec.get("admissionScope") or {}).get("admissionMode") == "UsageBasedAdmissionFairSharing",
     )
@@ -288,17 +303,18 @@ def _fungibility(gates: FeatureGates, release: Release, spec: Body) -> FlavorFun
 
 
 _CALCULATED = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}
-"""Reasons of the condition Active that the model calculates itself, from what the environment declares."""
+"""Reasons of the condition Active that the model calculates itself, from what the environment declares; of a queue
+without a Topology too, if the cluster's Topologies are known."""
 
 
-def _inactive(queue: Body) -> str:
+def _inactive(queue: Body, calculated: Container[str]) -> str:
     if queue["metadata"].get("deletionTimestamp"):
         return "it is being deleted"
     conditions = (queue.get("status") or {}).get("conditions") or ()
     messages = (
         condition.get("message") or condition["reason"]
         for condition in conditions
-        if condition["type"] == "Active" and condition["status"] == "False" and condition["reason"] not in _CALCULATED
+        if condition["type"] == "Active" and condition["status"] == "False" and condition["reason"] not in calculated
     )
     return next(messages, "").removeprefix("Can't admit new workloads: ").rstrip(".")
 

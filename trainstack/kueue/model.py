@@ -8,7 +8,7 @@ None means that a field could not be read; unread values are never guessed.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from trainstack.kueue.differences import PINNED, Release
 from trainstack.kueue.feature_gates import DEFAULTS, FeatureGates
@@ -197,6 +197,10 @@ class Model:
     """Values of the WorkloadPriorityClasses."""
     active_checks: Mapping[str, bool] | None = field(default_factory=dict)
     """Whether an admission check is active."""
+    multikueue_checks: frozenset[str] = frozenset()
+    """The admission checks of MultiKueue, whose worker clusters have the topologies."""
+    topologies: Mapping[str, tuple[str, ...]] | None = None
+    """The levels of each Topology, the widest first; None: unknown."""
     limit_ranges: Mapping[str, tuple[LimitRange, ...]] = field(default_factory=dict)
     """By namespace."""
     overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -247,6 +251,8 @@ class PodSet:
     tolerations: tuple[Toleration, ...] = ()
     topology: bool = False
     """Whether the pods request a topology."""
+    levels: tuple[str, ...] = ()
+    """The levels that they request, as labels of nodes."""
     group: str = ""
     """Pod sets of one group get the same flavors; empty: a group of its own."""
     reclaimed: int = 0
@@ -321,3 +327,7 @@ class QueueState:
     model: Model
     admitted: tuple[Admitted, ...] = ()
     pending: tuple[Workload, ...] = ()
+    objects: tuple[Mapping[str, Any], ...] = ()
+    """What they were read from."""
+    configuration: Mapping[str, Any] | None = None
+    """Of the running Kueue; None: unknown."""

@@ -273,6 +273,7 @@ def shape_of(workload: Workload, cq: QueueSnapshot) -> tuple[Any, ...]:
             pods.count,
             pods.min_count,
             pods.topology,
+            pods.levels,
             pods.group,
             pods.reclaimed,
             tuple(pods.requests.items()),

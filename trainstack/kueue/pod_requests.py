@@ -6,19 +6,11 @@ from typing import Any
 
 from trainstack.kueue.model import LimitRange, Model, PodSet, Requirement, Toleration
 from trainstack.kueue.quantities import WHOLE, counted, exactly
+from trainstack.kueue.topology_requests import requested_levels, topology_request
 
 Body = Mapping[str, Any]
 Exact = dict[str, int]
 """Amounts by resource, in billionths."""
-_TOPOLOGY = (
-    "kueue.x-k8s.io/podset-required-topology",
-    "kueue.x-k8s.io/podset-preferred-topology",
-    "kueue.x-k8s.io/podset-unconstrained-topology",
-    "kueue.x-k8s.io/podset-slice-required-topology",
-    "kueue.x-k8s.io/podset-slice-size",
-)
-_GROUP = "kueue.x-k8s.io/podset-group-name"
-"""Counts only with one of the first two of `_TOPOLOGY`. Source: Build in pkg/controller/jobframework/tas.go."""
 
 
 def pod_set(
@@ -37,7 +29,7 @@ def pod_set(
     limits = model.limit_ranges.get(namespace, ())
     requested, faults = requests(spec, limits, model.overheads)
     of_defaults = list(_faults_of_defaults(spec, limits))
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    topology = topology_request(template)
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     ) or {}
@@ -49,8 +41,9 @@ def pod_set(
         selector=spec.get("nodeSelector") or {},
         affinity=tuple(requirements(term.get("matchExpressions")) for term in affinity.get("nodeSelectorTerms") or ()),
         tolerations=tolerations(spec.get("tolerations") or ()),
-        topology=model.gates.on("TopologyAwareScheduling") and any(key in annotations for key in _TOPOLOGY),
-        group=annotations.get(_GROUP, "") if any(key in annotations for key in _TOPOLOGY[:2]) else "",
+        topology=model.gates.on("TopologyAwareScheduling") and bool(topology),
+        levels=requested_levels(topology),
+        group=topology.get("podSetGroupName", ""),
         faults=faults,
         refused_pods=tuple(fault for fault, own_request in of_defaults if own_request),
         refused_at_first=tuple(fault for fault, own_request in of_defaults if not own_request),

@@ -225,12 +225,26 @@ def active(model: Model, queue: ClusterQueue) -> bool:
     """Whether a cluster queue is active, apart from its cohort. Source: updateQueueStatus, clusterqueue.go."""
     if queue.stop_policy != "None" or queue.inactive:
         return False
-    return not missing_flavors(model, queue) and not inactive_checks(model, queue)
+    return not missing_objects(model, queue)
+
+
+def missing_objects(model: Model, queue: ClusterQueue) -> list[str]:
+    """Return the names of the flavors, topologies and active checks that a queue needs and that do not exist."""
+    return [*missing_flavors(model, queue), *missing_topologies(model, queue), *inactive_checks(model, queue)]
 
 
 def missing_flavors(model: Model, queue: ClusterQueue) -> list[str]:
     known = model.flavors
     return [name for group in queue.groups for name in group.flavors if known is not None and name not in known]
+
+
+def missing_topologies(model: Model, queue: ClusterQueue) -> list[str]:
+    """Source: isTASViolated, clusterqueue.go."""
+    known, flavors = model.topologies, model.flavors or {}
+    if known is None or not model.multikueue_checks.isdisjoint(queue.checks):
+        return []
+    used = (flavors[name].topology for group in queue.groups for name in group.flavors if name in flavors)
+    return [name for name in dict.fromkeys(used) if name is not None and name not in known]
 
 
 def inactive_checks(model: Model, queue: ClusterQueue) -> list[str]:

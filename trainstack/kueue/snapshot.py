@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
-from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Model, Workload
+from trainstack.kueue.model import Admitted, ClusterQueue, Flavor, FlavorResource, Model, PodSet, Workload
 from trainstack.kueue.resource_node import CohortTree, ResourceNode
 
 
@@ -16,6 +17,7 @@ class QueueSnapshot:
             bool(model.fair_sharing) and spec.preemption.reclaim_within_cohort != "Never"
         )
         """Source: canPreemptWhileBorrowing, flavorassigner.go."""
+        self.topologies = model.topologies
         self.sorts_by_priority = model.gates.on("PrioritySortingWithinCohort")
         """Whether the heads of a cohort's queues are ordered by priority before time."""
         self.admitted: dict[str, Admitted] = {}
@@ -53,6 +55,19 @@ class QueueSnapshot:
         return all(
             flavor is not None and flavor.topology for group in self.group_of.values() for flavor in group.flavors
         )
+
+    def mismatch(self, flavor: Flavor, pods: PodSet) -> Literal["none", "only", "level"] | None:
+        """Return why a pod set does not get a flavor because of topologies; None if it may get it.
+
+        `none`: the pods request a topology, and the flavor has none; `only`: the reverse; `level`: its topology does
+        not have a level that they request. Source: checkPodSetAndFlavorMatchForTAS, tas_flavorassigner.go.
+        """
+        if not pods.topology:
+            return "only" if flavor.topology is not None and not self.only_topologies else None
+        if flavor.topology is None:
+            return "none"
+        levels = (self.topologies or {}).get(flavor.topology)
+        return "level" if levels is not None and not set(pods.levels) <= set(levels) else None
 
     def _ceiling(self, resource: str) -> int:
         """Return the most of a resource on any one flavor; -1 if the queue does not cover it."""

@@ -24,6 +24,9 @@ Cause = Literal[
     "taint",
     "affinity",
     "topology",
+    "topology-level",
+    "topology-missing",
+    "placement",
     "flavor-missing",
     "queue-missing",
     "cluster-queue-missing",
@@ -48,6 +51,17 @@ Cause = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Domain:
+    """A part of a topology, with the pods that are placed in it."""
+
+    levels: tuple[str, ...]
+    """Labels of nodes, the widest first."""
+    values: tuple[str, ...]
+    """Their values."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assigned:
     """The admission of one pod set."""
 
@@ -56,6 +70,8 @@ class Assigned:
     """Fewer than requested with partial admission."""
     flavors: Mapping[str, str]
     """By resource."""
+    domains: tuple[Domain, ...] = ()
+    """Where the pods are placed in the flavor's topology; empty if it has none."""
 
 
 def assigned(assignment: Assignment) -> tuple[Assigned, ...]:
@@ -123,6 +139,8 @@ class Verdict:
     reasons: tuple[Reason, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     """At most three, the smallest change first; empty if the run fits."""
+    judged_by: str = ""
+    """`Kueue v0.15.2` if the verdict is from that release's own code; empty for the simulator's."""
 
     @property
     def fits(self) -> bool:

@@ -11,6 +11,7 @@ from trainstack.kueue.managed_jobs import adopting_queue
 from trainstack.kueue.model import Admitted, FlavorResource, Model, PodSet, Usage, Workload
 from trainstack.kueue.pod_requests import pod_set
 from trainstack.kueue.quantities import value
+from trainstack.kueue.topology_requests import requested_levels
 from trainstack.objects.labels import MIN_PARALLELISM, PRIORITY, QUEUE
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
@@ -137,7 +138,13 @@ def _live_pod_set(body: Body, namespace: str, model: Model, reclaimed: Mapping[s
     ended = reclaimed.get(name, 0)
     found = pod_set(name, body["count"] - ended, body["template"], namespace, model, min_count=body.get("minCount"))
     topology = model.gates.on("TopologyAwareScheduling") and not _TOPOLOGY.isdisjoint(request)
-    return replace(found, topology=topology, group=request.get("podSetGroupName") or "", reclaimed=ended)
+    return replace(
+        found,
+        topology=topology,
+        levels=requested_levels(request),
+        group=request.get("podSetGroupName") or "",
+        reclaimed=ended,
+    )
 
 
 def _pod_set_name(body: Body) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from kr8s.asyncio import Api
 
@@ -13,6 +14,7 @@ from trainstack.platform import queues
 from trainstack.settings.model import Settings
 
 Body = Mapping[str, Any]
+Lists = Mapping[str, tuple[Body, ...] | None]
 CLUSTER_WIDE: Mapping[str, str] = {
     "AdmissionCheck": queues.API_VERSION,
     "ClusterQueue": queues.API_VERSION,
@@ -25,16 +27,20 @@ CLUSTER_WIDE: Mapping[str, str] = {
     "WorkloadPriorityClass": queues.API_VERSION,
 }
 """The API versions of cluster-scoped kinds, which are not read under a tenant's profile."""
+TOPOLOGY = {"Topology": queues.API_VERSION}
+"""Read as the kinds in CLUSTER_WIDE, if a flavor has a Topology."""
 NAMESPACED: Mapping[str, str] = {
     "LimitRange": "v1",
     "LocalQueue": queues.API_VERSION,
     "Workload": queues.API_VERSION,
 }
 """The API versions of namespaced kinds."""
+_BOUND = f"&fieldSelector={quote('spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed')}"
+"""Pods that use the resources of a node."""
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 
 
-async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...] | None]:
+async def read_lists(api: Api, settings: Settings) -> Lists:
     """Return the objects that an admission depends on, by kind; None for a kind that was not read.
 
     Under a tenant's profile, only its namespaces are read.
@@ -48,18 +54,38 @@ async def read_lists(api: Api, settings: Settings) -> dict[str, tuple[Body, ...]
     return {**dict.fromkeys(CLUSTER_WIDE), **dict(zip(kinds, found, strict=True))}
 
 
+def declares_topologies(settings: Settings) -> bool:
+    return any(flavor.topology for flavor in settings.queues.flavors)
+
+
+async def read_topologies(api: Api, lists: Lists, settings: Settings) -> tuple[Lists, tuple[Body, ...] | None]:
+    """Return the lists with the Topologies, and the pods on nodes, if a flavor has a Topology.
+
+    Otherwise, and under a tenant's profile, neither is read.
+    """
+    found = any((body.get("spec") or {}).get("topologyName") for body in lists.get("ResourceFlavor") or ())
+    if settings.environment.profile != "owner" or not (found or declares_topologies(settings)):
+        return lists, None
+    topologies, pods = await asyncio.gather(
+        _all(api, "Topology", queues.API_VERSION, (None,)), _all(api, "Pod", "v1", (None,), _BOUND)
+    )
+    return {**lists, "Topology": topologies}, pods
+
+
 def grows(deployments: Sequence[Body]) -> bool:
     """Whether a node autoscaler is among the Deployments, so that the cluster may get other nodes."""
     return any(body["metadata"]["name"].startswith(_AUTOSCALERS) for body in deployments)
 
 
-async def _all(api: Api, kind: str, version: str, namespaces: Sequence[str | None]) -> tuple[Body, ...] | None:
+async def _all(
+    api: Api, kind: str, version: str, namespaces: Sequence[str | None], selector: str = ""
+) -> tuple[Body, ...] | None:
     """Return all objects of a kind; none if it is not served, None if the user may not read it."""
     found: list[Body] = []
     for namespace in namespaces:
         path = paths.collection(version, kind, namespace)
         # By default, Kueue retains finished Workloads, so there may be thousands.
-        answer = await get_list(api, f"{path}?limit={PAGE}")
+        answer = await get_list(api, f"{path}?limit={PAGE}{selector}")
         if answer.status == FORBIDDEN:
             return None
         if not answer.found and answer.status != NOT_FOUND:

@@ -11,7 +11,7 @@ from kr8s.asyncio import Api
 
 from trainstack.kueue.feature_gates import from_arguments
 from trainstack.live import paths
-from trainstack.live.admission import grows, read_lists
+from trainstack.live.admission import grows, read_lists, read_topologies
 from trainstack.live.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
 from trainstack.live.controllers import LISTS, Controller, Controllers, controllers, split_image
 from trainstack.live.webhooks import dry_run, status_message
@@ -59,6 +59,7 @@ async def _read(settings: Settings) -> Live:
     answers, version, found, admission = await asyncio.gather(
         get_all(api, lists.values()), api.version(), read_controllers(api, settings), read_lists(api, settings)
     )
+    admission, pods = await read_topologies(api, admission, settings)
     operators = None if found is None else await _operators(api, found)
     configuration = await read_configuration(api, found)
     secrets = await _secrets(api, settings)
@@ -70,6 +71,7 @@ async def _read(settings: Settings) -> Live:
         operators=operators,
         grows=found is not None and grows(found.deployments),
         admission=admission,
+        bound_pods=pods,
         frameworks=None if configuration is None else _frameworks(configuration),
         kueue=configuration,
         secrets=secrets,

@@ -1,7 +1,7 @@
 """What is read of a cluster for the rules, and what these examine."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -10,7 +10,9 @@ from typing import Any, Literal
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_live_objects import Lists, snapshot
 from trainstack.kueue.from_objects import declared_model
-from trainstack.kueue.model import QueueState
+from trainstack.kueue.judge_cases import declared_submissions, pending_submissions, without_runs
+from trainstack.kueue.model import QueueState, Workload
+from trainstack.kueue.placement import Judge, Nodes, judged
 from trainstack.kueue.releases import for_release
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
@@ -124,6 +126,8 @@ class Live:
     dry_runs: tuple[DryRun, ...] = ()
     admission: Lists = field(default_factory=dict)
     """The objects that an admission depends on, by kind; each has its kind."""
+    bound_pods: tuple[Body, ...] | None = None
+    """The pods on nodes, read where a flavor has a topology; None: not read."""
     frameworks: frozenset[str] | None = None
     """The integrations of the running Kueue."""
     kueue: Body | None = None
@@ -154,6 +158,8 @@ class LiveContext(Context):
     """The image in each declared operator's release, by the key of OPERATORS; empty if it was not read."""
     launches: Collection[tuple[str, str]] = ()
     """Its runs as they would be launched now: their namespaces, with their ids and the names of their objects."""
+    judge: Callable[[str], Judge | str] = lambda _: "kueue-judge is not used here"
+    """Kueue's own code of a release as a program, which places pods in topologies; or the reason why it is missing."""
 
     @cached_property
     def snapshot(self) -> QueueState:
@@ -171,10 +177,31 @@ class LiveContext(Context):
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each queued run would be admitted now, behind all existing workloads of its priority."""
-        simulator = AdmissionSimulator(self.snapshot.model, self.snapshot.admitted, self.snapshot.pending)
-        workloads = declared_workloads(self.declared, self.snapshot.model)
-        verdicts = [simulator.verdict(replace(workload, created=inf)) for workload in workloads]
-        return for_release(verdicts, self.kueue_release)
+        state = self.snapshot
+        workloads = [replace(run, created=inf) for run in declared_workloads(self.declared, state.model)]
+        simulator = AdmissionSimulator(state.model, state.admitted, state.pending, self._placed(workloads))
+        return for_release([simulator.verdict(workload) for workload in workloads], self.kueue_release)
+
+    def _placed(self, runs: Sequence[Workload]) -> dict[str, Verdict]:
+        """Return the verdicts of Kueue's own code, of runs and of the pending workloads that may hold them up."""
+        state, release = self.snapshot, self.kueue_release
+        if not any(flavor.topology for flavor in (state.model.flavors or {}).values()):
+            return {}
+        simulator = AdmissionSimulator(state.model, state.admitted)
+        of_runs = {run.key: simulator.verdict(run, with_remedies=False) for run in runs}
+        strict = {name for name, queue in (state.model.cluster_queues or {}).items() if queue.strict}
+        strict &= {verdict.cluster_queue for verdict in of_runs.values()}
+        queues = state.model.local_queues or {}
+        behind = {place for place, queue in queues.items() if queue.cluster_queue in strict}
+        waiting = [workload for workload in state.pending if (workload.namespace, workload.queue) in behind]
+        of_waiting = {one.key: simulator.verdict(one, with_remedies=False) for one in waiting}
+        submissions = {
+            **pending_submissions(state, waiting),
+            **declared_submissions(self.declared, state.model, runs),
+        }
+        pods = None if self.live.bound_pods is None else without_runs(self.live.bound_pods, self.launches)
+        nodes = Nodes(self.judge(release), pods, release)
+        return judged({**of_waiting, **of_runs}, submissions, state, nodes)
 
     @cached_property
     def kueue_release(self) -> str:

@@ -15,13 +15,13 @@ _HEAD = """\
 <!-- Written by `trainstack dev rules-page` from the rules in trainstack/preflight/. -->
 # What the checks find
 
-`trainstack check` and every preview apply these rules to the files of an environment, without the engine or a cluster.
+`trainstack check` and every preview apply these rules to an environment's files, without engine or cluster.
 An `error` stops the change, a `warning` does not; `unknown` means that another stack or person has the answer.
 `trainstack explain RULE` prints a section of this page.
 
 The report ends with a verdict for each queued run, whether Kueue would admit it on an idle cluster: `fits`, `fits by
 borrowing`, `never fits` or `unknown`. With `--cluster` the verdict is about the present state, and may also be `fits by
-preempting` or `waits`.
+preempting` or `waits`. Where a topology decides, Kueue's own code answers, if it is built.
 
 To accept a finding, silence it with a reason:
 
@@ -36,13 +36,12 @@ trainstack:checks:
       reason: The local cluster has one node.
 ```
 
-`path` is the finding's path, or one that encloses it. Only `--json` shows silenced findings. A rule cannot be silenced
-if Kueue or the API server would refuse the object anyway.
+`path` is the finding's path, or one that encloses it. Only `--json` shows silenced findings. What Kueue or
+the API server refuses cannot be silenced.
 
 `trainstack check --cluster` also compares the environment with its cluster, which it only reads; launches are sent as
 dry runs. A missing object that the environment declares is a warning: `up` creates it. With `profile: tenant` the check
-reads the tenant's namespaces and, if permitted, the StorageClasses; the platform's owner can check the rest with the
-platform's environment.
+reads the tenant's namespaces and, if permitted, the StorageClasses; the platform's owner can check the rest.
 
 The YAML examples are changes of the environment `dev`.
 """

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Mount, PodOverrides, Resources, Workload
 
 ONLY_ROLE = "Pod"
@@ -26,6 +27,7 @@ class Pod:
     volumes: tuple[Mount, ...]
     resources: Resources
     annotations: Mapping[str, str]
+    topology_request: TopologyRequest | None
     restart_policy: str | None
     """None for the operator's default."""
 
@@ -57,5 +59,6 @@ def _overridden(workload: Workload, own: PodOverrides, role: str, replicas: int)
         volumes=value("volumes"),
         resources=value("resources"),
         annotations=MappingProxyType(value("annotations")),
+        topology_request=value("topology_request"),
         restart_policy=getattr(own, "restart_policy", None) if has_policy else None,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainstack.declared.declared import Declared
 from trainstack.live import paths
-from trainstack.live.admission import CLUSTER_WIDE, NAMESPACED
+from trainstack.live.admission import CLUSTER_WIDE, NAMESPACED, TOPOLOGY, declares_topologies
 from trainstack.live.environment import version_of
 from trainstack.live.identity import SYSTEM
 from trainstack.live.snapshot import run_namespaces
@@ -128,6 +128,8 @@ def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     if settings.environment.profile != "owner":
         return result
     lists = {**{kind: version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
+    if declares_topologies(settings):
+        lists |= TOPOLOGY
     result |= {grant for kind, version in lists.items() for grant in grants(*_listed(kind, version), ("list",))}
     # The installed operators, and the configuration of this stack's Kueue.
     result |= grants("apps", "deployments", ("list",)) | grants("", "pods", ("list",))

@@ -421,9 +421,9 @@ CASES: dict[str, list[Case]] = {
     "queue-inactive": [
         Case(
             make_settings(make_run()),
-            make_live({"ClusterQueue": (make_cluster_queue("FlavorNotFound"),)}),
+            make_live({"ClusterQueue": (make_cluster_queue("Terminating"),)}),
             f"{RUN}.queue",
-            "cluster queue research lists a flavor that does not exist: ask its owner to declare or remove it",
+            "cluster queue research is being deleted",
             "the run waits until the owner of the queue corrects this",
         ),
         Case(

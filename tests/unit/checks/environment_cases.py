@@ -29,12 +29,15 @@ from trainstack.settings.sections.queues import (
     FlavorQuotas,
     MultiKueueConfig,
     PriorityClass,
+    ResourceFlavor,
     ResourceGroup,
     ResourceQuota,
+    Topology,
 )
 from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.silences import Checks, Silence
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
+from trainstack.settings.sections.topology import TopologyRequest
 from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resources
 
 
@@ -157,6 +160,18 @@ MORE: dict[str, list[Case]] = {
             "workloads.runs[train]",
             "the pod requests a topology, but flavor cpu has none",
             "use a queue whose flavors have a topology if and only if the pods request one",
+        ),
+        Case(
+            make_settings(
+                make_run(topology_request=TopologyRequest(required="rak")),
+                queues=make_queues(
+                    topologies=(Topology(name="racks", levels=("rack", "host")),),
+                    flavors=(ResourceFlavor(name="cpu", node_labels={"pool": "cpu"}, topology="racks"),),
+                ),
+            ),
+            "workloads.runs[train]",
+            "the pod requests level rak, which topology racks of flavor cpu does not have (its levels: rack, host)",
+            "request a level of the topology, or use a queue whose flavors have the level",
         ),
     ],
     "loader-shut-out": [

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.unit.checks.cluster_cases import IMAGES, check, make_live, make_node
+from tests.unit.checks.cluster_cases import make_cluster_queue as make_queue_of_cluster
 from tests.unit.checks.live import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
@@ -50,6 +51,19 @@ def test_what_the_files_tell_is_not_told_again() -> None:
     """The cluster's own quota is another figure, and the same fault."""
     run = make_run(resources=Resources(requests={"cpu": "3", "memory": "1Gi"}))
     assert found(make_settings(run), {}, make_node(cpu="4")) == []
+
+
+def test_a_queue_that_lacks_what_the_environment_declares_is_not_inactive() -> None:
+    """`up` creates it. A queue of others that lacks a flavor is reported."""
+
+    def inactive(settings: Settings) -> list[str]:
+        lists = {"ClusterQueue": (make_queue_of_cluster("FlavorNotFound"),), "ResourceFlavor": ()}
+        return [each.message for each in check(settings, make_live(lists), IMAGES) if each.id == "queue-inactive"]
+
+    assert inactive(make_settings(make_run())) == []
+    assert inactive(make_settings(make_run(), queues=THEIRS)) == [
+        "cluster queue research lists a flavor that does not exist: ask its owner to declare or remove it"
+    ]
 
 
 NIC = make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"}))

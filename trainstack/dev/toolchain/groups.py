@@ -89,6 +89,8 @@ _SCRIPT = """\
 exec "${PULUMI_PYTHON_CMD:-.venv/bin/python}" -m trainstack.dev.toolchain.language_host "$@"
 """
 
+_JUDGES = "judges the admission verdicts"
+
 GROUPS: tuple[Group, ...] = (
     Group(
         name="engine",
@@ -169,17 +171,17 @@ GROUPS: tuple[Group, ...] = (
         Group(
             name=f"judge-{minor}",
             module=f"judge-{minor}",
-            purpose=f"Kueue {minor}'s scheduler as a program, which judges the admission verdicts",
+            purpose=f"Kueue {minor}'s scheduler as a program, which {purpose}",
             programs=(Program(name, "."),),
             seconds=seconds,
-            for_tests=True,
+            for_tests=for_tests,
         )
-        for minor, name, seconds in (
-            ("v0.14", "kueue-judge-v0.14", 120),
+        for minor, name, seconds, purpose, for_tests in (
+            ("v0.14", "kueue-judge-v0.14", 10, _JUDGES, True),
             # The release that the cluster group runs.
-            ("v0.15", "kueue-judge", 120),
-            ("v0.16", "kueue-judge-v0.16", 120),
-            ("v0.17", "kueue-judge-v0.17", 120),
+            ("v0.15", "kueue-judge", 120, f"places pods in topologies and {_JUDGES}", False),
+            ("v0.16", "kueue-judge-v0.16", 120, _JUDGES, True),
+            ("v0.17", "kueue-judge-v0.17", 20, _JUDGES, True),
         )
     ),
     Group(

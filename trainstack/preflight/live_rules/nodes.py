@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainstack.kueue.model import ClusterQueue, Cohort, Model
+from trainstack.kueue.model import ClusterQueue, Cohort, Model, Workload
 from trainstack.kueue.node_capacity import capacity, nodes_with_labels, oversized
 from trainstack.kueue.quantities import readable
+from trainstack.kueue.verdict import Assigned, Reason, Verdict
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.preflight.live_context import LiveContext, unknown
 from trainstack.preflight.rule import Rule, Violation
@@ -59,16 +60,31 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
             if run.node_selector or special:
                 yield unknown(path, "a node has what its pods request", "nodes")
         return
-    assigned = {verdict.path: verdict.assigned for verdict in context.verdicts}
+    verdicts = {verdict.path: verdict for verdict in context.verdicts}
     # Pods need the resources that they request, whatever Kueue counts instead.
     plain = replace(model, excluded=(), transformations={})
     for workload in (
         *declared_workloads(context.declared, plain),
         *declared_workloads(context.declared, plain, queued=False),
     ):
-        for reason in oversized(workload, assigned.get(workload.path, ()), model):
+        for reason in _oversized(workload, verdicts.get(workload.path), model):
             remedy = _REMEDIES.get(reason.path.rpartition(".")[2], _SMALLER)
             yield Violation(reason.path, reason.message, remedy)
+
+
+def _oversized(workload: Workload, verdict: Verdict | None, model: Model) -> list[Reason]:
+    """Compare with the nodes of the assigned flavors; if a run waits, with those of the flavor that suits it best."""
+    queue = (model.cluster_queues or {}).get(verdict.cluster_queue) if verdict else None
+    if verdict is None or queue is None:
+        return oversized(workload, (), model)
+    if verdict.assigned or (verdict.outcome == "never fits" and not verdict.judged_by):
+        return oversized(workload, verdict.assigned, model)
+    flavors = [name for group in queue.groups for name in group.flavors if name in (model.flavors or {})]
+    found = [
+        oversized(workload, [Assigned(pods.name, pods.count, {"": name}) for pods in workload.pod_sets], model)
+        for name in flavors
+    ]
+    return min(found, key=len, default=[])
 
 
 @Rule(

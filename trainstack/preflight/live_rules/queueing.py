@@ -1,7 +1,9 @@
 """Queues and priority classes of the cluster, and whether a queue could ever admit a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from trainstack.kueue.resource_node import missing_objects
 from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.preflight.live_context import LiveContext, absent_name, declared, unknown
 from trainstack.preflight.rule import Rule, Severity, Violation
@@ -17,11 +19,17 @@ _NEVER_FITS: tuple[Cause, ...] = (
     "taint",
     "affinity",
     "topology",
+    "topology-level",
+    "placement",
     "pod-refused",
     "pod-sets",
     "namespace-unmanaged",
 )
 """Causes that no other rule reports: other rules find what is missing, or a queue that admits nothing."""
+
+Body = Mapping[str, Any]
+_MISSING = ("FlavorNotFound", "TopologyNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive")
+"""Reasons for which Kueue keeps a cluster queue inactive until other objects exist."""
 
 
 @queue_unknown.rule
@@ -48,6 +56,8 @@ def queue_inactive(context: LiveContext) -> Iterator[Violation]:
         if queue is None:
             continue
         name = (queue.get("spec") or {}).get("clusterQueue", "")
+        if _is_completed(context, name, cluster_queues.get(name)):
+            continue
         for title, body in ((f"cluster queue {name}", cluster_queues.get(name)), (f"queue {run.queue}", queue)):
             active = conditions(body).get("Active", {}) if body else {}
             if active.get("status") != "False":
@@ -57,6 +67,15 @@ def queue_inactive(context: LiveContext) -> Iterator[Violation]:
             remedy = "the run waits until the owner of the queue corrects this"
             yield Violation(f"{path}.queue", f"{title} {reason}", remedy, severity)
             break
+
+
+def _is_completed(context: LiveContext, name: str, body: Body | None) -> bool:
+    """Whether a cluster queue is inactive only because of objects that the environment declares, and `up` creates."""
+    model = context.snapshot.model
+    queue = (model.cluster_queues or {}).get(name)
+    if queue is None or body is None or missing_objects(model, queue):
+        return False
+    return conditions(body).get("Active", {}).get("reason") in _MISSING
 
 
 @priority_unknown.rule

@@ -9,15 +9,25 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.values.paths import child
 
-_OF_QUOTA: tuple[Cause, ...] = ("quota", "taint", "affinity", "topology", "pod-sets", "namespace-unmanaged")
+_OF_QUOTA: tuple[Cause, ...] = (
+    "quota",
+    "taint",
+    "affinity",
+    "topology",
+    "topology-level",
+    "pod-sets",
+    "namespace-unmanaged",
+)
 """Causes that no other rule reports: other rules find what is missing, closed, on hold or refused by the API server."""
 _OTHERWISE: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",
     "namespace-unmanaged": "use another namespace, or have the selector changed",
+    "placement": "request a wider level, fewer or smaller pods, or add nodes",
     "pod-refused": "keep the requests within the limits",
     "pod-sets": "declare at most eight replicatedJobs, with more replicas each, or split the run",
     "taint": "let its pods select and tolerate the nodes of one of the queue's flavors",
     "topology": "use a queue whose flavors have a topology if and only if the pods request one",
+    "topology-level": "request a level of the topology, or use a queue whose flavors have the level",
 }
 """The remedy where no change that was tried helps."""
 

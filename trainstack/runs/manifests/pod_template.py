@@ -64,8 +64,9 @@ def pod_template(
     }
     spec.update({key: value for key, value in optional.items() if value})
     metadata: Manifest = {"labels": launch_labels(workload, launch)}
-    if pod.annotations:
-        metadata["annotations"] = dict(pod.annotations)
+    placed = pod.topology_request.annotations if pod.topology_request else {}
+    if annotations := {**pod.annotations, **placed}:
+        metadata["annotations"] = annotations
     return {"metadata": metadata, "spec": spec}
 
 

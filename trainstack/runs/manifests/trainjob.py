@@ -40,7 +40,7 @@ _OF_THE_JOB = ("image", "command", "args", "env", "resources")
 _RESERVED = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
 """Variables that Trainer sets for torchrun; it refuses a TrainJob that sets them."""
 
-_SHARED = ("args", "env", "volumes", "resources", "annotations", "restart_policy")
+_SHARED = ("args", "env", "volumes", "resources", "annotations", "topology_request", "restart_policy")
 """Fields that must be equal in all roles."""
 
 

@@ -12,6 +12,7 @@ from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy
 from trainstack.settings.sections.secrets import SecretValue
+from trainstack.settings.sections.topology import ANNOTATIONS, TopologyRequest, faults_of_pod_sets
 from trainstack.settings.values.kubernetes import (
     AbsolutePath,
     Annotations,
@@ -89,6 +90,7 @@ class PodOverrides(Section):
     volumes: tuple[Mount, ...] | None = None
     resources: Resources | None = None
     annotations: Annotations | None = None
+    topology_request: TopologyRequest | None = None
 
 
 class Role(PodOverrides):
@@ -169,6 +171,9 @@ class Workload(Section):
     labels: Labels = Field(default_factory=dict)
     annotations: Annotations = Field(default_factory=dict)
     """Annotations of the pods."""
+    topology_request: TopologyRequest | None = None
+    """Where Kueue places the pods in the Topology of their flavor; None: no request, and Kueue uses flavors without a
+    Topology, unless all flavors of the cluster queue have one."""
     run_as_user: Positive | None = None
     """The user id of the pods; None: the image's, which a `restricted` namespace accepts only if it is not root."""
     security: Literal["restricted", "baseline"] = "restricted"
@@ -218,6 +223,7 @@ class Workload(Section):
         faults = [*_faults_of_kind(self), *(_faults_of_managed(self) if self.managed else ())]
         if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
             faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
+        faults += _faults_of_topology_requests(self)
         refuse(faults)
         return self
 
@@ -346,6 +352,28 @@ def _faults_of_managed(workload: Workload) -> Iterator[str]:
         yield "the pods of a managed JobSet resolve the first pod's name: set naming to derived or fixed"
     if workload.elastic is not None and "Master" not in workload.roles:
         yield "a managed workload needs a rank 0, which writes the record: add roles.Master, or set managed to false"
+
+
+def _faults_of_topology_requests(workload: Workload) -> Iterator[str]:
+    parts: list[tuple[str, int, PodOverrides]] = [
+        *((name, role.replicas, role) for name, role in sorted(workload.roles.items())),
+        *(
+            (job.name, job.replicas * min(job.parallelism, job.completions or job.parallelism), job)
+            for job in workload.replicated_jobs
+        ),
+    ]
+    if workload.kind == "TrainJob" and parts:
+        # For Kueue the nodes are one pod set, whatever their roles.
+        parts = [(workload.kind, sum(count for _, count, _ in parts), parts[0][2])]
+    alone = (workload.kind, min(workload.parallelism, workload.completions), PodOverrides())
+    pod_sets = [
+        (name, count, own.topology_request or workload.topology_request) for name, count, own in parts or [alone]
+    ]
+    yield from faults_of_pod_sets(pod_sets)
+    if any(request for _, _, request in pod_sets):
+        annotations = {**workload.annotations, **{key: "" for _, _, own in parts for key in own.annotations or ()}}
+        for key in sorted(annotations.keys() & ANNOTATIONS.keys()):
+            yield f"annotations set {key}, which topologyRequest sets: leave it out"
 
 
 class Workloads(Section):

@@ -95,7 +95,8 @@ def test_without_topologies_flavors_and_pods_need_none() -> None:
     """Source: assignFlavors and checkFlavorForPodSets, flavorassigner.go."""
     topology = {"kind": "ResourceFlavor", "metadata": {"name": "f"}, "spec": {"topologyName": "racks"}}
     asked = make_workload(make_pods(cpu=1))
-    assert simulate(asked, read(topology)).outcome == "unknown"
+    racks = {"kind": "Topology", "metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
+    assert simulate(asked, read(topology, racks)).outcome == "unknown"
     assert simulate(asked, read(topology, TopologyAwareScheduling=False)).outcome == "fits by borrowing"
 
 

@@ -98,7 +98,8 @@ def test_what_kueue_says_of_a_live_queue_counts_where_nothing_else_tells_it() ->
 
     going = body("ClusterQueue", "going", {}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     told = 'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor "f".'
-    model = read_model([queue("held", "Stopped", "is stopped"), queue("bare", "TopologyNotFound", told), going])
+    bodies = [queue("held", "Stopped", "is stopped"), queue("bare", "TopologyNotFound", told), going]
+    model = read_model(bodies, unread=("Topology",))
     assert {name: each.inactive for name, each in (model.cluster_queues or {}).items()} == {
         "held": "",
         "bare": 'there is no Topology "racks" for TAS flavor "f"',

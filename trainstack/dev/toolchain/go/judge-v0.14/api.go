@@ -35,6 +35,15 @@ func isHeld(queue *LocalQueue) bool {
 	return ptr.Deref(queue.Spec.StopPolicy, kueue.None) != kueue.None
 }
 
+func placement(pods *PodSetAssignment) Placement {
+	assignment := pods.TopologyAssignment
+	found := Placement{Levels: assignment.Levels}
+	for _, domain := range assignment.Domains {
+		found.Domains = append(found.Domains, Domain{Values: domain.Values, Count: domain.Count})
+	}
+	return found
+}
+
 // withQueueDefaults sets what the schema of a ClusterQueue sets.
 func withQueueDefaults(queue *ClusterQueue) {
 	spec := &queue.Spec

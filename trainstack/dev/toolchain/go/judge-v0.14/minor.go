@@ -3,6 +3,7 @@ package main
 // What differs from one minor release of Kueue to the next.
 
 import (
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
@@ -17,6 +18,11 @@ func newQueues(o *objects, cache *schdcache.Cache, options []qcache.Option) (*qc
 func enqueue(queues *qcache.Manager, w *Workload) error { return queues.AddOrUpdateWorkload(w) }
 
 func withdraw(queues *qcache.Manager, w *Workload) { queues.DeleteWorkload(w) }
+
+// release gives back what an admitted workload uses.
+func release(cache *schdcache.Cache, w *Workload) error {
+	return cache.DeleteWorkload(logr.Discard(), w)
+}
 
 // addNodes does nothing: the scheduler lists the nodes of topologies itself.
 func addNodes(*schdcache.Cache, []corev1.Node) {}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 	config "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	utiltas "sigs.k8s.io/kueue/pkg/util/tas"
 )
 
 type (
@@ -33,6 +34,15 @@ func sharesFairly(c *Configuration) bool { return c.FairSharing != nil }
 // isHeld reports whether a local queue is stopped.
 func isHeld(queue *LocalQueue) bool {
 	return ptr.Deref(queue.Spec.StopPolicy, kueue.None) != kueue.None
+}
+
+func placement(pods *PodSetAssignment) Placement {
+	assignment := utiltas.InternalFrom(pods.TopologyAssignment)
+	found := Placement{Levels: assignment.Levels}
+	for _, domain := range assignment.Domains {
+		found.Domains = append(found.Domains, Domain{Values: domain.Values, Count: domain.Count})
+	}
+	return found
 }
 
 // withQueueDefaults sets what the schema of a ClusterQueue sets.

@@ -42,13 +42,16 @@ type Case struct {
 	Objects []json.RawMessage `json:"objects"`
 	// Submit are the workloads whose admission is asked, in their order. One that is not admitted is withdrawn.
 	Submit []json.RawMessage `json:"submit"`
+	// Alone makes each workload's answer independent of the others: an admitted one is withdrawn too, and after one that
+	// preempts others the next one is asked on the same cluster again.
+	Alone bool `json:"alone"`
 	// Configuration is Kueue's; fairSharing, resources, waitForPodsReady and featureGates of it are used.
 	Configuration json.RawMessage `json:"configuration"`
 	// Now is when the first workload is submitted, in RFC 3339. Each later one is submitted a second after.
 	Now *time.Time `json:"now"`
 }
 
-// Answer has one verdict for each submitted workload up to the first that preempts others.
+// Answer has one verdict for each submitted workload, unless Alone is set up to the first that preempts others.
 type Answer struct {
 	Verdicts []Verdict `json:"verdicts,omitempty"`
 	Error    string    `json:"error,omitempty"`
@@ -62,6 +65,8 @@ type Verdict struct {
 	ClusterQueue string `json:"clusterQueue,omitempty"`
 	// PodSets are the admission's assignments, as in a Workload's status.
 	PodSets []PodSetAssignment `json:"podSets,omitempty"`
+	// Placements are the topology domains of pod sets, by the name of the pod set.
+	Placements map[string]Placement `json:"placements,omitempty"`
 	// Borrowed is what the cluster queue borrows afterwards, by `flavor/resource`.
 	Borrowed map[string]string `json:"borrowed,omitempty"`
 	// Targets are the preempted workloads, by `namespace/name`, with the reason; without those whose eviction had begun.
@@ -86,7 +91,7 @@ func main() {
 	utilruntime.ReallyCrash = false
 	answers := make([]Answer, len(cases))
 	for i := range cases {
-		verdicts, err := judge(&cases[i])
+		verdicts, err := answer(&cases[i])
 		answers[i].Verdicts = verdicts
 		if err != nil {
 			answers[i].Error = err.Error()
@@ -173,6 +178,11 @@ func judge(c *Case) (verdicts []Verdict, err error) {
 		verdicts = append(verdicts, verdict)
 		if verdict.Mode == "Preempt" {
 			break
+		}
+		if c.Alone && verdict.Mode == "Fit" {
+			if err := court.remove(&w); err != nil {
+				return verdicts, fmt.Errorf("submit[%d]: %w", i, err)
+			}
 		}
 		court.clock.seconds.Add(1)
 	}
@@ -317,7 +327,8 @@ func (c *court) Eventf(object runtime.Object, _, reason, format string, argument
 	switch reason {
 	case "QuotaReserved":
 		c.attempts++
-		c.verdicts <- Verdict{Mode: "Fit", PodSets: w.Status.Admission.PodSetAssignments, Borrowed: c.borrowed(w)}
+		podSets := w.Status.Admission.PodSetAssignments
+		c.verdicts <- Verdict{Mode: "Fit", PodSets: podSets, Placements: placements(podSets), Borrowed: c.borrowed(w)}
 	case "Pending":
 		c.attempts++
 		message := fmt.Sprintf(format, arguments...)

@@ -19,5 +19,10 @@ func enqueue(queues *qcache.Manager, w *Workload) error { return queues.AddOrUpd
 
 func withdraw(queues *qcache.Manager, w *Workload) { queues.DeleteWorkload(logr.Discard(), w) }
 
+// release gives back what an admitted workload uses.
+func release(cache *schdcache.Cache, w *Workload) error {
+	return cache.DeleteWorkload(logr.Discard(), w)
+}
+
 // addNodes does nothing: the scheduler lists the nodes of topologies itself.
 func addNodes(*schdcache.Cache, []corev1.Node) {}

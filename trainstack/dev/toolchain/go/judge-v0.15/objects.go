@@ -100,7 +100,9 @@ func (o *objects) add(kind string, raw json.RawMessage) error {
 		if err := decode(raw, &pod); err != nil {
 			return err
 		}
-		o.pods = append(o.pods, pod)
+		if !isPlaced(&pod) {
+			o.pods = append(o.pods, pod)
+		}
 	case "Workload":
 		var w Workload
 		if err := decode(raw, &w); err != nil {

@@ -24,5 +24,10 @@ func withdraw(queues *qcache.Manager, w *Workload) {
 	queues.DeleteWorkload(logr.Discard(), workload.Key(w))
 }
 
+// release gives back what an admitted workload uses.
+func release(cache *schdcache.Cache, w *Workload) error {
+	return cache.DeleteWorkload(logr.Discard(), workload.Key(w))
+}
+
 // addNodes does nothing: the scheduler lists the nodes of topologies itself.
 func addNodes(*schdcache.Cache, []corev1.Node) {}

@@ -29,6 +29,11 @@ func withdraw(queues *qcache.Manager, w *Workload) {
 	queues.DeleteWorkload(logr.Discard(), workload.Key(w))
 }
 
+// release gives back what an admitted workload uses.
+func release(cache *schdcache.Cache, w *Workload) error {
+	return cache.DeleteWorkload(logr.Discard(), workload.Key(w))
+}
+
 // addNodes gives the cache the nodes of topologies.
 func addNodes(cache *schdcache.Cache, nodes []corev1.Node) {
 	for i := range nodes {

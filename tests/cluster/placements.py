@@ -1,0 +1,211 @@
+"""Environments on simulated nodes in racks, and what Kueue does with their runs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import yaml
+
+from tests.admission.bench import condition, reserves
+from tests.admission.kueue import Body, until
+from tests.cluster.plan_bench import PlanBench
+from tests.cluster.plan_scenarios import GPU, OWNER, PER_NODE, Config
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import read_inputs
+from trainstack.dev.cluster.simulated import DURATION, SIMULATED
+from trainstack.settings.loading.load import load
+from trainstack.settings.values.kubernetes import HOSTNAME
+
+BLOCK, RACK = "topology.example.org/block", "topology.example.org/rack"
+LEVELS = (BLOCK, RACK, HOSTNAME)
+_ORDER = ("Namespace", "WorkloadPriorityClass", "Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
+
+
+def place(number: int) -> dict[str, str]:
+    """The labels of a node: two hosts in a rack, two racks in a block."""
+    return {BLOCK: f"b{number // 4}", RACK: f"b{number // 4}-r{number // 2}"}
+
+
+def config(name: str, *runs: Config, nodes: int = 8, topology: bool = True, **queue: Any) -> Config:
+    """An environment with a queue of all GPUs of some nodes, whose flavor has a topology or none."""
+    quotas = [{"name": "cpu", "nominalQuota": 64 * nodes}, {"name": GPU, "nominalQuota": PER_NODE * nodes}]
+    group = {"coveredResources": ["cpu", GPU], "flavors": [{"name": name, "resources": quotas}]}
+    flavor = {
+        "name": name,
+        "nodeLabels": {OWNER: name},
+        "tolerations": [{"key": SIMULATED, "operator": "Exists"}],
+        **({"topology": name} if topology else {}),
+    }
+    return {
+        "trainstack:environment": {"namespaces": [{"name": name}]},
+        "trainstack:queues": {
+            "topologies": [{"name": name, "levels": list(LEVELS)}] if topology else [],
+            "flavors": [flavor],
+            "clusterQueues": [{"name": name, "namespaces": [name], "resourceGroups": [group], **queue}],
+            "localQueues": [{"name": name, "namespace": name, "clusterQueue": name}],
+        },
+        "trainstack:workloads": {"runs": list(runs)},
+    }
+
+
+def run(name: str, namespace: str, pods: int, gpus: int = PER_NODE, **changes: Any) -> Config:
+    """A Job of so many pods that run until it is deleted."""
+    return {
+        "name": name,
+        "kind": "Job",
+        "namespace": namespace,
+        "queue": namespace,
+        "managed": False,
+        "image": {"name": "busybox:1.35"},
+        "completions": pods,
+        "parallelism": pods,
+        "resources": {"requests": {"cpu": 1, GPU: gpus}, "limits": {GPU: gpus}},
+        "annotations": {DURATION: "3600s"},
+        **changes,
+    }
+
+
+class Site:
+    """An environment on the cluster."""
+
+    def __init__(self, bench: PlanBench, name: str, settings: Config) -> None:
+        self.bench, self.name, self.settings = bench, name, settings
+        (space,) = settings["trainstack:environment"]["namespaces"]
+        self.namespace = str(space["name"])
+        (bench.folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": settings}, sort_keys=False))
+        self.declared = Declared(load(bench.folder, name))
+        self.objects: list[Body] = [
+            dict(body) for body in (*self.declared.namespaces.of_kind("Namespace"), *self.declared.queues.manifests)
+        ]
+
+    def create(self, *kinds: str) -> None:
+        """Make the objects of these kinds, by default of all, each kind after those that it refers to."""
+        for kind in (kind for kind in _ORDER if not kinds or kind in kinds):
+            self.bench.api.create(body for body in self.objects if body["kind"] == kind)
+
+    def delete(self) -> None:
+        api = self.bench.api
+        spaces = [body for body in self.objects if body["kind"] == "Namespace"]
+        api.delete(spaces)
+        until("the runs are gone", lambda: not any(map(api.read, spaces)), 300, 0.2)
+        for kinds in (("LocalQueue", "ClusterQueue"), ("Cohort", "ResourceFlavor"), ("Topology",)):
+            bodies = [body for body in self.objects if body["kind"] in kinds and body["kind"] != "LocalQueue"]
+            api.delete(bodies)
+            until(f"{kinds} are gone", partial(_gone, api, bodies), 120, 0.1)
+
+    def label(self, nodes: int) -> None:
+        """Give it so many simulated nodes, in their racks."""
+        for number in range(nodes):
+            self.bench.label_node(number, {OWNER: self.name, **place(number)})
+
+    def others(self, *runs: Config) -> "Site":
+        """Another environment with the same queues. What it submits is others' to this one."""
+        return self.with_runs(*runs, name=f"{self.name}-others")
+
+    def with_runs(self, *runs: Config, name: str = "") -> "Site":
+        """The same environment, by default, with these runs."""
+        return Site(self.bench, name or self.name, {**self.settings, "trainstack:workloads": {"runs": list(runs)}})
+
+    def check(self) -> dict[str, Any]:
+        """The verdicts of `trainstack check --cluster` by run, and the ids of the errors under ``."""
+        done = self.bench.trainstack("check", "--cluster", "--json", "-s", self.name)
+        assert done.code in (0, 4), done.text
+        found = json.loads(done.out)
+        errors = [(each["id"], each["message"]) for each in found["findings"] if each["severity"] == "error"]
+        return {**{each["name"]: each for each in found["verdicts"]}, "": errors}
+
+    def submit(self, *names: str) -> None:
+        """Create the launches of runs."""
+        settings = self.declared.settings
+        runs = Declared(settings, read_inputs(settings, self.bench.folder, commit="")).runs
+        self.bench.api.create(dict(one.manifest) for one in runs if one.workload.name in names)
+
+    def workload(self, name: str) -> Body:
+        """The Workload of a run; {} if there is none."""
+        found = [body for body in self.bench.api.everywhere("Workload") if _run_of(body) == (self.namespace, name)]
+        return found[0] if found else {}
+
+    def admitted(self, name: str) -> Body:
+        return dict(until(f"{name} is admitted", lambda: (body := self.workload(name)) and reserves(body) and body))
+
+    def refused(self, name: str) -> str:
+        """Kueue's message about a run that waits."""
+        return str(until(f"{name} waits", lambda: reason_of(self.workload(name))))
+
+    def settled(self, name: str) -> Body:
+        """The Workload of a run that Kueue has admitted or refused; after a preemption, once it is admitted."""
+
+        def look() -> Body:
+            body = self.workload(name)
+            reason = reason_of(body) if body else ""
+            return body if body and (reserves(body) or (reason and _PREEMPTS not in reason)) else {}
+
+        return dict(until(f"{name} is admitted or refused", look))
+
+    def withdraw(self, *names: str) -> None:
+        """Delete launches, by default all, until Kueue has forgotten them."""
+
+        def left() -> list[Body]:
+            bodies = self.bench.api.everywhere("Workload")
+            own = [body for body in bodies if body["metadata"]["namespace"] == self.namespace]
+            return [body for body in own if not names or _run_of(body)[1] in names]
+
+        jobs = [body for body in self.bench.api.everywhere("Job") if body["metadata"]["namespace"] == self.namespace]
+        deleted = [job for job in jobs if not names or _name_of(job["metadata"]["name"]) in names]
+        self.bench.api.delete(deleted, with_owned=True)
+        until("Kueue has forgotten the runs", lambda: not left())
+
+    def evicted(self) -> list[str]:
+        """The Workloads that Kueue has evicted."""
+        return sorted(
+            str(body["metadata"]["name"])
+            for body in self.bench.api.everywhere("Workload")
+            if body["metadata"]["namespace"] == self.namespace and condition(body, "Evicted") == "True"
+        )
+
+
+@contextmanager
+def site(bench: PlanBench, name: str, settings: Config) -> Iterator[Site]:
+    """An environment whose objects are not made yet; they are gone afterwards."""
+    made = Site(bench, name, settings)
+    try:
+        yield made
+    finally:
+        made.delete()
+
+
+_PREEMPTS = "Pending the preemption of"
+
+
+def reason_of(workload: Body) -> str:
+    """Kueue's message about a workload that waits; empty if it is admitted, or has not been tried."""
+    conditions = workload.get("status", {}).get("conditions", ())
+    waits = (one for one in conditions if one["type"] == "QuotaReserved" and one["status"] == "False")
+    return next((str(one["message"]) for one in waits), "")
+
+
+def hosts_of_assignment(workload: Body) -> dict[str, int]:
+    """The pods that Kueue has placed on each host, as the API in which Workloads are stored lists them."""
+    (pods,) = workload["status"]["admission"]["podSetAssignments"]
+    domains: Sequence[Body] = pods["topologyAssignment"]["domains"]
+    return {domain["values"][-1]: domain["count"] for domain in domains}
+
+
+def hosts_of_verdict(verdict: Body) -> dict[str, int]:
+    (pods,) = verdict["assigned"]
+    return {domain["values"][-1]: domain["count"] for domain in pods["domains"]}
+
+
+def _run_of(workload: Body) -> tuple[str, str]:
+    (owner,) = workload["metadata"].get("ownerReferences") or ({"name": workload["metadata"]["name"]},)
+    return workload["metadata"]["namespace"], _name_of(owner["name"])
+
+
+def _name_of(launch: str) -> str:
+    return launch.rsplit("-", 2)[0]
+
+
+def _gone(api: Any, bodies: Sequence[Body]) -> bool:
+    return not any(map(api.read, bodies))

@@ -1,0 +1,67 @@
+"""Kueue's own code as a program (docs/decisions/0018-second-judge.md), where it has been built."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainstack.dev.toolchain import gomod, tools
+from trainstack.dev.toolchain.groups import GROUP_OF
+from trainstack.dev.toolchain.places import GO_MODULES
+from trainstack.kueue.placement import JudgeError
+
+Body = Mapping[str, Any]
+PROGRAMS = ("kueue-judge",)
+"""One for each minor release."""
+_KUEUE = "sigs.k8s.io/kueue"
+_SECONDS = 60
+"""Far more than a thousand workloads take."""
+
+_MEMORY = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+"""The program ends soon: it collects no garbage before it has used so much."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program for one release of Kueue."""
+
+    path: Path
+    release: str
+
+    def ask(self, cases: Sequence[Body]) -> list[Body]:
+        text = json.dumps(cases)
+        try:
+            done = subprocess.run(
+                [self.path],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_SECONDS,
+                env={**os.environ, **_MEMORY},
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise JudgeError(f"kueue-judge failed: {error}") from error
+        if done.returncode != 0:
+            raise JudgeError(f"kueue-judge failed: {done.stderr.strip()[-300:]}")
+        answers: list[Body] = json.loads(done.stdout)
+        return answers
+
+
+def kueue_judge(release: str) -> Program | str:
+    """Return the program for a release of Kueue, or the reason why it is missing."""
+    known = {_release(name): name for name in PROGRAMS}
+    if release not in known:
+        return f"kueue-judge is of Kueue {', '.join(known)}, not of {release or 'an unknown release'}"
+    name = known[release]
+    try:
+        return Program(tools.program(name), release)
+    except tools.MissingTool:
+        return f"kueue-judge has not been built (trainstack dev tools {GROUP_OF[name].name})"
+
+
+def _release(program: str) -> str:
+    return gomod.load(GO_MODULES / GROUP_OF[program].module / "go.mod").version(_KUEUE)

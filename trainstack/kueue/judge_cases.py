@@ -1,0 +1,185 @@
+"""Cases for `kueue-judge`, a program of Kueue's own code, from the objects of a snapshot.
+
+The program reads objects strictly, so only what it depends on is passed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from trainstack.declared.declared import Declared
+from trainstack.kueue.managed_jobs import adopting_queue
+from trainstack.kueue.model import Model, QueueState, Workload
+from trainstack.kueue.topology_requests import topology_request
+from trainstack.objects.labels import RUN
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.status.kinds import framework_of
+from trainstack.runs.status.run_pods import queued as runs_of
+
+Body = Mapping[str, Any]
+_KINDS = ("Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "LimitRange", "RuntimeClass")
+"""Kinds that are passed with their spec."""
+_METADATA = ("name", "namespace", "uid", "creationTimestamp")
+_PREFIX = "kueue.x-k8s.io/"
+_OF_NODES = ("DaemonSet", "Node")
+"""Owners whose pods are on their nodes whatever else runs."""
+
+
+def case(state: QueueState, pods: Iterable[Body], submit: Iterable[Body], *, idle: bool) -> Body:
+    """Return a case in which each workload is asked alone.
+
+    `pods`: the pods that are bound to nodes. `idle`: without admitted workloads and with all nodes ready, where only
+    the pods that each node always has remain.
+    """
+    nodes = [_node(body, ready=idle) for body in state.objects if body["kind"] == "Node" and _is_placeable(state, body)]
+    names = {node["metadata"]["name"] for node in nodes}
+    bound = (pod for pod in pods if pod["spec"].get("nodeName") in names and not (idle and not _stays(pod)))
+    return {
+        "objects": [*_objects(state, idle=idle), *nodes, *map(_pod, bound)],
+        "submit": list(submit),
+        "alone": True,
+        "configuration": _configuration(state),
+    }
+
+
+def declared_submissions(declared: Declared, model: Model, workloads: Iterable[Workload]) -> dict[str, Body]:
+    """Return the Workloads that Kueue would create for these runs of an environment, by key."""
+    wanted = {(workload.path, workload.key): workload for workload in workloads}
+    found = {}
+    for path, run in runs_of(declared.settings):
+        workload = wanted.get((path, f"{run.namespace}/{run.name}"))
+        if workload is not None and (run.queue or adopting_queue(model, run.namespace, framework_of(run))):
+            try:
+                launch, others = declared.queued(run)
+            except WorkloadError:
+                continue
+            found[workload.key] = submission(workload, launch, others)
+    return found
+
+
+def submission(workload: Workload, launch: Body, others: Iterable[Body] = ()) -> Body:
+    """Return the Workload that Kueue would create for a launch. `workload`: how the verdict reads it."""
+    pod_sets = []
+    for pods, read in zip(launched_pods(launch, others), workload.pod_sets, strict=True):
+        template = {key: pods.template[key] for key in ("metadata", "spec") if key in pods.template}
+        metadata = template.get("metadata") or {}
+        template["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+        body = {"name": pods.name, "count": pods.count, "template": template}
+        if read.min_count is not None:
+            body["minCount"] = read.min_count
+        if request := topology_request(pods.template):
+            body["topologyRequest"] = request
+        pod_sets.append(body)
+    return {
+        "kind": "Workload",
+        "metadata": {"name": workload.name, "namespace": workload.namespace},
+        "spec": {"queueName": workload.queue, "priority": workload.priority, "podSets": pod_sets},
+    }
+
+
+def pending_submissions(state: QueueState, workloads: Iterable[Workload]) -> dict[str, Body]:
+    """Return the cluster's own Workloads, by key."""
+    keys = {workload.key for workload in workloads}
+    bodies = {_key(body): body for body in state.objects if body["kind"] == "Workload"}
+    return {key: _reduced(bodies[key], "spec", "status") for key in sorted(keys & bodies.keys())}
+
+
+def _key(body: Body) -> str:
+    return f"{body['metadata'].get('namespace', '')}/{body['metadata']['name']}"
+
+
+def _objects(state: QueueState, *, idle: bool) -> Iterator[Body]:
+    checks = state.model.active_checks or {}
+    for body in state.objects:
+        kind = body["kind"]
+        if kind in _KINDS:
+            yield _reduced(body, "spec", *(("handler", "overhead") if kind == "RuntimeClass" else ()))
+        elif kind == "Namespace":
+            labels = body["metadata"].get("labels") or {}
+            yield {"kind": kind, "metadata": {"name": body["metadata"]["name"], "labels": dict(labels)}}
+        elif kind == "AdmissionCheck":
+            active = {"type": "Active", "status": str(bool(checks.get(body["metadata"]["name"])))}
+            yield {**_reduced(body, "spec"), "status": {"conditions": [active]}}
+        elif kind == "Workload" and not idle:
+            yield _reduced(body, "spec", "status")
+
+
+def _reduced(body: Body, *keys: str) -> Body:
+    metadata = {key: body["metadata"][key] for key in _METADATA if body["metadata"].get(key)}
+    return {"kind": body["kind"], "metadata": metadata, **{key: body[key] for key in keys if body.get(key)}}
+
+
+def _configuration(state: QueueState) -> Body:
+    found, model = state.configuration or {}, state.model
+    resources = {key: value for key, value in (found.get("resources") or {}).items() if key != "deviceClassMappings"}
+    timestamp = "Creation" if model.requeued_by_creation else "Eviction"
+    sharing = {"fairSharing": {"preemptionStrategies": list(model.fair_sharing)}} if model.fair_sharing else {}
+    return {
+        **({"resources": resources} if resources else {}),
+        **sharing,
+        "waitForPodsReady": {"requeuingStrategy": {"timestamp": timestamp}},
+        "featureGates": dict(found.get("featureGates") or {}),
+    }
+
+
+def _is_placeable(state: QueueState, node: Body) -> bool:
+    """Whether a node belongs to a topology of a flavor."""
+    labels, topologies = node["metadata"].get("labels") or {}, state.model.topologies or {}
+    return any(
+        flavor.labels.items() <= labels.items() and labels.keys() >= {*topologies.get(flavor.topology, ())}
+        for flavor in (state.model.flavors or {}).values()
+        if flavor.topology is not None
+    )
+
+
+def _node(body: Body, *, ready: bool) -> Body:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    conditions = [
+        {"type": "Ready", "status": "True" if ready else condition["status"]}
+        for condition in status.get("conditions") or ()
+        if condition["type"] == "Ready"
+    ]
+    taints = [
+        {key: taint[key] for key in ("key", "value", "effect") if key in taint} for taint in spec.get("taints") or ()
+    ]
+    return {
+        "kind": "Node",
+        "metadata": {"name": body["metadata"]["name"], "labels": body["metadata"].get("labels") or {}},
+        "spec": {"taints": taints, "unschedulable": bool(spec.get("unschedulable")) and not ready},
+        "status": {"allocatable": status.get("allocatable") or {}, "conditions": conditions},
+    }
+
+
+def _pod(body: Body) -> Body:
+    metadata, spec = body["metadata"], body["spec"]
+    marks = {key: _of_kueue(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
+    containers = {key: [*map(_container, spec[key])] for key in ("containers", "initContainers") if spec.get(key)}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": metadata["name"], **marks},
+        "spec": {"nodeName": spec["nodeName"], **containers, "overhead": spec.get("overhead") or {}},
+    }
+
+
+def _of_kueue(marks: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in marks.items() if key.startswith(_PREFIX)}
+
+
+def _container(body: Body) -> Body:
+    requests = (body.get("resources") or {}).get("requests") or {}
+    policy = {"restartPolicy": body["restartPolicy"]} if body.get("restartPolicy") else {}
+    return {"name": "", "resources": {"requests": requests}, **policy}
+
+
+def _stays(pod: Body) -> bool:
+    return any(owner["kind"] in _OF_NODES for owner in pod["metadata"].get("ownerReferences") or ())
+
+
+def without_runs(pods: Iterable[Body], runs: Iterable[tuple[str, str]]) -> list[Body]:
+    """Return the pods without those of runs, by namespace and run id: a run does not compete with itself."""
+    own = set(runs)
+    return [
+        pod
+        for pod in pods
+        if (pod["metadata"].get("namespace", ""), (pod["metadata"].get("labels") or {}).get(RUN)) not in own
+    ]

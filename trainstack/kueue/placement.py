@@ -1,0 +1,199 @@
+"""Verdicts on workloads whose pods are placed in a topology, by Kueue's own code.
+
+The simulator compares quota, and does not place pods on nodes: where a topology decides, its verdict is `unknown`. The
+program `kueue-judge` (docs/decisions/0018-second-judge.md) answers these from the nodes and pods of a cluster.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, Protocol
+
+from trainstack.kueue.judge_cases import case
+from trainstack.kueue.model import FlavorResource, Model, QueueState, Usage
+from trainstack.kueue.quantities import value
+from trainstack.kueue.verdict import Assigned, Domain, Outcome, Reason, Verdict
+from trainstack.settings.values.kubernetes import HOSTNAME
+
+Body = Mapping[str, Any]
+_NO_ASSIGNMENT = "couldn't assign flavors to pod set "
+
+
+class JudgeError(Exception):
+    """The program failed, or does not answer a case."""
+
+
+class Judge(Protocol):
+    """Kueue's own code as a program."""
+
+    @property
+    def release(self) -> str:
+        """The release of Kueue, such as `v0.15.2`."""
+
+    def ask(self, cases: Sequence[Body]) -> Sequence[Body]:
+        """Return an answer for each case. Raises JudgeError."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What the program needs besides the snapshot."""
+
+    judge: Judge | str
+    """Or the reason why it is missing."""
+    pods: Sequence[Body] | None
+    """The pods that are bound to nodes; None: not readable."""
+    release: str
+    """The release of Kueue that admits the runs; empty if unknown."""
+
+    def missing(self, model: Model) -> str:
+        """Return why the program cannot be asked; empty if it can."""
+        read = {"nodes": model.nodes, "topologies": model.topologies, "pods of all namespaces": self.pods}
+        unread = [name for name, found in read.items() if found is None]
+        if unread:
+            return f"these credentials cannot read {' and '.join(unread)}"
+        if isinstance(self.judge, str):
+            return self.judge
+        if not self.release:
+            return "the release of the running Kueue is unknown"
+        if self.release != self.judge.release:
+            return f"kueue-judge is of Kueue {self.judge.release}, but Kueue {self.release} admits the run"
+        return ""
+
+
+def needs_nodes(verdict: Verdict) -> bool:
+    """Whether only the nodes of a topology are undecided."""
+    return verdict.outcome == "unknown" and {reason.cause for reason in verdict.reasons} == {"topology"}
+
+
+def judged(
+    verdicts: Mapping[str, Verdict], submissions: Mapping[str, Body], state: QueueState, nodes: Nodes
+) -> dict[str, Verdict]:
+    """Return the verdicts that need nodes, by the workload's key, as Kueue's code decides them.
+
+    `verdicts`: the simulator's, by key. `submissions`: the workloads as Kueue's objects.
+    """
+    open_ = {key: verdict for key, verdict in verdicts.items() if needs_nodes(verdict)}
+    if not open_:
+        return {}
+    why = nodes.missing(state.model)
+    if why or isinstance(nodes.judge, str) or nodes.pods is None:
+        return {key: _unanswered(verdict, why) for key, verdict in open_.items()}
+    found = {key: _unanswered(verdict, "its manifest cannot be built") for key, verdict in open_.items()}
+    bodies = {key: submissions[key] for key in open_ if key in submissions}
+    now = _answers(nodes.judge, state, nodes.pods, bodies, idle=False)
+    refused = {key: bodies[key] for key, answer in now.items() if not isinstance(answer, str) and _is_refused(answer)}
+    idle = _answers(nodes.judge, state, nodes.pods, refused, idle=True)
+    for key, answer in now.items():
+        by, alone = replace(open_[key], reasons=(), judged_by=f"Kueue {nodes.judge.release}"), idle.get(key, {})
+        if isinstance(answer, str) or isinstance(alone, str):
+            found[key] = _unanswered(open_[key], answer if isinstance(answer, str) else str(alone))
+        elif _is_refused(answer):
+            found[key] = _refused(by, bodies[key], state.model, answer, alone)
+        else:
+            found[key] = _admitted(by, state.model, answer)
+    return found
+
+
+def _answers(
+    judge: Judge, state: QueueState, pods: Sequence[Body], bodies: Mapping[str, Body], *, idle: bool
+) -> dict[str, Body | str]:
+    """Return the program's answers by key, or the reason why it is missing."""
+    if not bodies:
+        return {}
+    try:
+        (answer,) = judge.ask([case(state, pods, bodies.values(), idle=idle)])
+    except JudgeError as error:
+        return dict.fromkeys(bodies, str(error))
+    answers: list[Body] = answer.get("verdicts") or []
+    return dict(zip_longest(bodies, answers, fillvalue=f"kueue-judge: {answer.get('error')}"))
+
+
+def _is_refused(answer: Body) -> bool:
+    return bool(answer["mode"] == "NoFit")
+
+
+def _unanswered(verdict: Verdict, why: str) -> Verdict:
+    return replace(
+        verdict, reasons=tuple(replace(reason, message=f"{reason.message}: {why}") for reason in verdict.reasons)
+    )
+
+
+def _refused(verdict: Verdict, submitted: Body, model: Model, now: Body, idle: Body) -> Verdict:
+    """`idle`: the answer on an idle cluster."""
+    fits_idle = not _is_refused(idle)
+    # An autoscaler may add the nodes that are missing.
+    outcome: Outcome = "waits" if fits_idle or model.grows else "never fits"
+    when = "now" if outcome == "waits" else "even without other workloads"
+    message = _message((now if fits_idle else idle).get("message", ""))
+    text = f"{_room(submitted)} {when} (Kueue: {message})"
+    reason = Reason("placement", text, verdict.path)
+    return replace(verdict, outcome=outcome, reasons=(reason,), assigned=(), usage={}, borrowed={}, checks=())
+
+
+def _admitted(verdict: Verdict, model: Model, answer: Body) -> Verdict:
+    if answer["mode"] == "Preempt":
+        targets = tuple(sorted(answer.get("targets") or ()))
+        none = replace(verdict, assigned=(), usage={}, borrowed={}, checks=())
+        return replace(none, outcome="fits by preempting", preempts=targets)
+    placements: Mapping[str, Body] = answer.get("placements") or {}
+    usage: dict[FlavorResource, int] = {}
+    pod_sets = []
+    for body in answer["podSets"]:
+        flavors = dict(body.get("flavors") or {})
+        for resource, flavor in flavors.items():
+            number = value(resource, body["resourceUsage"][resource])
+            usage[flavor, resource] = usage.get((flavor, resource), 0) + number
+        domains = tuple(_domains(model, set(flavors.values()), placements.get(body["name"]) or {}))
+        pod_sets.append(Assigned(body["name"], body["count"], flavors, domains))
+    borrowed = _borrowed(answer, usage)
+    queue = (model.cluster_queues or {})[verdict.cluster_queue]
+    return replace(
+        verdict,
+        outcome="fits by borrowing" if borrowed else "fits",
+        assigned=tuple(pod_sets),
+        usage=usage,
+        borrowed=borrowed,
+        checks=queue.checks_on({flavor for flavor, _ in usage}),
+    )
+
+
+def _domains(model: Model, flavors: Collection[str], placed: Body) -> Iterator[Domain]:
+    """Yield where pods are placed, at all levels; Kueue's assignment has only the host if that is the narrowest one."""
+    levels = tuple(placed.get("levels") or ())
+    names = {flavor.topology for name in flavors if (flavor := (model.flavors or {}).get(name)) is not None}
+    all_levels = next(((model.topologies or {})[name] for name in names if name is not None), levels)
+    hosts = {node.labels.get(HOSTNAME, ""): node.labels for node in model.nodes or ()}
+    for domain in placed.get("domains") or ():
+        values = tuple(domain["values"])
+        if levels == (HOSTNAME,) and values[0] in hosts:
+            labels = hosts[values[0]]
+            yield Domain(all_levels, tuple(labels[level] for level in all_levels), domain["count"])
+        else:
+            yield Domain(levels, values, domain["count"])
+
+
+def _borrowed(answer: Body, usage: Usage) -> dict[FlavorResource, int]:
+    found = {}
+    for key, text in (answer.get("borrowed") or {}).items():
+        flavor, _, resource = key.partition("/")
+        found[flavor, resource] = min(usage[flavor, resource], value(resource, text))
+    return found
+
+
+def _room(submitted: Body) -> str:
+    """Name what has no room: `no example.com/rack has room for the 6 pods`."""
+    texts = []
+    for pods in submitted["spec"]["podSets"]:
+        request, name = pods.get("topologyRequest") or {}, "" if pods["name"] == "main" else f"{pods['name']} "
+        slice_level = request.get("podSetSliceRequiredTopology")
+        if level := request.get("required"):
+            texts.append(f"no {level} has room for the {pods['count']} {name}pods")
+        elif slice_level:
+            texts.append(f"no {slice_level} has room for a slice of {request['podSetSliceSize']} {name}pods")
+    return " and ".join(texts) or "the nodes of the topology do not have room for the pods"
+
+
+def _message(text: str) -> str:
+    """Return the scheduler's reason without the words before it."""
+    first = text.partition(_NO_ASSIGNMENT)[2].partition(": ")[2]
+    return first or text
