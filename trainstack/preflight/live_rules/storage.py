@@ -41,6 +41,8 @@ def class_missing(context: LiveContext) -> Iterator[Violation]:
         claim = (live.all("PersistentVolumeClaim", volume.namespace) or {}).get(volume.name, {})
         if name not in static and (claim.get("status") or {}).get("phase") != "Bound":
             yield from absent_name(context, f"{path}.storageClass", "StorageClass", name, own=name in own)
+    for path, name in context.scratch_classes():
+        yield from absent_name(context, path, "StorageClass", name, own=name in own)
 
 
 @Rule(

@@ -27,7 +27,11 @@ def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
     policy = workload.restart_policy if workload.has_field("restart_policy") else None
     template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
     spec = {**template["spec"], **set_fields(workload, "active_deadline_seconds")}
-    return launch_object("Pod", "v1", workload, stack, launch, spec, {**only.annotations, SKIP_AWAIT: "true"})
+    annotations = {**template["metadata"].get("annotations", {}), SKIP_AWAIT: "true"}
+    body = launch_object("Pod", "v1", workload, stack, launch, spec, annotations)
+    # A `podPatch` may have added labels.
+    body["metadata"]["labels"] = {**template["metadata"]["labels"], **body["metadata"]["labels"]}
+    return body
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
