@@ -1,8 +1,8 @@
 """Whether a namespace's Pod Security level would refuse the pods of a template.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/, and the checks of
-k8s.io/pod-security-admission/policy for the release of the local cluster. Settings for Windows are not considered, except
-that they may not make a container a host process.
+k8s.io/pod-security-admission/policy for the release of the local cluster. Windows pods are
+held to the rules for Linux.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,6 +40,7 @@ class Refusal:
     path: str
     """Such as `spec.containers[training].securityContext.privileged`."""
     problem: str
+    remedy: str = "remove it"
 
 
 def refusals(template: Body, level: str) -> list[Refusal]:
@@ -135,14 +136,14 @@ def _restricted(spec: Body) -> Iterator[Refusal]:
 def _restricted_container(container: str, own: Body, shared: Body) -> Iterator[Refusal]:
     path = f"{container}.securityContext"
     if own.get("runAsNonRoot") is None and not shared.get("runAsNonRoot"):
-        yield Refusal("restricted", f"{path}.runAsNonRoot", "is not true")
+        yield Refusal("restricted", f"{path}.runAsNonRoot", "is not true", "set it to true")
     if not own.get("seccompProfile") and not shared.get("seccompProfile"):
-        yield Refusal("restricted", f"{path}.seccompProfile", "is not set")
+        yield Refusal("restricted", f"{path}.seccompProfile", "is not set", "set it to RuntimeDefault")
     if own.get("allowPrivilegeEscalation") is not False:
-        yield Refusal("restricted", f"{path}.allowPrivilegeEscalation", "is not false")
+        yield Refusal("restricted", f"{path}.allowPrivilegeEscalation", "is not false", "set it to false")
     capabilities = own.get("capabilities") or {}
     if "ALL" not in (capabilities.get("drop") or ()):
-        yield Refusal("restricted", f"{path}.capabilities", "does not drop ALL")
+        yield Refusal("restricted", f"{path}.capabilities", "does not drop ALL", "add ALL to drop")
     added = [name for name in capabilities.get("add") or () if name != "NET_BIND_SERVICE" and name in _CAPABILITIES]
     if added:
         yield Refusal("restricted", f"{path}.capabilities", f"adds {', '.join(added)}")

@@ -14,8 +14,9 @@ from trainstack.preflight.live_context import DryRun, Live, LiveContext, Operato
 from trainstack.settings.model import Cluster as ClusterSettings
 from trainstack.settings.model import Loader, Settings
 from trainstack.settings.sections.code import Code
-from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.pod_options import Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.workloads import Resources
 
@@ -372,6 +373,18 @@ CASES: dict[str, list[Case]] = {
             make_settings(storage=make_storage(classes=(), volumes=(make_volume(storage_class="share"),))),
             make_live(),
             "storage.volumes[training].storageClass",
+            "the cluster does not have StorageClass 'share'",
+            "did you mean shared? (or ask the cluster's owner to create it)",
+        ),
+        Case(
+            make_settings(
+                make_run(scratch=(Scratch(name="cache", mount_path="/cache", size="1Gi", storage_class="share"),)),
+                environment=Environment(
+                    namespaces=(Namespace(name="research"),), existing=Existing(storage_classes=("share",))
+                ),
+            ),
+            make_live(),
+            "workloads.runs[train].scratch[cache].storageClass",
             "the cluster does not have StorageClass 'share'",
             "did you mean shared? (or ask the cluster's owner to create it)",
         ),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced
-from trainstack.preflight.examples import digits, yaml_at
+from trainstack.preflight.examples import digits
 from trainstack.preflight.pod_security import Refusal, refusals
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -45,7 +45,7 @@ def pods_forbidden(context: RuleContext) -> Iterator[Violation]:
         for refusal in _refusals(context, run, level):
             message = f"{refusal.problem}: namespace {run.namespace} enforces Pod Security {levels[run.namespace]}"
             needed = "privileged" if refusal.level == "baseline" else "baseline"
-            remedy = f"remove it, or set the namespace's label {POD_SECURITY}enforce: {needed}"
+            remedy = f"{refusal.remedy}, or set the namespace's label {POD_SECURITY}enforce: {needed}"
             yield Violation(f"{path}.{_setting(run, refusal.path)}", message, remedy)
 
 
@@ -72,11 +72,7 @@ def _setting(run: Workload, path: str) -> str:
     id="isolation-lost",
     summary="A run uses the node's network (`hostNetwork`) in an isolated namespace.",
     details="NetworkPolicies do not apply to its pods, so they can connect to everything that the node can.",
-    change=yaml_at(
-        "environment.namespaces",
-        "- {name: research, labels: {pod-security.kubernetes.io/enforce: privileged}}",
-    )
-    + digits("hostNetwork: true"),
+    example="`hostNetwork: true` in a namespace that enforces Pod Security `privileged`, without `network`.",
     remedy="Remove `hostNetwork`, or set `network: {isolated: false}` of the namespace.",
 )
 def isolation_lost(context: RuleContext) -> Iterator[Violation]:

@@ -133,9 +133,8 @@ def _amounts(context: RuleContext) -> Iterator[tuple[str, str, str]]:
     for path, run in context.runs():
         if run.shared_memory is not None:
             yield f"{path}.sharedMemory", "memory", run.shared_memory
-        for scratch_path, volume in with_paths(f"{path}.scratch", run.scratch):
-            if volume.size is not None:
-                yield f"{scratch_path}.size", "storage", volume.size
+        scratch = with_paths(f"{path}.scratch", run.scratch)
+        yield from ((f"{own}.size", "storage", volume.size) for own, volume in scratch if volume.size is not None)
     for path, static in with_paths("storage.persistentVolumes", context.settings.storage.persistent_volumes):
         yield f"{path}.size", "storage", static.size
     for path, claim in context.volumes():

@@ -128,7 +128,7 @@ class _Parts:
         )
 
     def kept(self, main: str) -> Iterator[tuple[str, Any, str]]:
-        """Yield the path, the value and the remedy of what a patch leaves as it is."""
+        """Yield the path, the value and the remedy of what a patch may not change."""
         for field in ("labels", "annotations"):
             for key, value in (self.metadata.get(field) or {}).items():
                 if key.startswith(_RESERVED):
