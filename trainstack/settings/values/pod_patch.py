@@ -91,9 +91,9 @@ def _map(form: Form, given: Any, steps: Steps, faults: _Faults) -> dict[str, Any
             problem, _, remedy = unknown_word(str(item), DIRECTIVES).partition("; ")
             faults.add(path, problem, remedy)
         elif key.startswith("$"):
-            faults.add(path, f"the directive {key} is not supported", f"use {DIRECTIVE}, or leave it out")
+            faults.add(path, "is not a supported directive", f"use {DIRECTIVE}, or leave it out")
         elif inner is None:
-            faults.add(path, f"unknown key {key} of {form.name}", nearest(key, fields or ()))
+            faults.add(path, f"is not a field of {form.name}", nearest(key, fields or ()))
         else:
             checked[key] = _value(inner, item, path, faults)
     if form.name == "ObjectFieldSelector" and DIRECTIVE not in given:
