@@ -70,8 +70,9 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     attempt       raised to train again
 
     Excluded, because they do not change the result: cpu, memory and shared memory, queue and priority, names, labels
-    and annotations, node selectors and tolerations, security, deadlines, TTL and retries, the mount paths of volumes,
-    code, data and record (arguments contain the relevant ones), the version of the wrapper, the commit.
+    and annotations, node selectors, affinity and tolerations, scratch volumes, security and the node's network,
+    deadlines, TTL and retries, the mount paths of volumes, code, data and record (arguments contain the relevant ones),
+    the version of the wrapper, the commit.
     """
     result: Manifest = {
         "kind": workload.kind,
