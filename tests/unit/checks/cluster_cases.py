@@ -16,7 +16,7 @@ from trainstack.settings.model import Loader, Settings
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Operators
-from trainstack.settings.sections.pod_options import Scratch
+from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.workloads import Resources
 
@@ -132,6 +132,11 @@ class Case:
     message: str
     remedy: str
     severity: str = "error"
+
+
+def enforcing(name: str, level: str) -> Body:
+    """A namespace that enforces a Pod Security level."""
+    return {"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": level}}}
 
 
 OWN = "the environment declares it: run `trainstack up -s test`"
@@ -366,6 +371,18 @@ CASES: dict[str, list[Case]] = {
             "storage.volumes[training].namespace",
             "the cluster does not have namespace 'research'",
             "have it created, or declare it under environment.namespaces",
+        )
+    ],
+    "pods-forbidden": [
+        Case(
+            make_settings(
+                make_run(capabilities=Capabilities(add=("CHOWN",))),
+                environment=Environment(namespaces=(Namespace(name="research", adopt=True),)),
+            ),
+            make_live({"Namespace": (enforcing("research", "restricted"), named("other"))}),
+            f"{RUN}.capabilities",
+            "adds CHOWN: namespace research enforces Pod Security restricted",
+            "remove it, or set the namespace's label pod-security.kubernetes.io/enforce: baseline",
         )
     ],
     "storage-class-unknown": [

@@ -1,13 +1,13 @@
 """Pods that a namespace would refuse, or whose connections it blocks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trainstack.objects.labels import POD_SECURITY
 from trainstack.platform.namespaces import enforced
 from trainstack.preflight.examples import digits
 from trainstack.preflight.pod_security import Refusal, refusals
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import RuleContext
+from trainstack.preflight.rule_context import Context, RuleContext
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.settings.sections.workloads import Workload
@@ -32,12 +32,20 @@ def pods_refused(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="pods-forbidden",
     summary="The `capabilities`, `hostNetwork` or `podPatch` of a run need a lower Pod Security level.",
-    details="The namespace enforces a level that would refuse its pods, and the run would hold quota without them.",
+    details=(
+        "The namespace would refuse the pods, and the run would hold quota without them. The level of a namespace that "
+        "the stack did not create is read from the cluster."
+    ),
     change=digits("capabilities: {add: [IPC_LOCK]}"),
     remedy="Remove the setting, or have the namespace enforce the level that the message names.",
 )
 def pods_forbidden(context: RuleContext) -> Iterator[Violation]:
     levels = {namespace.name: enforced(namespace) for namespace in context.settings.environment.namespaces}
+    yield from forbidden(context, levels)
+
+
+def forbidden(context: Context, levels: Mapping[str, str]) -> Iterator[Violation]:
+    """Yield what namespaces forbid of runs. `levels`: the Pod Security levels that they enforce, as far as known."""
     for path, run in context.runs():
         level = levels.get(run.namespace, "")
         if run.security == "baseline" and level == "restricted":
@@ -49,7 +57,7 @@ def pods_forbidden(context: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{path}.{_setting(run, refusal.path)}", message, remedy)
 
 
-def _refusals(context: RuleContext, run: Workload, level: str) -> list[Refusal]:
+def _refusals(context: Context, run: Workload, level: str) -> list[Refusal]:
     if not run.host_network and run.capabilities is None and run.pod_patch is None:
         return []
     try:
