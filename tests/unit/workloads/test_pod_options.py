@@ -1,7 +1,7 @@
 """Affinity, scratch volumes, capabilities, the node's network and patches of a run's pods."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from tests.unit.make import make_distributed, make_run
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import make_launch
+from tests.unit.workloads.sweeps import make_indexed, make_planned
+from trainstack.declared.launches import first_launches
 from trainstack.runs.identity import UNKNOWN_FACTS, identity
 from trainstack.runs.manifests.build import companions, manifest, plan
 from trainstack.runs.manifests.launched_pods import launched_pods
@@ -19,6 +21,7 @@ from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
+from trainstack.sweeps.launches import PlannedSweep
 
 KINDS = ("Job", "Pod", "DataLoader", "PyTorchJob", "TrainJob", "JobSet")
 AFFINITY = {
@@ -286,6 +289,18 @@ def test_a_distributed_run_s_roles_are_patched_alike() -> None:
     """The master's pods and the workers'."""
     run = make_distributed(pod_patch={"spec": {"schedulerName": "other"}})
     assert [template["spec"]["schedulerName"] for template in pods(run)] == ["other", "other"]
+
+
+@pytest.mark.parametrize("make", [make_planned, make_indexed])
+def test_trials_have_the_fields_of_their_run(make: Callable[..., PlannedSweep]) -> None:
+    """As objects of their own, or as one Indexed Job."""
+    run = make_run(name="search", scratch=(Scratch(name="a", mount_path="/a"),), pod_patch={"spec": {"hostPID": True}})
+    bodies = [body for body in first_launches(make(run=run)).manifests if body["kind"] == "Job"]
+    assert bodies
+    for body in bodies:
+        spec = body["spec"]["template"]["spec"]
+        assert spec["hostPID"] is True
+        assert "trainstack-scratch-a" in {volume["name"] for volume in spec["volumes"]}
 
 
 @pytest.mark.parametrize(
