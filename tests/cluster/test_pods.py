@@ -113,6 +113,13 @@ def make_environment() -> Config:
     }
 
 
+def launch_of(rendered: list[dict[str, Any]], workload: str) -> dict[str, Any]:
+    """The launch of a run, which is no ledger."""
+    of_run = [each for each in rendered if each["metadata"]["labels"].get("trainstack.dev/workload") == workload]
+    (body,) = (each for each in of_run if each["kind"] != "ConfigMap")
+    return body
+
+
 @contextmanager
 def created(project: Project, body: dict[str, Any], namespace: str) -> Iterator[list[dict[str, Any]]]:
     """The running pods of a launch that is not admitted by Kueue; it is deleted afterwards."""
@@ -171,7 +178,7 @@ def rendered(dev: Project) -> list[dict[str, Any]]:
 @pytest.fixture
 def torch(dev: Project, rendered: list[dict[str, Any]]) -> Iterator[None]:
     """A live PyTorchJob whose pods the operator has made; they wait for a volume that is not there."""
-    (body,) = (each for each in rendered if each["metadata"]["name"].startswith("plain-torch"))
+    body = launch_of(rendered, "plain-torch")
     words = ("-n", NAMESPACE, f"pytorchjob/{body['metadata']['name']}")
     assert dev.kubectl("create", stdin=yaml.safe_dump(body)).code == 0
     try:
@@ -229,7 +236,7 @@ def test_live_pods_were_taken_where_restricted_is_enforced(dev: Project) -> None
 
 def test_live_pods_have_what_their_run_asks_for(dev: Project, rendered: list[dict[str, Any]]) -> None:
     """Affinity, scratch volumes that can be written to, capabilities and a patch; a claim goes with its pod."""
-    (body,) = (each for each in rendered if each["metadata"]["name"].startswith("equipped-"))
+    body = launch_of(rendered, "equipped")
     with created(dev, body, NAMESPACE) as (pod,):
         spec, (main,) = pod["spec"], pod["spec"]["containers"]
         assert spec["affinity"] == AFFINITY
@@ -248,7 +255,7 @@ def test_live_pods_have_what_their_run_asks_for(dev: Project, rendered: list[dic
 
 def test_a_pod_in_the_node_s_network_needs_a_privileged_namespace(dev: Project, rendered: list[dict[str, Any]]) -> None:
     """The API server refuses it where the rule says so; elsewhere it has the node's address, and finds Services."""
-    (body,) = (each for each in rendered if each["metadata"]["name"].startswith("on-node-"))
+    body = launch_of(rendered, "on-node")
     assert dev.other("strict", make_environment()).trainstack("check").code != 0
     done = dev.kubectl("create", "--dry-run=server", stdin=yaml.safe_dump(body))
     assert "host namespaces (hostNetwork=true)" in done.err
