@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,44 @@ NAMESPACE = "research"
 MODULE, FIXTURES = "k8s.io/pod-security-admission", "test/testdata/restricted/v1.34/fail"
 """Upstream's own pods that the level refuses, in the pinned Go module of the cluster's API server."""
 CODE = {"git": "https://git.example.org/code.git", "revision": "1" * 40, "mountPath": "/code", "secret": "git"}
+PRIVILEGED = "local-path-storage"
+"""The local cluster's namespace that enforces no level."""
+LINUX = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
+AFFINITY: Config = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [LINUX]}]}
+    },
+    "podAntiAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}}
+        ]
+    },
+}
+STRICT = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+HELPER: Config = {
+    "name": "helper",
+    "image": "busybox:1.35",
+    "command": ["sleep", "600"],
+    "restartPolicy": "Always",
+    "resources": {"requests": {"cpu": "10m"}},
+    "securityContext": STRICT,
+}
+EQUIPMENT: Config = {
+    "affinity": AFFINITY,
+    "scratch": [
+        {"name": "disk", "mountPath": "/disk", "size": "16Mi"},
+        {"name": "ram", "mountPath": "/ram", "size": "8Mi", "medium": "Memory"},
+        {"name": "claim", "mountPath": "/claim", "size": "32Mi", "storageClass": "shared"},
+    ],
+    "capabilities": {"add": ["NET_BIND_SERVICE"]},
+    "podPatch": {
+        "metadata": {"annotations": {"team": "vision"}},
+        "spec": {"initContainers": [HELPER], "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]}},
+    },
+}
+"""All that a run of a restricted namespace may have."""
+IPC_LOCK = 14
+"""The bit of the capability in the kernel's sets."""
 CONTROLLERS = {"kueue-system", "kubeflow", "jobset-system", "kubeflow-system"}
 """Where controllers stand. They alone talk to the API server, and so have its token."""
 
@@ -34,7 +73,7 @@ def runs() -> list[Config]:
     roles = {"Master": role, "Worker": role}
     jobs = [{"name": "node", "parallelism": 2}]
     command = ["true"]
-    return [
+    plain = [
         each | {"namespace": NAMESPACE, "queue": None}
         for each in (
             managed("job", "pass", sharedMemory="16Mi", code=CODE),
@@ -47,6 +86,17 @@ def runs() -> list[Config]:
             bare("plain-set", "JobSet", command=command, replicatedJobs=jobs),
             bare("loader", "DataLoader"),
         )
+    ]
+    node: Config = {"hostNetwork": True, "capabilities": {"add": ["IPC_LOCK"]}, "volumes": []}
+    waiting = ["sh", "-c", "touch /disk/a /ram/a /claim/a && sleep 600"]
+    more = [
+        bare("equipped", command=waiting, volumes=[], **EQUIPMENT),
+        bare("on-node", "Pod", command=["sleep", "600"], restartPolicy="Never", **node),
+    ]
+    return [
+        *plain,
+        *(each | EQUIPMENT | {"name": f"{each['name']}-more"} for each in plain),
+        *(each | {"namespace": NAMESPACE, "queue": None} for each in more),
     ]
 
 
@@ -61,6 +111,33 @@ def make_environment() -> Config:
         "trainstack:storage": {"volumes": [volume("lab", NAMESPACE)]},
         "trainstack:workloads": {"runs": runs()},
     }
+
+
+def launch_of(rendered: list[dict[str, Any]], workload: str) -> dict[str, Any]:
+    """The launch of a run, which is no ledger."""
+    of_run = [each for each in rendered if each["metadata"]["labels"].get("trainstack.dev/workload") == workload]
+    (body,) = (each for each in of_run if each["kind"] != "ConfigMap")
+    return body
+
+
+@contextmanager
+def created(project: Project, body: dict[str, Any], namespace: str) -> Iterator[list[dict[str, Any]]]:
+    """The running pods of a launch that is not admitted by Kueue; it is deleted afterwards."""
+    metadata = body["metadata"]
+    stored = {**body, "metadata": {**metadata, "namespace": namespace}}
+    selector = f"trainstack.dev/launch={metadata['labels']['trainstack.dev/launch']}"
+    assert project.kubectl("create", stdin=yaml.safe_dump(stored)).code == 0
+
+    def running() -> list[dict[str, Any]]:
+        pods = project.select("pods", selector, namespace)
+        return pods if pods and all(pod["status"]["phase"] == "Running" for pod in pods) else []
+
+    try:
+        yield eventually("a running pod", running)
+    finally:
+        words = ("-n", namespace, f"{body['kind'].lower()}/{metadata['name']}")
+        done = project.kubectl("delete", *words, "--cascade=foreground", "--grace-period=1", "--timeout=60s")
+    assert done.code == 0, done.text
 
 
 def sent(project: Project, pods: dict[str, dict[str, Any]]) -> str:
@@ -101,7 +178,7 @@ def rendered(dev: Project) -> list[dict[str, Any]]:
 @pytest.fixture
 def torch(dev: Project, rendered: list[dict[str, Any]]) -> Iterator[None]:
     """A live PyTorchJob whose pods the operator has made; they wait for a volume that is not there."""
-    (body,) = (each for each in rendered if each["metadata"]["name"].startswith("plain-torch"))
+    body = launch_of(rendered, "plain-torch")
     words = ("-n", NAMESPACE, f"pytorchjob/{body['metadata']['name']}")
     assert dev.kubectl("create", stdin=yaml.safe_dump(body)).code == 0
     try:
@@ -118,9 +195,12 @@ def test_pods_of_every_kind_are_taken_without_a_word(dev: Project, rendered: lis
     pods: dict[str, dict[str, Any]] = {}
     for body in rendered:
         name = body["metadata"]["name"]
-        companions = [each for each in rendered if each["kind"] == "TrainingRuntime"]
+        companions = [
+            each for each in rendered if each["kind"] == "TrainingRuntime" and each["metadata"]["name"] == name
+        ]
         for each in launched_pods(body, companions):
-            pods[f"{body['kind'].lower()}-{name}-{each.name}"] = spec_of(dict(each.spec))
+            if not name.startswith("on-node-"):
+                pods[f"{body['kind'].lower()}-{name}-{each.name}"] = spec_of(dict(each.spec))
         if body["kind"] == "Deployment":
             pods[f"deployment-{name}"] = spec_of(body["spec"]["template"]["spec"])
     kinds = {name.partition("-")[0] for name in pods}
@@ -152,6 +232,41 @@ def test_live_pods_were_taken_where_restricted_is_enforced(dev: Project) -> None
     before = audited(dev)
     assert sent(dev, {f"again-{pod['metadata']['name']}": spec_of(pod["spec"]) for pod in live}) == ""
     assert audited(dev) == before
+
+
+def test_live_pods_have_what_their_run_asks_for(dev: Project, rendered: list[dict[str, Any]]) -> None:
+    """Affinity, scratch volumes that can be written to, capabilities and a patch; a claim goes with its pod."""
+    body = launch_of(rendered, "equipped")
+    with created(dev, body, NAMESPACE) as (pod,):
+        spec, (main,) = pod["spec"], pod["spec"]["containers"]
+        assert spec["affinity"] == AFFINITY
+        assert main["securityContext"]["capabilities"] == {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
+        assert pod["metadata"]["annotations"]["team"] == "vision"
+        assert spec["dnsConfig"] == EQUIPMENT["podPatch"]["spec"]["dnsConfig"]
+        (helper,) = spec["initContainers"]
+        assert {key: helper[key] for key in HELPER} == HELPER
+        written = dev.kubectl("exec", "-n", NAMESPACE, pod["metadata"]["name"], "-c", main["name"], "--", "df", "/ram")
+        assert "tmpfs" in written.out, written.text
+        claim = f"{pod['metadata']['name']}-trainstack-scratch-claim"
+        live = dev.get("pvc", claim, NAMESPACE)
+        assert (live["spec"]["storageClassName"], live["status"]["phase"]) == ("shared", "Bound")
+    eventually("the claim went with its pod", lambda: not dev.get("pvc", claim, NAMESPACE))
+
+
+def test_a_pod_in_the_node_s_network_needs_a_privileged_namespace(dev: Project, rendered: list[dict[str, Any]]) -> None:
+    """The API server refuses it where the rule says so; elsewhere it has the node's address, and finds Services."""
+    body = launch_of(rendered, "on-node")
+    assert dev.other("strict", make_environment()).trainstack("check").code != 0
+    done = dev.kubectl("create", "--dry-run=server", stdin=yaml.safe_dump(body))
+    assert "host namespaces (hostNetwork=true)" in done.err
+    assert "IPC_LOCK" in done.err
+    with created(dev, body, PRIVILEGED) as (pod,):
+        assert pod["status"]["podIP"] == pod["status"]["hostIP"]
+        name = pod["metadata"]["name"]
+        found = dev.kubectl("exec", "-n", PRIVILEGED, name, "--", "nslookup", "kubernetes.default.svc.cluster.local")
+        assert found.code == 0, found.text
+        granted = dev.kubectl("exec", "-n", PRIVILEGED, name, "--", "grep", "CapBnd", "/proc/1/status")
+        assert int(granted.out.split()[1], 16) == 1 << IPC_LOCK
 
 
 def test_upstream_s_failing_pods_are_refused(dev: Project) -> None:

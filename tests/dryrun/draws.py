@@ -139,6 +139,97 @@ elastic = st.fixed_dictionaries(
 )
 
 
+_expressions = st.lists(
+    st.fixed_dictionaries(
+        {"key": words, "operator": st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Is"))},
+        optional={"values": st.lists(st.one_of(words, st.sampled_from(("1", "-1", "1.5"))), max_size=2)},
+    ),
+    max_size=2,
+)
+_selectors = st.fixed_dictionaries({}, optional={"matchLabels": few_labels, "matchExpressions": _expressions})
+_node_terms = st.fixed_dictionaries(
+    {},
+    optional={
+        "matchExpressions": _expressions,
+        "matchFields": st.lists(
+            st.fixed_dictionaries(
+                {"key": st.sampled_from(("metadata.name", "metadata.uid")), "operator": st.sampled_from(("In", "Gt"))},
+                optional={"values": st.lists(names, max_size=2)},
+            ),
+            max_size=1,
+        ),
+    },
+)
+_pod_terms = st.fixed_dictionaries(
+    {"topologyKey": words},
+    optional={
+        "labelSelector": _selectors,
+        "namespaceSelector": _selectors,
+        "namespaces": st.lists(names, max_size=2),
+    },
+)
+_REQUIRED, _PREFERRED = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
+_weights = st.sampled_from((0, 1, 100, 101))
+_pods = st.fixed_dictionaries(
+    {},
+    optional={
+        _REQUIRED: st.lists(_pod_terms, max_size=2),
+        _PREFERRED: st.lists(st.fixed_dictionaries({"weight": _weights, "podAffinityTerm": _pod_terms}), max_size=1),
+    },
+)
+affinities = st.fixed_dictionaries(
+    {},
+    optional={
+        "nodeAffinity": st.fixed_dictionaries(
+            {},
+            optional={
+                _REQUIRED: st.fixed_dictionaries({"nodeSelectorTerms": st.lists(_node_terms, max_size=2)}),
+                _PREFERRED: st.lists(
+                    st.fixed_dictionaries({"weight": _weights, "preference": _node_terms}), max_size=1
+                ),
+            },
+        ),
+        "podAffinity": _pods,
+        "podAntiAffinity": _pods,
+    },
+)
+scratch = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.one_of(st.sampled_from(("a", "b")), names), "mountPath": paths},
+        optional={
+            "size": quantities,
+            "medium": st.sampled_from(("Memory", "HugePages", "")),
+            "storageClass": st.sampled_from(("shared", "spare", "a/b")),
+        },
+    ),
+    max_size=2,
+)
+_linux = st.lists(st.sampled_from(("NET_BIND_SERVICE", "CHOWN", "IPC_LOCK", "ALL", "CAP_KILL", "kill")), max_size=2)
+capabilities = st.fixed_dictionaries({}, optional={"add": _linux, "drop": _linux})
+# The API server validates the values of a patch; check knows fields and types.
+pod_patches = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.fixed_dictionaries({"annotations": st.just({"a": "b"})}),
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "nodeSelector": st.just({"disk": "ssd"}),
+                "tolerations": st.just([{"operator": "Exists"}]),
+                "runtimeClassName": st.sampled_from(("kata", "spare")),
+                "hostname": names,
+                "serviceAccountName": names,
+                "terminationGracePeriodSeconds": st.sampled_from((1, 60, 90)),
+                "volumes": st.lists(
+                    st.fixed_dictionaries({"name": st.sampled_from(("x", "data"))}, optional={"emptyDir": st.just({})}),
+                    max_size=1,
+                ),
+            },
+        ),
+    },
+)
+
+
 def _group(flavor: str) -> Config:
     quota = {"name": "cpu", "nominalQuota": 4000}
     return {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": [quota]}]}
@@ -159,6 +250,11 @@ OF_RUNS = {
     "code": code,
     "volumes": mounts,
     "sharedMemory": quantities,
+    "scratch": scratch,
+    "capabilities": capabilities,
+    "hostNetwork": booleans,
+    "podPatch": pod_patches,
+    "affinity": affinities,
     "resources": resources,
     "nodeSelector": labels,
     "tolerations": tolerations,

@@ -63,6 +63,13 @@ def test_the_walk_of_a_queue_field() -> None:
     assert sorted(named_in("A new field of a ClusterQueue")) == found
 
 
+def test_the_walk_of_a_field_of_pods() -> None:
+    """By `sharedMemory`: the model and the template, and two files with rules."""
+    found = [file for file, text in sources() if mentions(text, "shared_memory", "sharedMemory")]
+    assert len(found) == 4
+    assert sorted(named_in("A new field of a run's pods")) == found
+
+
 def test_the_walk_of_a_workload_kind() -> None:
     """By `JobSet`: four files for the kind, and three where its operator is new too."""
     found = [file for file, text in sources() if mentions(text, "JobSet")]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from trainstack.objects.labels import POD_SECURITY, Manifest, metadata
 from trainstack.settings.sections.environment import Namespace
 
-_ENFORCE = f"{POD_SECURITY}enforce"
+ENFORCE = f"{POD_SECURITY}enforce"
 
 
 def namespace(declared: Namespace, stack: str) -> Manifest:
@@ -22,13 +22,13 @@ def namespace(declared: Namespace, stack: str) -> Manifest:
 
 def with_pod_security(labels: Mapping[str, str]) -> dict[str, str]:
     """Add default Pod Security levels: for `enforce`, `restricted`, and for `warn` and `audit`, the enforced level."""
-    level = labels.get(_ENFORCE, "restricted")
+    level = labels.get(ENFORCE, "restricted")
     return {**{f"{POD_SECURITY}{mode}": level for mode in ("enforce", "warn", "audit")}, **labels}
 
 
 def enforced(declared: Namespace) -> str:
     """Return the Pod Security level that the namespace enforces; empty if the settings do not set it."""
-    return _labels(declared).get(_ENFORCE, "")
+    return _labels(declared).get(ENFORCE, "")
 
 
 def _labels(declared: Namespace) -> Mapping[str, str]:

@@ -19,6 +19,7 @@ from trainstack.preflight.rules import (
     names,
     namespaces,
     operators,
+    pod_patches,
     pools,
     queues,
     references,
@@ -33,7 +34,7 @@ from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[RuleContext]] = checks(
     *(references, dependencies, queues, pools, admission, operators, volumes, names),
-    *(files, images, namespaces, tenant, sweeps, loaders, resources, likely_mistakes),
+    *(files, images, namespaces, pod_patches, tenant, sweeps, loaders, resources, likely_mistakes),
 )
 """The rules by id, in the order of docs/checks.md."""
 

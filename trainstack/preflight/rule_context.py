@@ -67,6 +67,13 @@ class Context:
             for index, mount in enumerate(pods.mounts):
                 yield f"{pods.mounts_path}[{index}]", run, mount
 
+    def scratch_classes(self) -> Iterator[tuple[str, str]]:
+        """Yield the StorageClasses of scratch volumes."""
+        for path, run in self.runs():
+            for volume_path, volume in with_paths(f"{path}.scratch", run.scratch):
+                if volume.storage_class is not None:
+                    yield f"{volume_path}.storageClass", volume.storage_class
+
     def sweeps(self) -> Iterator[tuple[str, Sweep]]:
         return with_paths("sweeps.sweeps", self.settings.sweeps.sweeps)
 

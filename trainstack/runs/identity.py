@@ -41,6 +41,10 @@ UNKNOWN_FACTS = Facts(image=Unknown("-"), data_digest=None, wrapper=Unknown("-")
 """For code that does not depend on the facts: the shape of a launch, and whether Kueue admits it."""
 
 
+_PROGRAM = ("image", "command", "args", "workingDir", "env", "envFrom")
+"""Fields of a container that may change a result."""
+
+
 def run_id(workload: Workload, facts: Facts) -> str:
     return names.run_id(workload.name, digest(identity(workload, facts)))
 
@@ -62,12 +66,13 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     elastic       of an elastic run: the minimum and maximum number of workers
     parameters    of a trial: its set, however the program receives it
     nprocPerNode  processes per pod, if set
+    podPatch      images, programs and variables that it sets, if any
     attempt       raised to train again
 
     Excluded, because they do not change the result: cpu, memory and shared memory, queue and priority, names, labels
-    and annotations, node selectors, tolerations and topology requests, security, deadlines, TTL and retries, the mount
-    paths of volumes, code, data and record (arguments contain the relevant ones), the version of the wrapper, the
-    commit.
+    and annotations, node selectors, affinity, tolerations and topology requests, scratch volumes, security and the
+    node's network, deadlines, TTL and retries, the mount paths of volumes, code, data and record (arguments contain the
+    relevant ones), the version of the wrapper, the commit.
     """
     result: Manifest = {
         "kind": workload.kind,
@@ -90,6 +95,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
     if workload.nproc_per_node is not None:
         result["nprocPerNode"] = workload.nproc_per_node
+    if patched := _programs_of_patch(workload):
+        result["podPatch"] = patched
     if workload.replicated_jobs:
         result["jobs"] = {
             job.name: {
@@ -107,6 +114,16 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
 def _identity_of(workload: Workload, pod: Pod) -> Manifest:
     own = {} if pod.command == workload.command else {"command": list(pod.command)}
     return {"replicas": pod.replicas, "args": list(pod.args), "env": dict(pod.env), **own}
+
+
+def _programs_of_patch(workload: Workload) -> Manifest:
+    spec = (workload.pod_patch or {}).get("spec", {})
+    programs = {
+        f"{field}/{container.get('name', '')}": {key: container[key] for key in _PROGRAM if key in container}
+        for field in ("initContainers", "containers")
+        for container in spec.get(field, ())
+    }
+    return {name: program for name, program in programs.items() if program}
 
 
 def _content(reference: str) -> str:

@@ -14,8 +14,9 @@ from trainstack.preflight.live_context import DryRun, Live, LiveContext, Operato
 from trainstack.settings.model import Cluster as ClusterSettings
 from trainstack.settings.model import Loader, Settings
 from trainstack.settings.sections.code import Code
-from trainstack.settings.sections.environment import Environment
+from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.workloads import Resources
 
@@ -131,6 +132,11 @@ class Case:
     message: str
     remedy: str
     severity: str = "error"
+
+
+def enforcing(name: str, level: str) -> Body:
+    """A namespace that enforces a Pod Security level."""
+    return {"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": level}}}
 
 
 OWN = "the environment declares it: run `trainstack up -s test`"
@@ -367,11 +373,35 @@ CASES: dict[str, list[Case]] = {
             "have it created, or declare it under environment.namespaces",
         )
     ],
+    "pods-forbidden": [
+        Case(
+            make_settings(
+                make_run(capabilities=Capabilities(add=("CHOWN",))),
+                environment=Environment(namespaces=(Namespace(name="research", adopt=True),)),
+            ),
+            make_live({"Namespace": (enforcing("research", "restricted"), named("other"))}),
+            f"{RUN}.capabilities",
+            "adds CHOWN: namespace research enforces Pod Security restricted",
+            "remove it, or set the namespace's label pod-security.kubernetes.io/enforce: baseline",
+        )
+    ],
     "storage-class-unknown": [
         Case(
             make_settings(storage=make_storage(classes=(), volumes=(make_volume(storage_class="share"),))),
             make_live(),
             "storage.volumes[training].storageClass",
+            "the cluster does not have StorageClass 'share'",
+            "did you mean shared? (or ask the cluster's owner to create it)",
+        ),
+        Case(
+            make_settings(
+                make_run(scratch=(Scratch(name="cache", mount_path="/cache", size="1Gi", storage_class="share"),)),
+                environment=Environment(
+                    namespaces=(Namespace(name="research"),), existing=Existing(storage_classes=("share",))
+                ),
+            ),
+            make_live(),
+            "workloads.runs[train].scratch[cache].storageClass",
             "the cluster does not have StorageClass 'share'",
             "did you mean shared? (or ask the cluster's owner to create it)",
         ),

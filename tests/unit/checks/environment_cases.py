@@ -1,6 +1,7 @@
 """Further environments with one fault: of names, operators and volumes, of labels, versions and silences."""
 
 from tests.unit.checks.cases import CASES, Case
+from tests.unit.checks.pod_cases import POD_CASES
 from tests.unit.checks.pool_cases import POOL, POOL_CASES
 from tests.unit.checks.slip_cases import SLIP_CASES
 from tests.unit.make import (
@@ -410,4 +411,5 @@ MORE: dict[str, list[Case]] = {
 
 def every_case() -> list[tuple[str, Case]]:
     """All cases of the preflight rules, by the rule that finds their fault."""
-    return [*CASES.items(), *((rule, case) for rule, cases in MORE.items() for case in cases)]
+    more = (*MORE.items(), *POD_CASES.items())
+    return [*CASES.items(), *((rule, case) for rule, cases in more for case in cases)]

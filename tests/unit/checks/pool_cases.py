@@ -1,6 +1,7 @@
 """Further environments with one fault: of queues and flavors as a whole."""
 
 from tests.unit.checks.cases import Case
+from tests.unit.checks.pod_cases import requiring
 from tests.unit.make import (
     make_cluster_queue,
     make_group,
@@ -192,7 +193,15 @@ POOL_CASES: dict[str, list[Case]] = {
             "it, and may admit the pods on a flavor whose nodes they do not select",
             "name a queue with flavor a100, or remove gpu from the selector",
             "warning",
-        )
+        ),
+        Case(
+            make_settings(make_run(affinity=requiring("gpu", "disk")), queues=make_queues(flavors=(CPU, A100))),
+            "workloads.runs[train].affinity",
+            "the run selects nodes by gpu, which no flavor of queue research has (flavor a100 has it): Kueue ignores "
+            "it, and may admit the pods on a flavor whose nodes they do not select",
+            "name a queue with flavor a100, or remove gpu from the selector",
+            "warning",
+        ),
     ],
     "quota-overflow": [
         Case(

@@ -160,6 +160,7 @@ REFUSED = {
     "group-overlap",
     *("lending-over-nominal", "limit-without-cohort"),
     *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
+    "patch-refused",
     *("resources-refused", "tenant-cluster-scoped", "webhook-silent"),
     *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing", "trainjob-misfit"),
 }

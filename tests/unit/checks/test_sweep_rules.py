@@ -92,3 +92,12 @@ def test_gpus_of_all_pods_are_counted() -> None:
     slice_ = Resources(limits={"nvidia.com/mig-1g.5gb": "2", "memory": "1Gi"})
     roles = {"Master": Role(resources=GPU), "Worker": Role(replicas=2, resources=slice_)}
     assert gpus(make_sweep(run=make_distributed(name="search", roles=roles))) == 5
+
+
+def test_gpus_of_a_patch_are_counted() -> None:
+    """Those of an added container, too; a run whose pods cannot be built has other findings."""
+    helper = {"name": "helper", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    sweep = make_sweep(run=make_run(name="search", pod_patch={"spec": {"containers": [helper]}}))
+    assert gpus(sweep) == 2
+    refused = make_run(name="search", pod_patch={"spec": {"nodeName": "n", "containers": [helper]}})
+    assert gpus(make_sweep(run=refused)) == 0

@@ -8,7 +8,9 @@ from tests.unit.make import make_distributed, make_mount, make_run
 from trainstack.runs.identity import Facts, run_id
 from trainstack.runs.manifests.build import plan
 from trainstack.settings.base import Toleration
+from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.elastic import Elastic
+from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.workloads import Image, Resources, Role, Workload
 
@@ -48,6 +50,12 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"annotations": {"sidecar.istio.io/inject": "false"}}, SAME),
     ({"node_selector": {"disk": "fast"}}, SAME),
     ({"tolerations": (Toleration(operator="Exists"),)}, SAME),
+    ({"affinity": Affinity()}, SAME),
+    ({"scratch": (Scratch(name="a", mount_path="/a"),)}, SAME),
+    ({"capabilities": Capabilities(add=("KILL",))}, SAME),
+    ({"host_network": True}, SAME),
+    ({"pod_patch": {"spec": {"nodeSelector": {"disk": "fast"}}}}, SAME),
+    ({"pod_patch": {"spec": {"containers": [{"name": "training", "env": [{"name": "A", "value": "b"}]}]}}}, OTHER),
     ({"run_as_user": 1000}, SAME),
     ({"security": "baseline"}, SAME),
     ({"service_account": "reader"}, SAME),

@@ -57,7 +57,7 @@ def node_resources(context: LiveContext) -> Iterator[Violation]:
     if model.nodes is None:
         for path, run in context.runs():
             special = any("/" in name for pods in pod_sets(path, run) for name in pods.resources.limits)
-            if run.node_selector or special:
+            if run.node_selector or run.affinity or special:
                 yield unknown(path, "a node has what its pods request", "nodes")
         return
     verdicts = {verdict.path: verdict for verdict in context.verdicts}

@@ -1,11 +1,13 @@
-"""Namespaces and storage classes of the cluster."""
+"""Namespaces, with their Pod Security levels, and storage classes of the cluster."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+from trainstack.platform.namespaces import ENFORCE, enforced
 from trainstack.preflight.live_context import LiveContext, absent, absent_name, unknown
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import with_paths
+from trainstack.preflight.rules.namespaces import forbidden, pods_forbidden
 from trainstack.preflight.rules.references import namespace_unknown, storage_class_unknown
 from trainstack.preflight.rules.volumes import on_block_devices, volume_access_mode
 
@@ -30,6 +32,14 @@ def namespace_missing(context: LiveContext) -> Iterator[Violation]:
             yield absent(context, f"{path}.namespace", message, remedy, own=name in own)
 
 
+@pods_forbidden.rule
+def pods_forbidden_by_others(context: LiveContext) -> Iterator[Violation]:
+    known = {namespace.name for namespace in context.settings.environment.namespaces if enforced(namespace)}
+    live = context.live.all("Namespace") or {}
+    levels = {name: (body["metadata"].get("labels") or {}).get(ENFORCE, "") for name, body in live.items()}
+    yield from forbidden(context, {name: level for name, level in levels.items() if name not in known})
+
+
 @storage_class_unknown.rule
 def class_missing(context: LiveContext) -> Iterator[Violation]:
     storage, live = context.settings.storage, context.live
@@ -41,6 +51,8 @@ def class_missing(context: LiveContext) -> Iterator[Violation]:
         claim = (live.all("PersistentVolumeClaim", volume.namespace) or {}).get(volume.name, {})
         if name not in static and (claim.get("status") or {}).get("phase") != "Bound":
             yield from absent_name(context, f"{path}.storageClass", "StorageClass", name, own=name in own)
+    for path, name in context.scratch_classes():
+        yield from absent_name(context, path, "StorageClass", name, own=name in own)
 
 
 @Rule(

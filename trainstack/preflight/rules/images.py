@@ -13,6 +13,7 @@ from trainstack.preflight.used_images import UsedImage, used_images
 from trainstack.settings.loading.load import pins_file
 from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.workloads import Workload
 
 
 @Rule(
@@ -34,6 +35,11 @@ def image_unpinned(context: RuleContext) -> Iterator[Violation]:
         elif not image.by_digest and image.reference not in settings.pins:
             message = f"image {image.reference} has no digest, and {pins_file(settings.stack)} does not pin it"
             yield Violation(image.path, message, f"run `trainstack pin -s {settings.stack}`")
+    for path, run in context.runs() if settings.environment.pinned else ():
+        for reference in _images_of_patch(run):
+            if "@" not in reference:
+                message = f"image {reference} has no digest, and pins do not apply to a podPatch"
+                yield Violation(f"{path}.podPatch", message, "write `@sha256:` and its digest")
 
 
 @Rule(
@@ -50,6 +56,14 @@ def pins_missing(context: RuleContext) -> Iterator[Violation]:
         message = f"images of {registry} are identified by tags, which may be moved to other images"
         remedy = f"set it to true and run `trainstack pin -s {context.settings.stack}`"
         yield Violation("environment.pinned", message, remedy)
+
+
+def _images_of_patch(run: Workload) -> list[str]:
+    """Return the images of containers, and of image volumes, that a run's `podPatch` sets."""
+    spec = (run.pod_patch or {}).get("spec", {})
+    containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
+    volumes = [volume.get("image", {}).get("reference") for volume in spec.get("volumes", ())]
+    return [image for image in (*(container.get("image") for container in containers), *volumes) if image]
 
 
 def _used(context: RuleContext) -> Iterator[UsedImage | Violation]:

@@ -8,6 +8,7 @@ from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.settings.sections.queues import ClusterQueue, ResourceFlavor
+from trainstack.settings.sections.workloads import Workload
 
 
 @Rule(
@@ -131,7 +132,9 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
         own = {
             key for group in queue.resource_groups for listed in group.flavors for key in labels.get(listed.name, ())
         }
-        for key in (key for key in run.node_selector if key not in own):
+        for key, setting in _selected(run):
+            if key in own:
+                continue
             having = [name for name, node_labels in labels.items() if key in node_labels]
             if having:
                 message = (
@@ -139,7 +142,16 @@ def selector_ignored(context: RuleContext) -> Iterator[Violation]:
                     "it): Kueue ignores it, and may admit the pods on a flavor whose nodes they do not select"
                 )
                 remedy = f"name a queue with flavor {having[0]}, or remove {key} from the selector"
-                yield Violation(f"{path}.nodeSelector", message, remedy)
+                yield Violation(f"{path}.{setting}", message, remedy)
+
+
+def _selected(run: Workload) -> Iterator[tuple[str, str]]:
+    """Yield the labels by which a run selects nodes, with the setting."""
+    nodes = run.affinity.node_affinity if run.affinity else None
+    required = nodes.required_during_scheduling_ignored_during_execution if nodes else None
+    terms = required.node_selector_terms if required else ()
+    expressions = {expression.key: "affinity" for term in terms for expression in term.match_expressions}
+    yield from {**expressions, **dict.fromkeys(run.node_selector, "nodeSelector")}.items()
 
 
 def _acyclic(context: RuleContext) -> Iterator[tuple[str, ClusterQueue]]:

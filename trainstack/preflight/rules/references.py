@@ -60,7 +60,7 @@ def volume_unknown(context: RuleContext) -> Iterator[Violation]:
 @Rule(
     id="storage-class-unknown",
     may_be=("warning", "unknown"),
-    summary="A volume names a StorageClass that is not declared, or does not exist.",
+    summary="A volume, or `scratch`, names a StorageClass that is not declared, or does not exist.",
     details="The class name of a declared PersistentVolume is valid without a class.",
     change=training("storageClass: share"),
     remedy=(
@@ -75,7 +75,8 @@ def storage_class_unknown(context: RuleContext) -> Iterator[Violation]:
     known += context.settings.environment.existing.storage_classes
     # A claim binds to a volume that was created by hand if both have the same class name, even without a class.
     known += [volume.storage_class for volume in storage.persistent_volumes]
-    named = ((f"{path}.storageClass", claim.storage_class) for path, claim in context.volumes())
+    named = [(f"{path}.storageClass", claim.storage_class) for path, claim in context.volumes()]
+    named += context.scratch_classes()
     yield from _refer(context, named, "storage class", known, "storage.classes")
 
 

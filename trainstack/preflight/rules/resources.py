@@ -4,6 +4,7 @@ Source: ValidateContainerResourceRequirements in k8s.io/kubernetes/pkg/apis/core
 """
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from trainstack.preflight.examples import digits
 from trainstack.preflight.operator_facts import installs
@@ -12,7 +13,7 @@ from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.settings.sections.workloads import Resources
 from trainstack.settings.values.kubernetes import HUGE_PAGES, is_extended
 from trainstack.settings.values.paths import child
-from trainstack.settings.values.quantities import amount
+from trainstack.settings.values.quantities import amount, readable
 
 _OF_BYTES = ("memory", "ephemeral-storage", "storage")
 _LEAST_BYTES = 2**20
@@ -49,6 +50,25 @@ def resources_refused(context: RuleContext) -> Iterator[Violation]:
             if page != name and amount(quantity) % amount(page) != 0:
                 message = f"{quantity} of {name} is not a multiple of {page}"
                 yield Violation(amount_path, message, f"write a multiple of {page}")
+
+
+@Rule(
+    id="scratch-over-limit",
+    severity="warning",
+    summary="The scratch volumes of a run are larger than the container's limit of the resource that they use.",
+    details="The kubelet evicts the pod, or the kernel kills the program, before they are full.",
+    change=digits("scratch: [{name: cache, mountPath: /cache, size: 4Gi, medium: Memory}]"),
+    remedy="Lower `size`, or raise the limit of `memory` (for `medium: Memory`) or `ephemeral-storage`.",
+)
+def scratch_over_limit(context: RuleContext) -> Iterator[Violation]:
+    for path, run, pods in context.pod_sets():
+        volumes = [volume for volume in run.scratch if volume.storage_class is None and volume.size is not None]
+        for medium, resource in (("Memory", "memory"), (None, "ephemeral-storage")):
+            total = sum(amount(volume.size or "0") for volume in volumes if volume.medium == medium)
+            limit = pods.resources.limits.get(resource)
+            if limit is not None and total > amount(limit):
+                message = f"scratch volumes of {readable(Fraction(total))} exceed the limit of {limit} of {resource}"
+                yield Violation(f"{path}.scratch", message)
 
 
 @Rule(
@@ -113,6 +133,8 @@ def _amounts(context: RuleContext) -> Iterator[tuple[str, str, str]]:
     for path, run in context.runs():
         if run.shared_memory is not None:
             yield f"{path}.sharedMemory", "memory", run.shared_memory
+        scratch = with_paths(f"{path}.scratch", run.scratch)
+        yield from ((f"{own}.size", "storage", volume.size) for own, volume in scratch if volume.size is not None)
     for path, static in with_paths("storage.persistentVolumes", context.settings.storage.persistent_volumes):
         yield f"{path}.size", "storage", static.size
     for path, claim in context.volumes():

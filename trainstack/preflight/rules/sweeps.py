@@ -3,13 +3,18 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
+from trainstack.kueue.pod_requests import requests
+from trainstack.kueue.quantities import WHOLE
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.identity import UNKNOWN_FACTS
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.build import companions, manifest
+from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.parameter_file import TooManySetsError, check_size
-from trainstack.runs.status.run_pods import pod_sets
 from trainstack.settings.search_space.hyperparams import SETS_FILE, SPACE_FILE, folder, numbered, space_digest
 from trainstack.settings.sections.sweeps import Sweep
-from trainstack.settings.values.quantities import amount
 
 _HOUR = 3600
 
@@ -98,11 +103,16 @@ def gpu_hours(sweep: Sweep) -> Fraction:
 
 def gpus(sweep: Sweep) -> Fraction:
     """Return the GPUs of one trial: all resources named `…/gpu`, and slices of GPUs."""
+    launch = Launch(run_id=sweep.name, name=sweep.name, facts=UNKNOWN_FACTS)
+    try:
+        body, others = manifest(sweep.run, "", launch), companions(sweep.run, "", launch)
+    except WorkloadError:
+        return Fraction(0)  # Other rules report it.
     return sum(
         (
-            pods.count * amount(quantity)
-            for pods in pod_sets("", sweep.run)
-            for name, quantity in {**pods.resources.requests, **pods.resources.limits}.items()
+            Fraction(pods.count * number, WHOLE)
+            for pods in launched_pods(body, others)
+            for name, number in requests(pods.spec, (), {})[0].items()
             if name.endswith("/gpu") or name.startswith("nvidia.com/mig-")
         ),
         Fraction(0),

@@ -116,6 +116,7 @@ def mount_duplicate(context: RuleContext) -> Iterator[Violation]:
     for _, run, pods in context.pod_sets():
         mount_paths = [mount.mount_path for mount in pods.mounts] + ([run.code.mount_path] if run.code else [])
         mount_paths += [WRAPPER_FOLDER] if run.managed else []
+        mount_paths += [volume.mount_path for volume in run.scratch]
         mount_paths += [SHARED_MEMORY_FOLDER] if run.shared_memory is not None else []
         for mount_path, count in Counter(path.rstrip("/") or "/" for path in mount_paths).items():
             if count > 1:

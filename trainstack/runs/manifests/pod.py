@@ -28,7 +28,10 @@ def pod(workload: Workload, stack: str, launch: Launch) -> Manifest:
     template = pod_template(workload, only, launch, container=CONTAINER, restart_policy=policy)
     spec = {**template["spec"], **set_fields(workload, "active_deadline_seconds")}
     annotations = {**template["metadata"].get("annotations", {}), SKIP_AWAIT: "true"}
-    return launch_object("Pod", "v1", workload, stack, launch, spec, annotations)
+    body = launch_object("Pod", "v1", workload, stack, launch, spec, annotations)
+    # A `podPatch` may have added labels.
+    body["metadata"]["labels"] = {**template["metadata"]["labels"], **body["metadata"]["labels"]}
+    return body
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:

@@ -8,8 +8,10 @@ from trainstack.runs.errors import ReservedVariableError, WorkloadError
 from trainstack.runs.identity import canonical
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.git_init_container import checkout_container, checkout_mount, checkout_volumes
+from trainstack.runs.manifests.pod_patch import patched
 from trainstack.runs.manifests.trial_pod import sweep_definition, sweep_env, sweep_labels, sweep_mounts, sweep_volumes
 from trainstack.runs.pods import Pod, pods
+from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.workloads import Mount, Workload
 
 CONTAINER = "training"
@@ -24,6 +26,7 @@ GRACE_SECONDS = 60
 
 WRAPPER_VOLUME = "trainstack-wrapper"
 _SHARED_MEMORY_VOLUME = "trainstack-shared-memory"
+_SCRATCH_VOLUME = "trainstack-scratch-{}"
 _SET_BY_WRAPPER = (
     "TRAINSTACK_CHECKPOINT",
     "TRAINSTACK_OUTPUT",
@@ -58,16 +61,21 @@ def pod_template(
         "imagePullSecrets": [{"name": name} for name in workload.image_pull_secrets],
         "nodeSelector": dict(workload.node_selector),
         "tolerations": [item.model_dump(by_alias=True, exclude_none=True) for item in workload.tolerations],
+        "affinity": _affinity(workload),
         "restartPolicy": restart_policy,
         "securityContext": _pod_security(workload),
         "volumes": _volumes(workload, pod, launch),
     }
     spec.update({key: value for key, value in optional.items() if value})
+    if workload.host_network:
+        # Without this policy, a pod in the node's network uses the node's DNS, which knows no Services.
+        spec.update(hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
     metadata: Manifest = {"labels": launch_labels(workload, launch)}
     placed = pod.topology_request.annotations if pod.topology_request else {}
     if annotations := {**pod.annotations, **placed}:
         metadata["annotations"] = annotations
-    return {"metadata": metadata, "spec": spec}
+    reserved = {WRAPPER_FOLDER: "mount it elsewhere: the wrapper is there"} if workload.managed else {}
+    return patched(workload, {"metadata": metadata, "spec": spec}, spec["containers"][0]["name"], reserved)
 
 
 def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:
@@ -111,8 +119,8 @@ def _container(
         env += _wrapper_env(workload, pod, launch)
     given = [*given, *sweep_env(launch)]
     _check_reserved(workload, pod, {variable["name"] for variable in given}, workload.kind)
-    if workload.security == "restricted":
-        result["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    if context := _container_security(workload):
+        result["securityContext"] = context
     optional = {
         "workingDir": workload.working_dir,
         "env": [*env, *given],
@@ -218,6 +226,7 @@ def _mounts(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
     mounts += sweep_mounts(launch)
     if workload.shared_memory is not None:
         mounts.append({"name": _SHARED_MEMORY_VOLUME, "mountPath": SHARED_MEMORY_FOLDER})
+    mounts += ({"name": _SCRATCH_VOLUME.format(each.name), "mountPath": each.mount_path} for each in workload.scratch)
     return mounts
 
 
@@ -232,7 +241,28 @@ def _volumes(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]:
     if workload.shared_memory is not None:
         memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
         volumes.append({"name": _SHARED_MEMORY_VOLUME, "emptyDir": memory})
+    volumes += map(_scratch_volume, workload.scratch)
     return volumes
+
+
+def _scratch_volume(scratch: Scratch) -> Manifest:
+    name = _SCRATCH_VOLUME.format(scratch.name)
+    if scratch.storage_class is None:
+        limits = {"medium": scratch.medium, "sizeLimit": scratch.size}
+        return {"name": name, "emptyDir": {key: value for key, value in limits.items() if value is not None}}
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": scratch.size}},
+        "storageClassName": scratch.storage_class,
+        "volumeMode": "Filesystem",
+    }
+    return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+
+
+def _affinity(workload: Workload) -> Manifest:
+    if workload.affinity is None:
+        return {}
+    return workload.affinity.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
 def _account(workload: Workload) -> Manifest:
@@ -242,6 +272,16 @@ def _account(workload: Workload) -> Manifest:
     if workload.managed or workload.security == "restricted":
         return {"automountServiceAccountToken": False}
     return {}
+
+
+def _container_security(workload: Workload) -> Manifest:
+    restricted, own = workload.security == "restricted", workload.capabilities or Capabilities()
+    lists = {"add": list(own.add), "drop": ["ALL"] if restricted else list(own.drop)}
+    capabilities = {key: names for key, names in lists.items() if names}
+    return {
+        **({"allowPrivilegeEscalation": False} if restricted else {}),
+        **({"capabilities": capabilities} if capabilities else {}),
+    }
 
 
 def _pod_security(workload: Workload) -> Manifest:

@@ -59,7 +59,7 @@ class Misfit:
 
 def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The TrainJob, without `suspend` and `podTemplateOverrides`, which Kueue sets. Raises WorkloadError."""
-    (container,) = _template(workload, launch)["spec"]["containers"]
+    container, *_ = _template(workload, launch)["spec"]["containers"]
     trainer = {key: container[key] for key in _OF_THE_JOB if key in container}
     if "resources" in trainer:
         trainer["resourcesPerNode"] = trainer.pop("resources")
@@ -73,8 +73,9 @@ def trainjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
 def training_runtime(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The TrainingRuntime of this launch alone, under its name. Raises WorkloadError as `trainjob` does."""
     template = _template(workload, launch)
-    (container,) = template["spec"]["containers"]
-    template["spec"]["containers"] = [{key: value for key, value in container.items() if key not in _OF_THE_JOB}]
+    container, *others = template["spec"]["containers"]
+    kept = {key: value for key, value in container.items() if key not in _OF_THE_JOB}
+    template["spec"]["containers"] = [kept, *others]
     job = {"template": template, **set_fields(workload, "backoff_limit", "active_deadline_seconds")}
     # Trainer identifies the training Job by this label.
     trains = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}, "spec": job}

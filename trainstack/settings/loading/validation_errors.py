@@ -15,6 +15,7 @@ from trainstack.settings.loading.source import Node
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.secrets import IN_PLAIN
 from trainstack.settings.sections.sweeps import FROM_FILES, Sweep
+from trainstack.settings.values.pod_patch import DETAILED
 
 _KINDS = {
     "string_type": "a string",
@@ -126,6 +127,8 @@ def _describe(kind: str, context: Mapping[str, Any], node: Node, fallback: str) 
         return "is not supported", _choices(context)
     if kind == "string_pattern_mismatch":
         return "has an invalid format", _pattern(context)
+    if kind == DETAILED:
+        return context["problem"], context["remedy"]
     if kind in _BOUNDS:
         key, template, remedy = _BOUNDS[kind]
         return template.format(context[key]), remedy

@@ -8,9 +8,11 @@ from pydantic.alias_generators import to_camel
 
 from trainstack.settings.base import DnsLabel, DnsName, FilePath, Section, Toleration, UniqueNames, refuse
 from trainstack.settings.errors import nearest
+from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy
+from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.topology import ANNOTATIONS, TopologyRequest, faults_of_pod_sets
 from trainstack.settings.values.kubernetes import (
@@ -26,6 +28,7 @@ from trainstack.settings.values.kubernetes import (
     Parallelism,
     Positive,
 )
+from trainstack.settings.values.pod_patch import PodPatch
 from trainstack.settings.values.quantities import Quantity
 
 RoleName = Literal["Master", "Worker"]
@@ -165,9 +168,11 @@ class Workload(Section):
     volumes: tuple[Mount, ...] = ()
     shared_memory: Quantity | None = None
     """The size of /dev/shm, which data loader processes use; None: the container runtime's 64 MiB."""
+    scratch: tuple[Scratch, ...] = ()
     resources: Resources = Resources()
     node_selector: Labels = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
     labels: Labels = Field(default_factory=dict)
     annotations: Annotations = Field(default_factory=dict)
     """Annotations of the pods."""
@@ -177,10 +182,19 @@ class Workload(Section):
     run_as_user: Positive | None = None
     """The user id of the pods; None: the image's, which a `restricted` namespace accepts only if it is not root."""
     security: Literal["restricted", "baseline"] = "restricted"
-    """The Pod Security level that the pods comply with."""
+    """The Pod Security level that the pods comply with, unless `capabilities`, `hostNetwork` or `podPatch` need a
+    lower one."""
+    capabilities: Capabilities | None = None
+    """Security `restricted` drops all capabilities before it adds these."""
+    host_network: bool = False
+    """Use the node's network, where the namespace enforces Pod Security `privileged`. NetworkPolicies do not apply to
+    such pods."""
     service_account: DnsName | None = None
     """The ServiceAccount of the pods, whose token is then mounted; None: no token is mounted. An unmanaged workload
     with security `baseline` leaves the field out, and the cluster mounts the default ServiceAccount's token."""
+    pod_patch: PodPatch | None = None
+    """A strategic merge patch of the pod template (`metadata`, `spec`), as `kubectl patch` applies it, for what no
+    other field sets. To remove something, use `$patch: delete`: a `null` is removed when files are merged."""
     active_deadline_seconds: Positive | None = None
     expected_duration_seconds: Positive | None = None
     """The expected time from admission to the end of the run; only `trainstack forecast` uses it. None: the time of
@@ -224,6 +238,11 @@ class Workload(Section):
         if duplicates := sorted(self.secret_env.keys() & self.env.keys()):
             faults.append(f"env and secretEnv both set {', '.join(duplicates)}: leave them out of one")
         faults += _faults_of_topology_requests(self)
+        if self.security == "restricted" and self.capabilities is not None and self.capabilities.drop:
+            faults.append("security restricted drops all capabilities: leave out capabilities.drop")
+        names = [volume.name for volume in self.scratch]
+        duplicates = sorted({name for name in names if names.count(name) > 1})
+        faults += [f"scratch has several entries named {name}: use unique names" for name in duplicates]
         refuse(faults)
         return self
 

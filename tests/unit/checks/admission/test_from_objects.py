@@ -2,15 +2,27 @@
 
 from typing import Any
 
+import pytest
+
 from tests.unit.checks.admission.make import make_model, make_queue, make_workload
-from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from tests.unit.make import (
+    make_cluster_queue,
+    make_distributed,
+    make_group,
+    make_queues,
+    make_run,
+    make_settings,
+)
 from trainstack.declared.declared import Declared
 from trainstack.kueue.admission_simulator import declared_verdicts, simulate
 from trainstack.kueue.from_objects import declared_model, read_model, read_snapshot
 from trainstack.kueue.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
+from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
+from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.environment import Environment
-from trainstack.settings.sections.workloads import ReplicatedJob
+from trainstack.settings.sections.queues import ResourceFlavor
+from trainstack.settings.sections.workloads import ReplicatedJob, Role
 
 
 def body(kind: str, name: str, spec: Any = None, **changes: Any) -> dict[str, Any]:
@@ -271,3 +283,42 @@ def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:
         1.0,
         2.0,
     ]
+
+
+def test_a_required_affinity_of_a_run_restricts_its_flavors() -> None:
+    """As Kueue reads it: by the labels of the queue's flavors; one that no flavor meets never fits."""
+    fast, slow = (ResourceFlavor(name=name, node_labels={"disk": name}) for name in ("fast", "slow"))
+    group = make_group(("slow", {"cpu": "2", "memory": "8Gi"}), ("fast", {"cpu": "2", "memory": "8Gi"}))
+    queues = make_queues(flavors=(fast, slow), cluster_queues=(make_cluster_queue(resource_groups=(group,)),))
+
+    def verdict(value: str) -> Verdict:
+        expression = {"key": "disk", "operator": "In", "values": (value,)}
+        required = {"nodeSelectorTerms": ({"matchExpressions": (expression,)},)}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        run = make_run(affinity=Affinity.model_validate(affinity))
+        (found,) = declared_verdicts(Declared(make_settings(run, queues=queues)))
+        return found
+
+    assert [each.flavors["cpu"] for each in verdict("fast").assigned] == ["fast"]
+    assert [each.flavors["cpu"] for each in verdict("slow").assigned] == ["slow"]
+    none = verdict("none")
+    assert (none.outcome, {reason.cause for reason in none.reasons}) == ("never fits", {"affinity"})
+
+
+@pytest.mark.parametrize("kind", ["Job", "PyTorchJob", "TrainJob", "JobSet"])
+def test_the_pods_of_a_verdict_are_patched(kind: str) -> None:
+    """Resources of the main container and of added ones count, and so do selectors: object and verdict are one."""
+    helper = {"name": "helper", "image": "helper", "resources": {"requests": {"cpu": "250m"}}}
+    program = {"name": {"PyTorchJob": "pytorch", "TrainJob": "node"}.get(kind, "training")}
+    spec = {
+        "containers": [{**program, "resources": {"requests": {"cpu": "1500m"}}}, helper],
+        "nodeSelector": {"disk": "fast"},
+    }
+    roles = {"Master": Role()} if kind in ("PyTorchJob", "TrainJob") else {}
+    jobs = (ReplicatedJob(name="node"),) if kind == "JobSet" else ()
+    settings = make_settings(make_run(kind=kind, roles=roles, replicated_jobs=jobs, pod_patch={"spec": spec}))
+    declared = Declared(settings)
+    (workload,) = declared_workloads(declared, declared_model(declared))
+    (pods,) = workload.pod_sets
+    assert pods.requests["cpu"] == 1750
+    assert pods.selector == {"disk": "fast"}

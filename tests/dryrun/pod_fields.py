@@ -1,0 +1,68 @@
+"""Make `trainstack/settings/values/pod_fields.json` from the OpenAPI document of the pinned Kubernetes module.
+
+Run as a program, it writes the file.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tests.unit.checks.cases import ROOT
+from trainstack.dev.toolchain import gotool
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.groups import BY_NAME
+
+FILE = ROOT / "trainstack/settings/values/pod_fields.json"
+MODULE, DOCUMENT = "k8s.io/kubernetes", "api/openapi-spec/swagger.json"
+_SCALARS = {"Quantity": "quantity", "IntOrString": "integer or string", "Time": "string"}
+_METADATA = {"annotations": "string{}", "labels": "string{}"}
+"""The metadata that a controller copies to the objects that it creates of a template."""
+
+
+def document() -> dict[str, Any]:
+    """The definitions of the OpenAPI document in Go's module cache, where `go mod download` has verified it."""
+    builder = Builder(gotool.ensure(Console(stderr=True)))
+    path: Path = builder.module_folder(BY_NAME["cluster"], MODULE) / DOCUMENT
+    definitions: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["definitions"]
+    return definitions
+
+
+def fields(definitions: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Each type within a pod template, with the form of each field as `settings.values.pod_fields` reads it."""
+    found: dict[str, dict[str, str]] = {"ObjectMeta": _METADATA}
+    open_types = ["io.k8s.api.core.v1.PodTemplateSpec"]
+    while open_types:
+        full = open_types.pop()
+        name = full.rpartition(".")[2]
+        if name in found or name in _SCALARS:
+            continue
+        found[name] = {}
+        for field, schema in sorted(definitions[full]["properties"].items()):
+            found[name][field] = _form(schema)
+            inner = (schema, schema.get("items", {}), schema.get("additionalProperties", {}))
+            open_types += [each["$ref"].removeprefix("#/definitions/") for each in inner if "$ref" in each]
+    return dict(sorted(found.items()))
+
+
+def _form(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rpartition(".")[2]
+        return _SCALARS.get(name, name)
+    if schema["type"] == "array":
+        merged = schema.get("x-kubernetes-patch-merge-key", "") if "x-kubernetes-patch-strategy" in schema else ""
+        return f"{_form(schema['items'])}[{merged}]"
+    if schema["type"] == "object":
+        return f"{_form(schema['additionalProperties'])}{{}}"
+    return str(schema["type"])
+
+
+def text(found: dict[str, dict[str, str]]) -> str:
+    """The file's text: a line for each type."""
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(found[name])}" for name in found)
+    return f"{{\n{lines}\n}}\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(fields(document())), encoding="utf-8")

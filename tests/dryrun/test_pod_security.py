@@ -1,0 +1,43 @@
+"""What a Pod Security level refuses of upstream's pods, the preflight refuses, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+
+from trainstack.dev.toolchain import gotool
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.groups import BY_NAME
+from trainstack.preflight.pod_security import refusals
+
+pytestmark = pytest.mark.cluster
+
+MODULE, FIXTURES = "k8s.io/pod-security-admission", "test/testdata"
+VERSION = "v1.34"
+STRICTER = {"base_windows.yaml"}
+"""Windows pods, for which three rules do not apply."""
+
+
+def upstream(level: str, result: str) -> list[Path]:
+    """The pods that the level lets pass, or not, in the pinned Go module of the API server."""
+    builder = Builder(gotool.ensure(Console(stderr=True)))
+    folder = builder.module_folder(BY_NAME["cluster"], MODULE) / FIXTURES / level / VERSION / result
+    return sorted(folder.glob("*.yaml"))
+
+
+@pytest.mark.parametrize(("level", "least"), [("baseline", 30), ("restricted", 70)])
+def test_upstream_s_pods_are_judged_as_upstream_judges_them(level: str, least: int) -> None:
+    """Each fixture has one fault, or none."""
+    for result in ("pass", "fail"):
+        judged = {path.name: refusals(yaml.safe_load(path.read_text()), level) for path in upstream(level, result)}
+        wrong = {name for name, found in judged.items() if bool(found) != (result == "fail")}
+        assert wrong == (STRICTER & judged.keys())
+        assert len(judged) > (least if result == "fail" else 10)
+
+
+@pytest.mark.parametrize("level", ["privileged", ""])
+def test_no_other_level_refuses_anything(level: str) -> None:
+    """Nor one that the settings do not know."""
+    for path in upstream("baseline", "fail"):
+        assert refusals(yaml.safe_load(path.read_text()), level) == []

@@ -1,0 +1,51 @@
+"""Faults of a pod patch have the line of the value, at any depth."""
+
+from pathlib import Path
+
+from tests.unit.settings.test_load import runs_of
+
+PATCH = """\
+    - name: train
+      namespace: a
+      podPatch:
+        spec:
+          hostNetwrk: true
+          priority: high
+          tolerations:
+            - {$patch: delete}
+          containers:
+            - {image: x}
+            - name: training
+              resources: {limits: {cpu: 1 core}}
+              env: [{name: A, $patch: merge}]
+              $retainKeys: [name]
+"""
+
+
+FAULTS = """\
+8: hostNetwrk: is not a field of PodSpec (value true); did you mean hostNetwork?
+9: priority: must be an integer (value "high"); write an integer
+11: tolerations[0]: is an element of a list that is replaced, not merged (value a map); remove $patch
+13: containers[0]: has no name, by which it is merged (value a map); add name
+15: containers[training].resources.limits.cpu: '1 core' is not a quantity (value "1 core"); write a Kubernetes \
+quantity such as "500m", "2" or "1Gi"
+16: containers[training].env[A]["$patch"]: 'merge' is not one of delete, replace (value "merge"); valid names: delete, \
+replace
+17: containers[training]["$retainKeys"]: is not a supported directive (value a list); use $patch, or leave it out
+"""
+
+
+def test_each_fault_of_a_patch_has_its_line_path_and_remedy(tmp_path: Path) -> None:
+    """By the schema of Kubernetes, all at once."""
+    path = "workloads.runs[train].podPatch.spec."
+    found = [fault.removeprefix("Pulumi.test.yaml:").replace(path, "") for fault in runs_of(tmp_path, PATCH)]
+    assert found == FAULTS.splitlines()
+
+
+def test_a_patch_is_a_map_of_the_template(tmp_path: Path) -> None:
+    """With metadata, of which only labels and annotations, and spec."""
+    line, path = "    - {name: train, namespace: a, podPatch: {spec: [], metadata: {name: x}}}\n", "podPatch."
+    assert [fault.partition(path)[2] for fault in runs_of(tmp_path, line)] == [
+        "spec: must be a map (value a list); write a map",
+        'metadata.name: is not a field of ObjectMeta (value "x"); valid names: annotations, labels',
+    ]

@@ -1,0 +1,355 @@
+"""Affinity, scratch volumes, capabilities, the node's network and patches of a run's pods."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.unit.make import make_distributed, make_run
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import make_launch
+from tests.unit.workloads.sweeps import make_indexed, make_planned
+from trainstack.declared.launches import first_launches
+from trainstack.runs.identity import UNKNOWN_FACTS, identity
+from trainstack.runs.manifests.build import companions, manifest, plan
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.manifests.pod_patch import MAIN_CONTAINERS, PodPatchError
+from trainstack.runs.status import main_container
+from trainstack.settings.sections.affinity import Affinity
+from trainstack.settings.sections.code import Code
+from trainstack.settings.sections.pod_options import Capabilities, Scratch
+from trainstack.settings.sections.workloads import ReplicatedJob, Role, Workload
+from trainstack.sweeps.launches import PlannedSweep
+
+KINDS = ("Job", "Pod", "DataLoader", "PyTorchJob", "TrainJob", "JobSet")
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": ({"matchExpressions": ({"key": "disk", "operator": "In", "values": ("ssd",)},)},)
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": (
+            {
+                "weight": 1,
+                "preference": {"matchFields": ({"key": "metadata.name", "operator": "In", "values": ("n",)},)},
+            },
+        ),
+    },
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": (
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": {}},
+        )
+    },
+}
+SIDECAR = {
+    "name": "proxy",
+    "image": "proxy:1",
+    "resources": {"requests": {"cpu": "250m"}},
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+}
+
+
+def of_kind(kind: str, **changes: Any) -> Workload:
+    """A run of this kind, managed where it can be."""
+    own: dict[str, Any] = {
+        "PyTorchJob": {"roles": {"Master": Role(), "Worker": Role()}},
+        "TrainJob": {"roles": {"Master": Role(), "Worker": Role()}},
+        "JobSet": {"replicated_jobs": (ReplicatedJob(name="node", parallelism=2),)},
+        "DataLoader": {"managed": False, "record": None},
+    }
+    return make_run(**{"kind": kind, **own.get(kind, {}), **changes})
+
+
+def pods(workload: Workload) -> list[Mapping[str, Any]]:
+    """The templates of its pods."""
+    launch = make_launch(git_image="git")
+    built = manifest(workload, "dev", launch), companions(workload, "dev", launch)
+    return [each.template for each in launched_pods(*built)]
+
+
+def patched(spec: dict[str, Any], **changes: Any) -> Mapping[str, Any]:
+    """The pod's spec of a Job with this patch of it."""
+    (template,) = pods(make_run(pod_patch={"spec": spec}, **changes))
+    found: Mapping[str, Any] = template["spec"]
+    return found
+
+
+def refused(patch: dict[str, Any], **changes: Any) -> list[str]:
+    """Where a patch is refused."""
+    with pytest.raises(PodPatchError) as caught:
+        pods(make_run(pod_patch=patch, **changes))
+    return [fault.path for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_of_every_kind_have_the_fields(kind: str) -> None:
+    """And keep what a restricted namespace requires, except for the node's network."""
+    scratch = (
+        Scratch(name="disk", mount_path="/disk", size="1Gi"),
+        Scratch(name="ram", mount_path="/ram", medium="Memory"),
+        Scratch(name="claim", mount_path="/claim", size="2Gi", storage_class="fast"),
+    )
+    patch = {"metadata": {"labels": {"team": "a"}, "annotations": {"b": "c"}}, "spec": {"runtimeClassName": "kata"}}
+    run = of_kind(
+        kind,
+        affinity=Affinity.model_validate(AFFINITY),
+        scratch=scratch,
+        capabilities=Capabilities(add=("NET_BIND_SERVICE",)),
+        host_network=True,
+        pod_patch=patch,
+        run_as_user=1000,
+    )
+    templates = pods(run)
+    assert templates
+    for template in templates:
+        spec, main = template["spec"], template["spec"]["containers"][0]
+        affinity = spec["affinity"]
+        required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        expression = {"key": "disk", "operator": "In", "values": ["ssd"]}
+        assert required == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+        (term,) = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert term == {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": {}}
+        volumes = {volume["name"]: volume for volume in spec["volumes"]}
+        assert volumes["trainstack-scratch-disk"]["emptyDir"] == {"sizeLimit": "1Gi"}
+        assert volumes["trainstack-scratch-ram"]["emptyDir"] == {"medium": "Memory"}
+        claim = volumes["trainstack-scratch-claim"]["ephemeral"]["volumeClaimTemplate"]["spec"]
+        assert (claim["storageClassName"], claim["resources"]) == ("fast", {"requests": {"storage": "2Gi"}})
+        mounts = {mount["name"]: mount["mountPath"] for mount in main["volumeMounts"]}
+        assert {mounts[f"trainstack-scratch-{name}"] for name in ("disk", "ram", "claim")} == {
+            "/disk",
+            "/ram",
+            "/claim",
+        }
+        assert main["securityContext"]["capabilities"] == {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
+        assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+        assert spec["runtimeClassName"] == "kata"
+        assert template["metadata"]["labels"]["team"] == "a"
+        assert template["metadata"]["annotations"]["b"] == "c"
+        assert violations(copy.deepcopy(spec)) == ["pod sets hostNetwork", f"{main['name']} has capabilities", *_CLAIM]
+
+
+_CLAIM = ["volume trainstack-scratch-claim is of a kind"]
+"""The helper of these tests knows no generic ephemeral volumes."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_added_containers_follow_the_main_one(kind: str) -> None:
+    """kubectl would put them before it. A TrainJob sets the program of its own container alone."""
+    run = of_kind(kind, pod_patch={"spec": {"containers": [SIDECAR], "initContainers": [{**SIDECAR, "name": "init"}]}})
+    for template in pods(run):
+        names = [container["name"] for container in template["spec"]["containers"]]
+        assert names[0] in MAIN_CONTAINERS
+        assert names[1:] == ["proxy"]
+        assert template["spec"]["containers"][1]["image"] == "proxy:1"
+
+
+def test_capabilities_of_a_baseline_run_are_relative_to_the_runtime() -> None:
+    """Nothing is dropped that the run does not drop."""
+    capabilities = Capabilities(add=("SYS_PTRACE",), drop=("CHOWN",))
+    (template,) = pods(make_run(security="baseline", capabilities=capabilities))
+    context = template["spec"]["containers"][0]["securityContext"]
+    assert context == {"capabilities": {"add": ["SYS_PTRACE"], "drop": ["CHOWN"]}}
+
+
+def mounting(path: str) -> list[dict[str, str]]:
+    """A mount in this folder."""
+    return [{"name": "x", "mountPath": path}]
+
+
+MAIN = "spec.containers[training]"
+REFUSED: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}},
+        ['metadata.labels["kueue.x-k8s.io/queue-name"]'],
+    ),
+    ({"metadata": {"labels": {"trainstack.dev/run": "x"}}}, ['metadata.labels["trainstack.dev/run"]']),
+    ({"metadata": {"annotations": {"pulumi.com/x": "y"}}}, ['metadata.annotations["pulumi.com/x"]']),
+    ({"spec": {"priorityClassName": "high"}}, ["spec.priorityClassName"]),
+    ({"spec": {"automountServiceAccountToken": True}}, ["spec.automountServiceAccountToken"]),
+    ({"spec": {"hostNetwork": True}}, ["spec.hostNetwork"]),
+    ({"spec": {"nodeName": "n"}}, ["spec.nodeName"]),
+    ({"spec": {"schedulingGates": [{"name": "g"}]}}, ["spec.schedulingGates"]),
+    ({"spec": {"resourceClaims": [{"name": "g"}]}}, ["spec.resourceClaims"]),
+    ({"spec": {"hostname": "h", "subdomain": "s"}}, ["spec.hostname", "spec.subdomain"]),
+    ({"spec": {"restartPolicy": "Always"}}, ["spec.restartPolicy"]),
+    ({"spec": {"terminationGracePeriodSeconds": 30}}, ["spec.terminationGracePeriodSeconds"]),
+    ({"spec": {"securityContext": {"runAsUser": 7}}}, ["spec.securityContext.runAsUser"]),
+    ({"spec": {"containers": [{"name": "training", "image": "x"}]}}, [f"{MAIN}.image"]),
+    ({"spec": {"containers": [{"name": "training", "args": ["x"]}]}}, [f"{MAIN}.args"]),
+    ({"spec": {"containers": [{"name": "training", "$patch": "delete"}]}}, [MAIN]),
+    (
+        {"spec": {"containers": [{"name": "training", "env": [{"name": "TRAINSTACK_RUN_ID", "value": "x"}]}]}},
+        [f"{MAIN}.env[TRAINSTACK_RUN_ID]"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "env": [{"name": "TRAINSTACK_X", "value": "x"}]}]}},
+        [f"{MAIN}.env[TRAINSTACK_X]"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "env": [{"name": "A", "$patch": "delete"}]}]}},
+        [f"{MAIN}.env[A]"],
+    ),
+    (
+        {
+            "spec": {
+                "containers": [{"name": "training", "volumeMounts": [{"name": "x", "mountPath": "/opt/trainstack/a"}]}]
+            }
+        },
+        [f"{MAIN}.volumeMounts[/opt/trainstack/a]"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "volumeMounts": mounting("/mnt/training")}]}},
+        [f"{MAIN}.volumeMounts[/mnt/training]"],
+    ),
+    ({"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}, ["spec.containers[pytorch]"]),
+    ({"spec": {"initContainers": [{"name": "checkout", "image": "x"}]}}, ["spec.initContainers[checkout]"]),
+    ({"spec": {"volumes": [{"name": "training", "$patch": "delete"}]}}, ["spec.volumes[training]"]),
+    (
+        {"spec": {"volumes": [{"name": "trainstack-wrapper", "configMap": {"name": "x"}}]}},
+        ["spec.volumes[trainstack-wrapper]"],
+    ),
+    (
+        {"spec": {"volumes": [{"name": "x", "persistentVolumeClaim": {"claimName": "other"}}]}},
+        ["spec.volumes[x].persistentVolumeClaim"],
+    ),
+    (
+        {"spec": {"volumes": [{"name": "x", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}},
+        ["spec.volumes[x].projected"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("patch", "paths"), REFUSED, ids=[paths[0] for _, paths in REFUSED])
+def test_a_patch_may_not_change_what_a_run_depends_on(patch: dict[str, Any], paths: list[str]) -> None:
+    """Each with its path."""
+    code = Code(git="https://git.example.org/a.git", revision="1" * 40, mount_path="/code")
+    assert refused(patch, env={"A": "b"}, code=code) == paths
+
+
+def test_a_patch_that_replaces_the_pod_is_refused_in_each_place() -> None:
+    """However it is written."""
+    assert MAIN in refused({"spec": {"$patch": "replace", "containers": [SIDECAR]}})
+    assert MAIN in refused({"$patch": "delete"})
+    assert 'metadata.labels["trainstack.dev/run"]' in refused({"metadata": {"$patch": "delete"}})
+
+
+def test_a_container_of_another_name_has_no_companions() -> None:
+    """It could not be recognized among several in a live pod."""
+    assert refused({"spec": {"containers": [SIDECAR]}}, container="main") == ["spec.containers[proxy]"]
+
+
+def test_a_patch_may_add_to_the_program_s_container() -> None:
+    """Variables, mounts, probes, resources; and may give more time to stop."""
+    probe = {"exec": {"command": ["true"]}}
+    variable = {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
+    mount = {"name": "extra", "mountPath": "/extra"}
+    changes = {
+        "env": [variable],
+        "volumeMounts": [mount],
+        "livenessProbe": probe,
+        "resources": {"limits": {"memory": "2048Mi"}},
+    }
+    spec = patched(
+        {
+            "containers": [{"name": "training", **changes}],
+            "volumes": [{"name": "extra", "emptyDir": {}}],
+            "terminationGracePeriodSeconds": 600,
+            "tolerations": [{"operator": "Exists"}],
+        }
+    )
+    (main,) = spec["containers"]
+    reference = {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.hostIP"}}
+    assert {"name": "NODE_IP", "valueFrom": reference} in main["env"]
+    assert mount in main["volumeMounts"]
+    assert main["livenessProbe"] == probe
+    assert main["resources"] == {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
+    assert (spec["terminationGracePeriodSeconds"], spec["tolerations"]) == (600, [{"operator": "Exists"}])
+
+
+def test_only_what_a_patch_runs_makes_another_run() -> None:
+    """Images, programs and variables; every patch makes another launch."""
+    before = make_run()
+    more_time = make_run(pod_patch={"spec": {"terminationGracePeriodSeconds": 90}})
+    helped = make_run(pod_patch={"spec": {"containers": [SIDECAR]}})
+    assert identity(before, UNKNOWN_FACTS) == identity(more_time, UNKNOWN_FACTS)
+    assert identity(helped, UNKNOWN_FACTS)["podPatch"] == {"containers/proxy": {"image": "proxy:1"}}
+    facts = make_launch().facts
+    first, second = (plan(run, "dev", facts) for run in (before, more_time))
+    assert first.run_id == second.run_id
+    assert first.name != second.name
+
+
+def test_main_containers_are_those_that_are_found_in_pods() -> None:
+    """A patch adds no container that would be taken for one."""
+    assert set(MAIN_CONTAINERS) == set(main_container._OURS)
+
+
+def test_a_distributed_run_s_roles_are_patched_alike() -> None:
+    """The master's pods and the workers'."""
+    run = make_distributed(pod_patch={"spec": {"schedulerName": "other"}})
+    assert [template["spec"]["schedulerName"] for template in pods(run)] == ["other", "other"]
+
+
+@pytest.mark.parametrize("make", [make_planned, make_indexed])
+def test_trials_have_the_fields_of_their_run(make: Callable[..., PlannedSweep]) -> None:
+    """As objects of their own, or as one Indexed Job."""
+    run = make_run(name="search", scratch=(Scratch(name="a", mount_path="/a"),), pod_patch={"spec": {"hostPID": True}})
+    bodies = [body for body in first_launches(make(run=run)).manifests if body["kind"] == "Job"]
+    assert bodies
+    for body in bodies:
+        spec = body["spec"]["template"]["spec"]
+        assert spec["hostPID"] is True
+        assert "trainstack-scratch-a" in {volume["name"] for volume in spec["volumes"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "message"),
+    [
+        (Scratch, {"name": "a", "mountPath": "/a", "storageClass": "x"}, "needs a size: set size"),
+        (
+            Scratch,
+            {"name": "a", "mountPath": "/a", "size": "1Gi", "storageClass": "x", "medium": "Memory"},
+            "has no medium: leave out medium or storageClass",
+        ),
+        (Capabilities, {"add": ("IPC_LOK",)}, "did you mean IPC_LOCK?"),
+        (Capabilities, {"add": ("KILL",), "drop": ("KILL",)}, "both list KILL: leave them out of one"),
+        (
+            Affinity,
+            {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": ({},)}}},
+            "an empty term matches no node: add matchExpressions",
+        ),
+    ],
+)
+def test_settings_are_refused_that_the_cluster_would_refuse(model: Any, values: dict[str, Any], message: str) -> None:
+    """With the remedy."""
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(values)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "message"),
+    [
+        ("In", (), "operator In needs values: add values"),
+        ("Exists", ("a",), "operator Exists takes no values (got a): leave out values, or write In"),
+        ("Gt", ("a",), "operator Gt compares with one integer: write one number in quotes"),
+        ("Lt", ("1", "2"), "operator Lt compares with one integer: write one number in quotes"),
+    ],
+)
+def test_operators_of_affinities_have_their_values(operator: str, values: tuple[str, ...], message: str) -> None:
+    """As the API server requires."""
+    expression = {"key": "a", "operator": operator, "values": values}
+    required = {"nodeSelectorTerms": ({"matchExpressions": (expression,)},)}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    with pytest.raises(ValidationError) as caught:
+        Affinity.model_validate(affinity)
+    assert message in str(caught.value)
+
+
+def test_a_restricted_run_drops_all_capabilities_already() -> None:
+    """And scratch volumes have names of their own."""
+    with pytest.raises(ValidationError, match=r"leave out capabilities\.drop"):
+        make_run(capabilities=Capabilities(drop=("KILL",)))
+    with pytest.raises(ValidationError, match="several entries named a: use unique names"):
+        make_run(scratch=tuple(Scratch(name="a", mount_path=path) for path in ("/a", "/b")))

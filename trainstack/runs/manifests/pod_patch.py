@@ -1,0 +1,215 @@
+"""Apply a run's `podPatch` to its pod template, except where the patch would break what depends on the template.
+
+The template before and after the patch is compared, so that it does not matter how the patch is written.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainstack.objects.labels import Manifest
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.git_init_container import CONTAINER as CHECKOUT
+from trainstack.runs.manifests.strategic_merge import merged
+from trainstack.runs.pods import NODE
+from trainstack.settings.sections.workloads import Workload
+from trainstack.settings.values.paths import child
+
+MAIN_CONTAINERS = ("training", "pytorch", NODE, "data-loader")
+"""Names by which main containers are found in live pods, unless the workload sets another one."""
+_RESERVED = ("kueue.x-k8s.io/", "pulumi.com/", "trainstack.dev/")
+"""Prefixes of labels and annotations that select pods, name their queue, or direct the engine."""
+_ACCOUNT = "set serviceAccount of the run"
+_PRIORITY = "set priority of the run, which Kueue admits it by"
+_HOSTNAME = "remove it: replicas find each other by the names that their controller sets"
+_OF_POD: Mapping[str, str] = {
+    "activeDeadlineSeconds": "set activeDeadlineSeconds of the run",
+    "automountServiceAccountToken": _ACCOUNT,
+    "ephemeralContainers": "list it under containers or initContainers",
+    "hostNetwork": "set hostNetwork of the run",
+    "hostname": _HOSTNAME,
+    "hostnameOverride": _HOSTNAME,
+    "nodeName": "set nodeSelector or affinity, by which Kueue and the scheduler choose nodes",
+    "preemptionPolicy": _PRIORITY,
+    "priority": _PRIORITY,
+    "priorityClassName": _PRIORITY,
+    "resourceClaims": "request devices under resources, since quota does not count claims",
+    "restartPolicy": "set restartPolicy of the run or its role",
+    "schedulingGates": "remove it: Kueue holds pods back until they are admitted",
+    "serviceAccount": _ACCOUNT,
+    "serviceAccountName": _ACCOUNT,
+    "setHostnameAsFQDN": _HOSTNAME,
+    "subdomain": _HOSTNAME,
+}
+"""Fields of the pod that a patch leaves as they are, with the remedy."""
+_OF_MAIN: Mapping[str, str] = {
+    "image": "set image of the run, which is part of its identity",
+    "command": "set command of the run, which is part of its identity",
+    "args": "set args of the run, which are part of its identity",
+    "workingDir": "set workingDir of the run, which is part of its identity",
+    "restartPolicy": "set restartPolicy of the run or its role",
+    "restartPolicyRules": "set restartPolicy of the run or its role",
+}
+"""Fields of the main container that a patch leaves as they are, with the remedy."""
+_LISTS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath"}
+"""Lists of the main container whose elements a patch may add to, with their keys."""
+_OF_LISTS = {
+    "env": "set env or secretEnv of the run",
+    "ports": "remove it: the operator uses the port",
+    "volumeMounts": "set volumes, scratch, sharedMemory or code of the run",
+}
+_CREDENTIALS = ("podCertificate", "serviceAccountToken")
+"""Projected sources by which a pod authenticates to the API server."""
+
+
+@dataclass(frozen=True)
+class PatchFault:
+    """A place that a patch may not change."""
+
+    path: str
+    """Relative to the pod template, such as `spec.containers[training].image`."""
+    problem: str
+    remedy: str
+
+
+class PodPatchError(WorkloadError):
+    """A workload's `podPatch` changes what it may not change."""
+
+    def __init__(self, workload: str, faults: Sequence[PatchFault]) -> None:
+        self.faults = tuple(faults)
+        lines = (f"workload {workload}: podPatch.{one.path} {one.problem}; {one.remedy}" for one in faults)
+        super().__init__("\n".join(lines))
+
+
+def patched(workload: Workload, template: Manifest, main: str, reserved: Mapping[str, str]) -> Manifest:
+    """Return the template with the workload's patch, its main container first. Raises PodPatchError.
+
+    `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in, with the remedy.
+    """
+    if workload.pod_patch is None:
+        return template
+    result = merged(template, workload.pod_patch)
+    before, after = _Parts.of(template, main), _Parts.of(result, main)
+    faults = [
+        *_changed(before, after, main),
+        *_faults_of_mounts(before, after, main, reserved),
+        *_faults_of_volumes(before, after),
+        *_faults_of_containers(workload, before, after, main),
+        *_faults_of_grace_period(before, after),
+    ]
+    if faults:
+        raise PodPatchError(workload.name, faults)
+    containers = sorted(result["spec"]["containers"], key=lambda container: container["name"] != main)
+    return {**result, "spec": {**result["spec"], "containers": containers}}
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of a template; absent ones are empty."""
+
+    metadata: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    main: Mapping[str, Any]
+    containers: Mapping[str, Mapping[str, Any]]
+    init_containers: Mapping[str, Mapping[str, Any]]
+    volumes: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, template: Manifest, main: str) -> "_Parts":
+        spec = template.get("spec") or {}
+        containers = _by("name", spec.get("containers"))
+        return cls(
+            metadata=template.get("metadata") or {},
+            spec=spec,
+            main=containers.get(main, {}),
+            containers=containers,
+            init_containers=_by("name", spec.get("initContainers")),
+            volumes=_by("name", spec.get("volumes")),
+        )
+
+    def kept(self, main: str) -> Iterator[tuple[str, Any, str]]:
+        """Yield the path, the value and the remedy of what a patch may not change."""
+        for field in ("labels", "annotations"):
+            for key, value in (self.metadata.get(field) or {}).items():
+                if key.startswith(_RESERVED):
+                    yield child(f"metadata.{field}", key), value, "set queue, priority or annotations of the run"
+        for field, remedy in _OF_POD.items():
+            yield f"spec.{field}", self.spec.get(field), remedy
+        user = "set runAsUser of the run, which also owns its files"
+        yield "spec.securityContext.runAsUser", (self.spec.get("securityContext") or {}).get("runAsUser"), user
+        container = f"spec.containers[{main}]"
+        context = self.main.get("securityContext") or {}
+        yield f"{container}.securityContext.runAsUser", context.get("runAsUser"), user
+        for field, remedy in _OF_MAIN.items():
+            yield f"{container}.{field}", self.main.get(field), remedy
+        checkout = self.init_containers.get(CHECKOUT)
+        yield f"spec.initContainers[{CHECKOUT}]", checkout, "set code of the run"
+
+
+def _by(key: str, listed: Sequence[Mapping[str, Any]] | None) -> dict[Any, Mapping[str, Any]]:
+    return {element[key]: element for element in listed or () if key in element}
+
+
+def _changed(before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
+    if not after.main:
+        yield PatchFault(f"spec.containers[{main}]", "removes the main container", "remove it")
+        return
+    old, new = ({path: (value, remedy) for path, value, remedy in parts.kept(main)} for parts in (before, after))
+    for path in dict.fromkeys([*old, *new]):
+        value, remedy = new.get(path) or (None, old[path][1])
+        if value != old.get(path, (None, ""))[0]:
+            yield PatchFault(path, "may not be changed by a patch", remedy)
+    for field, key in _LISTS.items():
+        listed = _by(key, after.main.get(field))
+        for name, element in _by(key, before.main.get(field)).items():
+            if listed.get(name) != element:
+                path = f"spec.containers[{main}].{field}[{name}]"
+                yield PatchFault(path, "may not be changed by a patch", _OF_LISTS[field])
+        for name in listed if field == "env" else ():
+            if name.startswith("TRAINSTACK_") and name not in _by(key, before.main.get(field)):
+                path = f"spec.containers[{main}].env[{name}]"
+                yield PatchFault(path, "is a variable of the wrapper", _OF_LISTS["env"])
+
+
+def _faults_of_mounts(before: _Parts, after: _Parts, main: str, reserved: Mapping[str, str]) -> Iterator[PatchFault]:
+    old = _by("mountPath", before.main.get("volumeMounts"))
+    for path in _by("mountPath", after.main.get("volumeMounts")).keys() - old.keys():
+        for folder, remedy in reserved.items():
+            if f"{path}/".startswith(f"{folder}/"):
+                yield PatchFault(f"spec.containers[{main}].volumeMounts[{path}]", f"is in {folder}", remedy)
+
+
+def _faults_of_volumes(before: _Parts, after: _Parts) -> Iterator[PatchFault]:
+    for name, volume in before.volumes.items():
+        if after.volumes.get(name) != volume:
+            remedy = "set volumes, scratch, sharedMemory or code of the run"
+            yield PatchFault(f"spec.volumes[{name}]", "may not be changed by a patch", remedy)
+    for name in after.volumes.keys() - before.volumes.keys():
+        volume = after.volumes[name]
+        if "persistentVolumeClaim" in volume:
+            yield PatchFault(f"spec.volumes[{name}].persistentVolumeClaim", "mounts a claim", "list it under volumes")
+        sources = (volume.get("projected") or {}).get("sources") or ()
+        for credential in _CREDENTIALS:
+            if any(credential in source for source in sources):
+                yield PatchFault(f"spec.volumes[{name}].projected", f"has a {credential}", _ACCOUNT)
+
+
+def _faults_of_containers(workload: Workload, before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
+    for field, old, new in (
+        ("containers", before.containers, after.containers),
+        ("initContainers", before.init_containers, after.init_containers),
+    ):
+        for name in new.keys() - old.keys():
+            path = f"spec.{field}[{name}]"
+            if name in MAIN_CONTAINERS:
+                yield PatchFault(path, "has the name of a main container", "rename it")
+            elif workload.container is not None:
+                yield PatchFault(path, f"is added to the container {main}", "leave out container of the run")
+
+
+def _faults_of_grace_period(before: _Parts, after: _Parts) -> Iterator[PatchFault]:
+    field = "terminationGracePeriodSeconds"
+    least = before.spec.get(field)
+    if least is not None and (after.spec.get(field) or 0) < least:
+        message = f"is less than the {least} s that a program has for its checkpoint"
+        yield PatchFault(f"spec.{field}", message, "raise it, or remove it")
