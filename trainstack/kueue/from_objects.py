@@ -38,6 +38,7 @@ from trainstack.kueue.quantities import WHOLE, exact, exactly, value
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import NAMESPACE_NAME
 from trainstack.settings.sections.operators import KueueConfiguration
+from trainstack.settings.sections.queues import MULTI_KUEUE
 
 Body = Mapping[str, Any]
 K = TypeVar("K", bound=Hashable)
@@ -101,6 +102,11 @@ def read_model(
         priorities=known("WorkloadPriorityClass", lambda body: body["value"], _name),
         # Whether the controller of a declared check is active is known only in a cluster.
         active_checks=known("AdmissionCheck", lambda body: declared or _is_active(body), _name),
+        dispatching_checks=frozenset(
+            _name(body)
+            for body in by_kind["AdmissionCheck"].values()
+            if (body.get("spec") or {}).get("controllerName") == MULTI_KUEUE
+        ),
         limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},
         overheads={
             _name(body): body["overhead"]["podFixed"]

@@ -194,6 +194,8 @@ class Model:
     """Values of the WorkloadPriorityClasses."""
     active_checks: Mapping[str, bool] | None = field(default_factory=dict)
     """Whether an admission check is active."""
+    dispatching_checks: frozenset[str] = frozenset()
+    """The admission checks of MultiKueue: another cluster, with quota of its own, runs the workload."""
     limit_ranges: Mapping[str, tuple[LimitRange, ...]] = field(default_factory=dict)
     """By namespace."""
     overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -24,6 +24,7 @@ Cause = Literal[
     "taint",
     "affinity",
     "topology",
+    "dispatched",
     "flavor-missing",
     "queue-missing",
     "cluster-queue-missing",
