@@ -1,6 +1,7 @@
 """Two clusters of one machine, of which one dispatches runs to the other with MultiKueue."""
 
 import base64
+import ctypes
 import json
 import socket
 import threading
@@ -14,6 +15,7 @@ import yaml
 from tests.cluster.lab import Config
 from tests.cluster.project import Project
 from trainstack.dev.cluster.cluster import Cluster
+from trainstack.dev.cluster.network import API_PORT
 
 NAMESPACE = QUEUE = "research"
 HUB, WEST = "hub", "west"
@@ -99,14 +101,32 @@ def give_access(project: Project, worker: Cluster, server: str) -> None:
     assert done.code == 0, done.text
 
 
-@contextmanager
-def reachable(address: str, target: tuple[str, int]) -> Iterator[str]:
-    """Serve the target at an address of this machine for the duration of the block: clusters cannot reach each other.
+def _listener_inside(cluster: Cluster) -> socket.socket:
+    """A listener in the cluster's network namespace, at its node's address: pods reach no address outside it."""
+    made: list[socket.socket] = []
 
-    Yields the server's URL. Connections end with the block, as at the loss of a worker cluster.
+    def enter() -> None:
+        with Path(f"/proc/{cluster.pid}/ns/net").open() as namespace:
+            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0):
+                raise OSError(ctypes.get_errno(), "setns")
+        made.append(socket.create_server((cluster.node_ip, 0)))
+
+    # The namespace is an attribute of the thread, and of a socket from its creation.
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    (listener,) = made
+    return listener
+
+
+@contextmanager
+def reachable(manager: Cluster, worker: Cluster) -> Iterator[str]:
+    """Serve the worker's API server in the manager's cluster for the duration of the block; yields the URL.
+
+    Connections end with the block, as at the loss of a worker cluster.
     """
     open_ends: set[socket.socket] = set()
-    listener = socket.create_server((address, 0))
+    listener = _listener_inside(manager)
 
     def copy(source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
@@ -120,7 +140,7 @@ def reachable(address: str, target: tuple[str, int]) -> Iterator[str]:
         with suppress(OSError):
             while True:
                 client, _ = listener.accept()
-                upstream = socket.create_connection(target)
+                upstream = socket.create_connection((worker.node_ip, API_PORT))
                 open_ends.update((client, upstream))
                 for ends in ((client, upstream), (upstream, client)):
                     threading.Thread(target=copy, args=ends, daemon=True).start()
@@ -128,7 +148,7 @@ def reachable(address: str, target: tuple[str, int]) -> Iterator[str]:
     server = threading.Thread(target=serve, daemon=True)
     server.start()
     try:
-        yield f"https://{address}:{listener.getsockname()[1]}"
+        yield f"https://{manager.node_ip}:{listener.getsockname()[1]}"
     finally:
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)

@@ -121,8 +121,8 @@ class RunView:
             return "; ".join([f"failed: {self.failure}", *stuck])
         if phase in ("running", "failed") and stuck:
             return f"{phase}; {'; '.join(stuck)}"
-        where = f"{phase} in cluster {self.cluster}" if self.cluster else phase
-        return "; ".join(filter(None, (where, self.restarts, self.last_line)))
+        where = f"in cluster {self.cluster}" if self.cluster else ""
+        return "; ".join(filter(None, (phase, where, self.restarts, self.last_line)))
 
     @property
     def restarts(self) -> str:
