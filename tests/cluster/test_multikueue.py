@@ -97,6 +97,9 @@ def test_a_dispatched_run_is_followed_and_fetched_from_its_cluster(pair: Pair, t
         (log,) = manager.root.glob("results/probe-*/logs/*")
         assert "trained elsewhere" in log.read_text()
         assert list(manager.root.glob("results/probe-*/_SUCCESS"))
+        # It is of another owner, in a namespace that is deleted with the operator.
+        done = manager.kubectl("delete", "secret", "-n", "kueue-system", "west-kubeconfig", "--context", HUB)
+        assert done.code == 0, done.text
         done = manager.trainstack("destroy", "--yes", seconds=600)
         assert done.code == 0, done.text
 
