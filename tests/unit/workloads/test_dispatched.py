@@ -14,11 +14,19 @@ from trainstack.live.client import PermanentError
 from trainstack.live.workers import settings_of_worker, worker_context
 from trainstack.runs.manifests.build import dispatched, is_dispatched, manifest
 from trainstack.runs.manifests.data_loader import temporary_loader
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import MULTI_KUEUE
 from trainstack.settings.sections.workloads import Workload, Workloads
 
 SENT = dispatching(check_of("west"), queue={})
 ROOT = Path(__file__).parents[3]
+
+
+def declared(settings: Settings) -> Declared:
+    """An environment without operators, whose releases are not needed here."""
+    settings = settings.model_copy(update={"operators": Operators()})
+    return Declared(settings, read_inputs(settings, ROOT, commit=""))
 
 
 @pytest.mark.parametrize(
@@ -40,8 +48,8 @@ def test_a_dispatched_launch_differs_by_its_manager_alone(run: Workload, path: t
 def test_a_launchs_name_does_not_depend_on_who_manages_it() -> None:
     """A check that is added to the queue of a run later does not make it another launch."""
     names = []
-    for settings in (make_settings(make_run()), SENT.model_copy(update={"workloads": Workloads(runs=(make_run(),))})):
-        (run,) = Declared(settings, read_inputs(settings, ROOT)).runs
+    for settings in (make_settings(make_run()), SENT):
+        (run,) = declared(settings).runs
         names.append(run.launch.name)
         assert is_dispatched(run.manifest) == settings.queues.dispatches("research", "research")
     assert names[0] == names[1]
@@ -50,7 +58,7 @@ def test_a_launchs_name_does_not_depend_on_who_manages_it() -> None:
 def test_a_receiving_namespace_gets_the_wrapper() -> None:
     """Its environment declares no run."""
     settings = make_settings(workloads=Workloads(receives=("research",)))
-    (group,) = Declared(settings, read_inputs(settings, ROOT)).launches
+    (group,) = declared(settings).launches
     (wrapper,) = group.files
     assert wrapper["metadata"]["namespace"] == "research"
     assert "".join(wrapper["data"].values()).strip()
@@ -77,6 +85,6 @@ def test_a_cluster_without_a_context_is_named_with_the_remedies(
     file = tmp_path / "kubeconfig"
     file.write_text("apiVersion: v1\nkind: Config\n")
     monkeypatch.setenv("KUBECONFIG", str(file))
-    with pytest.raises(PermanentError, match="dispatched to cluster west.* has no context 'west'") as caught:
+    with pytest.raises(PermanentError, match=r"dispatched to cluster west.* has no context 'west'") as caught:
         worker_context(SENT, "west")
     assert "queues.multiKueueClusters[west].context" in str(caught.value)

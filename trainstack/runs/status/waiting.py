@@ -221,4 +221,4 @@ def _checks(workload: Body) -> str:
     if nominated := status.get("nominatedClusterNames"):
         return f"{text}: no cluster has reserved quota for it yet ({', '.join(nominated)})"
     messages = "; ".join(check["message"] for check in waiting if check.get("message"))
-    return f"{text} ({messages})" if messages and status.get("admissionChecks") else text
+    return f"{text} ({messages})" if messages else text
