@@ -345,7 +345,7 @@ class Queues(Section):
         return [check for check in self.admission_checks if check.name in names and check.dispatches]
 
     def dispatches(self, namespace: str, queue: str | None) -> bool:
-        """Whether MultiKueue dispatches the workloads of a local queue, as far as it is declared here."""
+        """Whether MultiKueue dispatches the workloads of a local queue that is declared here."""
         return bool(self._dispatching(namespace, queue))
 
     def worker_clusters(self, namespace: str, queue: str | None) -> tuple[str, ...]:
