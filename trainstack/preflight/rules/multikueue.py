@@ -87,7 +87,7 @@ def multikueue_run(context: RuleContext) -> Iterator[Violation]:
     summary="The `receives` of a worker cluster's environment names a namespace without a local queue or volume.",
     details=(
         "Dispatched runs need the namespace, local queue, volumes, Secrets and images of the same names in the worker "
-        "cluster. MultiKueue does not create them ([0019](decisions/0019-multikueue.md))."
+        "cluster. MultiKueue does not create them ([0021](decisions/0021-multikueue.md))."
     ),
     change=yaml_at("workloads", "receives: [default]"),
     remedy="Declare the local queue and volumes there, or remove the namespace from `receives`.",
