@@ -70,6 +70,7 @@ SEPARATE = {
     "test_image_commands",
     "test_images",
     "test_kube_score",
+    "test_multikueue",
     "test_plan",
     "test_staging",
     "test_sweep_scale",

@@ -25,6 +25,7 @@ from trainstack.errors import ExitCode
 from trainstack.live.client import reach
 from trainstack.live.snapshot import read_runs
 from trainstack.live.sweeps import read_sweep
+from trainstack.live.workers import settings_of_worker
 from trainstack.preflight.preflight import check
 from trainstack.reports.runs import read_metrics
 from trainstack.runs.launches import live_launch
@@ -126,9 +127,12 @@ def _prepare(session: Session, run: Workload, data: Data, prepare: str) -> None:
             f"changed on purpose, copy {_MANIFEST} to {data.manifest}, which makes it another run; else fix "
             f"{prepare}"
         )
-    with data_loader(session.settings, run.namespace, data.volume) as loader, step("uploading it to the volume"):
-        # Sends only differences, also after an interrupted upload or over an older data set.
-        upload_folder(loader, folder, data.path, last=_MANIFEST)
+    settings = session.settings
+    workers = settings.queues.worker_clusters(run.namespace, run.queue)
+    for own in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
+        with data_loader(own, run.namespace, data.volume) as loader, step("uploading it to the volume"):
+            # Sends only differences, also after an interrupted upload or over an older data set.
+            upload_folder(loader, folder, data.path, last=_MANIFEST)
 
 
 def _launch_trials(session: Session) -> None:

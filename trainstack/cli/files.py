@@ -11,8 +11,12 @@ from trainstack.cli.runs import read_bodies
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.transfers import data_loader
 from trainstack.errors import ExitCode
+from trainstack.live.progress import clusters_of
+from trainstack.live.workers import settings_of_worker
+from trainstack.objects.labels import RUN
 from trainstack.runs.launches import live_launch
 from trainstack.runs.records import Ledger
+from trainstack.settings.model import Settings
 from trainstack.settings.sections.storage import Volume
 from trainstack.settings.sections.workloads import Record
 from trainstack.transfer.fetch import DONE
@@ -110,13 +114,14 @@ def fetch(
     target = to
     if ":" in what:
         volume, path = _place(session, what)
-        namespace, name = volume.namespace, volume.name
+        namespace, name, settings = volume.namespace, volume.name, session.settings
     else:
         recorded = {run.name: run.record for run in session.settings.workloads.runs if run.record is not None}
         run_id = _latest(session, what, recorded[what]) if what in recorded else what
         namespace, name, path = _record(session, run_id)
         target = to or session.results / Path(path).name
-    with data_loader(session.settings, namespace, name) as loader:
+        settings = _settings_of_run(session, run_id)
+    with data_loader(settings, namespace, name) as loader:
         fetched = fetch_files(loader, path, target)
     _warn_of_changes(fetched)
     if as_json:
@@ -138,7 +143,8 @@ def fetch_run(session: Session, ledger: Ledger) -> Path | None:
     if workload is None or workload.record is None:
         return None
     # The namespace of the launch: the workload may have been moved to another one since.
-    with data_loader(session.settings, ledger.namespace, workload.record.volume) as loader:
+    settings = _settings_of_run(session, ledger.run_id)
+    with data_loader(settings, ledger.namespace, workload.record.volume) as loader:
         _warn_of_changes(fetch_files(loader, f"{workload.record.path}/{ledger.run_id}", target))
     return target
 
@@ -178,6 +184,26 @@ def _latest(session: Session, workload: str, record: Record) -> str:
             f"`trainstack ls {record.volume}:{record.path} -s {session.stack}`"
         )
     return max(found, key=lambda launch: launch.created).run_id
+
+
+def _settings_of_run(session: Session, run_id: str) -> Settings:
+    """Return the settings of the cluster with a run's volume: a worker cluster's if MultiKueue dispatched the run.
+
+    Raises PermanentError without a context for that cluster; exits if it is unknown which cluster that is.
+    """
+    settings = session.settings
+    bodies = [body for body in read_bodies(session) if body["metadata"]["labels"][RUN] == run_id]
+    clusters = {*clusters_of(bodies, settings.cluster.context).values()}
+    if not clusters and (workload := session.workload(run_id.rpartition("-")[0])) is not None:
+        # The run has no object that names its cluster.
+        clusters = {*settings.queues.worker_clusters(workload.namespace, workload.queue)}
+        if len(clusters) > 1 and workload.record is not None:
+            place = f"{workload.record.volume}:{workload.record.path}/{run_id}"
+            fail(
+                f"{run_id} has no object that names the cluster to which it was dispatched: {', '.join(clusters)}; "
+                f"fetch the record from the environment of that cluster: trainstack fetch {place} -s ENV"
+            )
+    return settings_of_worker(settings, *clusters) if clusters else settings
 
 
 def _record(session: Session, run: str) -> tuple[str, str, str]:

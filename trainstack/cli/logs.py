@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, NoReturn
 
 import typer
-from kr8s.asyncio import Api
 from rich.text import Text
 
 from trainstack.cli.console import err, fail, out, quiet_interrupt
@@ -25,11 +24,12 @@ from trainstack.cli.runs import (
 )
 from trainstack.cli.session import Session, StackOption
 from trainstack.errors import ExitCode
-from trainstack.live.client import ClusterError, connect, get_all
+from trainstack.live.client import ClusterError, get_all
 from trainstack.live.logs import Source, follow_log, read_logs
 from trainstack.live.paths import location
 from trainstack.live.progress import view_all
 from trainstack.live.snapshot import read_runs
+from trainstack.live.workers import Workers
 from trainstack.runs.launches import live_launch, utc_now
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.log_merge import Cursor, merged
@@ -146,7 +146,7 @@ def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer)
             if selection.role not in (None, pod.role) or selection.index not in (None, pod.index):
                 continue
             for container in pod.containers:
-                source = Source(view.launch.namespace, pod.name, pod.uid, container)
+                source = Source(view.launch.namespace, pod.name, pod.uid, container, view.cluster)
                 # Init and sidecar containers are named in the label.
                 suffix = "" if container == trainer(pod.containers) else f" {container}"
                 printer.name(source, f"{launch}{pod.role}-{pod.index}{suffix}")
@@ -160,7 +160,7 @@ def _repeated(views: Sequence[RunView]) -> set[Source]:
     The current attempt repeats the training: the complete log is that of the previous attempt.
     """
     return {
-        Source(view.launch.namespace, pod.name, pod.uid, trainer(pod.containers))
+        Source(view.launch.namespace, pod.name, pod.uid, trainer(pod.containers), view.cluster)
         for view in views
         if view.launch.endless
         for pod in view.pods
@@ -168,21 +168,22 @@ def _repeated(views: Sequence[RunView]) -> set[Source]:
     }
 
 
-async def _look(api: Api, session: Session, bodies: Sequence[Body]) -> tuple[list[Body], list[RunView]]:
+async def _look(workers: Workers, session: Session, bodies: Sequence[Body]) -> tuple[list[Body], list[RunView]]:
+    api = await workers.api("")
     answers = await get_all(api, [location(body) for body in bodies])
     live: list[Body] = [answers[location(body)].body for body in bodies if answers[location(body)].found]
     owner = session.settings.environment.profile == "owner"
-    return live, await view_all(api, live, utc_now(), cluster_wide=owner, with_log=False)
+    return live, await view_all(workers, live, utc_now(), cluster_wide=owner, with_log=False)
 
 
 async def _print(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
-    api = await connect(session.settings.cluster.context)
-    _, views = await _look(api, session, bodies)
+    workers = Workers(session.settings)
+    _, views = await _look(workers, session, bodies)
     printer = _Printer()
     sources = _sources(views, selection, printer)
     if not sources:
         _exit_without_logs(session, bodies, views, selection)
-    logs = await read_logs(api, sources, tail=selection.tail, since=selection.since, repeated=_repeated(views))
+    logs = await read_logs(workers, sources, tail=selection.tail, since=selection.since, repeated=_repeated(views))
     for source, line in merged(logs):
         printer.print(source, line)
     if not any(logs.values()):
@@ -199,6 +200,8 @@ def _exit_without_logs(
         name = "-".join(str(part) for part in (selection.role, selection.index) if part is not None)
         fail(f"the run has no replica {name}; its replicas are {', '.join(pods)}")
     for view, body in zip(views, bodies, strict=False):
+        if view.unreached:
+            fail(view.unreached)
         if not view.pods_known:
             fail(
                 f"these credentials may not read pods in namespace {view.launch.namespace}; ask its administrator for "
@@ -212,7 +215,7 @@ def _exit_without_logs(
 
 
 async def _follow(session: Session, bodies: Sequence[Body], selection: _Selection) -> None:
-    api = await connect(session.settings.cluster.context)
+    workers = Workers(session.settings)
     printer, tasks = _Printer(), dict[Source, asyncio.Task[None]]()
     launches = [live_launch(body) for body in bodies]
     active = {launch.name for launch in launches if launch.active}
@@ -220,13 +223,13 @@ async def _follow(session: Session, bodies: Sequence[Body], selection: _Selectio
     patience = Patience(session)
     while True:
         try:
-            live, views = await _look(api, session, bodies)
+            live, views = await _look(workers, session, bodies)
         except ClusterError as error:
             patience.missed(error)
         else:
             patience.heard()
             active -= {view.launch.name for view in views if not view.launch.active}
-            await _follow_new(api, views, selection, printer, tasks)
+            await _follow_new(workers, views, selection, printer, tasks)
             for view in views:
                 if not view.pods or any(pod.problems for pod in view.pods):
                     changes.report(view.launch.name, f"{view.launch.run_id}: {view.summary()}")
@@ -243,7 +246,7 @@ async def _follow(session: Session, bodies: Sequence[Body], selection: _Selectio
 
 
 async def _follow_new(
-    api: Api,
+    workers: Workers,
     views: Sequence[RunView],
     selection: _Selection,
     printer: _Printer,
@@ -256,10 +259,10 @@ async def _follow_new(
     new = [source for source in _sources(views, selection, printer) if source not in tasks]
     tail, since = (None, None) if tasks else (selection.tail, selection.since)
     cursors = {source: Cursor(cut=tail is not None) for source in new}
-    for source, line in merged(await read_logs(api, new, tail=tail, since=since, repeated=_repeated(views))):
+    for source, line in merged(await read_logs(workers, new, tail=tail, since=since, repeated=_repeated(views))):
         cursors[source].take(line)
         printer.print(source, line)
     for source in new:
         if since is not None:
             cursors[source].begin(since)
-        tasks[source] = asyncio.create_task(follow_log(api, source, cursors[source], printer.print))
+        tasks[source] = asyncio.create_task(follow_log(workers, source, cursors[source], printer.print))

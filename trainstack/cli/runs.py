@@ -67,7 +67,7 @@ def _viewed(session: Session, bodies: Sequence[Body], *, with_usage: bool = Fals
     owner = settings.environment.profile == "owner"
     trials = [len(bodies) > MANY and SET in body["metadata"]["labels"] for body in bodies]
     full = [body for body, trial in zip(bodies, trials, strict=True) if not trial]
-    views = view_runs(full, settings.cluster.context, utc_now(), cluster_wide=owner, with_usage=with_usage)
+    views = view_runs(full, settings, utc_now(), cluster_wide=owner, with_usage=with_usage)
     return [*views, *(bare_view(body) for body, trial in zip(bodies, trials, strict=True) if trial)]
 
 

@@ -143,6 +143,7 @@ def details(view: RunView, now: datetime) -> Panel:
     known = {
         "started": f"{_utc(view.started)}, {age(view.started, now)} ago" if view.started else "",
         "completed": _completion(view),
+        "cluster": view.cluster,
         "waits": view.waits_because,
         "failed": view.failure,
         "end": "none: restartPolicy Always restarts it whenever it has ended" if launch.endless else "",
@@ -236,6 +237,8 @@ def _sections(view: RunView, now: datetime) -> Iterator[RenderableType]:
             for pod, cpu, memory in pods
         )
         yield _section("Pods", "REPLICA POD PHASE NODE CPU MEMORY RESTARTS PROBLEM", cells)
+    elif view.unreached:
+        yield Text(view.unreached)
     elif not view.pods_known:
         yield Text("These credentials may not read pods; ask the namespace's administrator for that right.")
     if view.node_use:

@@ -19,7 +19,7 @@ from trainstack.platform.operators.install import OperatorManifests, in_order, p
 from trainstack.platform.retained import Retained, retained
 from trainstack.runs.identity import UNKNOWN_FACTS, Facts, run_id
 from trainstack.runs.launch import Launch
-from trainstack.runs.manifests.build import companions, manifest, plan
+from trainstack.runs.manifests.build import companions, dispatched, manifest, plan
 from trainstack.runs.manifests.trial_names import Trial
 from trainstack.runs.manifests.trial_names import trials as trials_of
 from trainstack.runs.records import Ledger, wrapper_config_map, wrapper_reference
@@ -194,8 +194,9 @@ class Declared:
     def launches(self) -> tuple[LaunchGroup, ...]:
         """The launches in a cluster without any: the runs, then each sweep."""
         stack, ledgers = self.settings.stack, tuple(run.ledger for run in self.runs)
-        used = sorted({workload.namespace for _, workload in self.settings.trained() if workload.managed})
-        wrappers = tuple(wrapper_config_map(namespace, stack, self.inputs.wrapper) for namespace in used)
+        used = {workload.namespace for _, workload in self.settings.trained() if workload.managed}
+        used |= {*self.settings.workloads.receives}
+        wrappers = tuple(wrapper_config_map(namespace, stack, self.inputs.wrapper) for namespace in sorted(used))
         runs = LaunchGroup(stack=stack, files=wrappers, launches=ledgers, ledgers=ledgers)
         return (runs, *map(first_launches, self.sweeps))
 
@@ -264,10 +265,13 @@ class Declared:
         key, stack = (workload.namespace, workload.name), self.settings.stack
         if key not in self._planned:
             launch = plan(workload, stack, self.facts(workload))
+            launched = manifest(workload, stack, launch)
+            if self.settings.queues.dispatches(workload.namespace, workload.queue):
+                launched = dispatched(workload, launched)
             self._planned[key] = PlannedRun(
                 workload=workload,
                 launch=launch,
-                manifest=manifest(workload, stack, launch),
+                manifest=launched,
                 companions=companions(workload, stack, launch),
             )
         return self._planned[key]

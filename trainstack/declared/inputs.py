@@ -51,7 +51,7 @@ class Inputs:
     data_digests: Mapping[str, str] = field(default_factory=dict)
     """The sha256 of data manifests by path."""
     wrapper: str = ""
-    """The wrapper's source; empty if no workload is managed."""
+    """The wrapper's source; empty if no workload is managed, and no namespace receives runs."""
     commit: str = ""
     """The commit that runs are recorded with; empty if it is unknown."""
 
@@ -72,7 +72,7 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
         releases=_releases(settings.operators, root, cache),
         images=images,
         data_digests=data,
-        wrapper=_wrapper(root) if any(workload.managed for workload in workloads) else "",
+        wrapper=_wrapper(root) if settings.workloads.receives or any(one.managed for one in workloads) else "",
         commit=commit,
     )
 

@@ -24,6 +24,10 @@ _NEVER_HEAD = {"backoff", "queue-closed", "queue-stopped", "namespace-unmanaged"
 """Causes for which Kueue does not keep a workload at the head of its queue."""
 _TEMPORARY: tuple[Cause, ...] = ("backoff", "check-retry", "queue-stopped")
 """Reasons other than quota with which a workload waits."""
+_DISPATCHED = (
+    "the quota is available in this cluster; MultiKueue then dispatches the run to a worker cluster, whose quota is "
+    "not known here (check {})"
+)
 _TOPOLOGY = "the quota is available, and the nodes of flavor {} decide whether the pods can be placed"
 
 
@@ -170,19 +174,24 @@ class AdmissionSimulator:
         flavors = self.model.flavors or {}
         pod_sets = assigned(current.assignment)
         topologies = sorted({name for pods in pod_sets for name in pods.flavors.values() if flavors[name].topology})
+        checks = cq.spec.checks_on({flavor for flavor, _ in usage})
+        unknown = [Reason("topology", _TOPOLOGY.format(name), workload.path, flavor=name) for name in topologies]
+        if dispatching := self.model.multikueue_checks.intersection(checks):
+            # The nodes, and so the topologies, are those of the worker cluster.
+            unknown = [Reason("dispatched", _DISPATCHED.format(", ".join(sorted(dispatching))), workload.path)]
         outcome: Outcome = "fits by borrowing" if borrowed else "fits"
         if current.targets:
             outcome = "fits by preempting"
         return _verdict(
             workload,
             cq.spec.name,
-            "unknown" if topologies else outcome,
-            [Reason("topology", _TOPOLOGY.format(name), workload.path, flavor=name) for name in topologies],
+            "unknown" if unknown else outcome,
+            unknown,
             assigned=pod_sets,
             usage=usage,
             borrowed=borrowed,
             preempts=tuple(target.workload.key for target in current.targets),
-            checks=cq.spec.checks_on({flavor for flavor, _ in usage}),
+            checks=checks,
         )
 
 

@@ -41,6 +41,7 @@ from trainstack.kueue.releases import declared_release
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import NAMESPACE_NAME
 from trainstack.settings.sections.operators import KueueConfiguration
+from trainstack.settings.sections.queues import MULTI_KUEUE
 
 Body = Mapping[str, Any]
 K = TypeVar("K", bound=Hashable)
@@ -69,7 +70,6 @@ def declared_objects(declared: Declared) -> list[Body]:
 
 
 _KINDS = ("ResourceFlavor", "Topology", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
-_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """The controller of MultiKueue's admission checks."""
 
 
@@ -122,7 +122,7 @@ def read_model(
         multikueue_checks=frozenset(
             _name(body)
             for body in by_kind["AdmissionCheck"].values()
-            if (body.get("spec") or {}).get("controllerName") == _MULTIKUEUE
+            if (body.get("spec") or {}).get("controllerName") == MULTI_KUEUE
         ),
         topologies=topologies,
         limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},

@@ -198,7 +198,7 @@ class Model:
     active_checks: Mapping[str, bool] | None = field(default_factory=dict)
     """Whether an admission check is active."""
     multikueue_checks: frozenset[str] = frozenset()
-    """The admission checks of MultiKueue, whose worker clusters have the topologies."""
+    """The admission checks of MultiKueue: a worker cluster, with quota and topologies of its own, runs the workload."""
     topologies: Mapping[str, tuple[str, ...]] | None = None
     """The levels of each Topology, the widest first; None: unknown."""
     limit_ranges: Mapping[str, tuple[LimitRange, ...]] = field(default_factory=dict)

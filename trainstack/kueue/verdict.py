@@ -27,6 +27,7 @@ Cause = Literal[
     "topology-level",
     "topology-missing",
     "placement",
+    "dispatched",
     "flavor-missing",
     "queue-missing",
     "cluster-queue-missing",

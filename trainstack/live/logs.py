@@ -12,6 +12,7 @@ from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
 from trainstack.live.client import FORBIDDEN, ClusterError, PermanentError, RightsError, get, get_text
+from trainstack.live.workers import Workers
 from trainstack.runs.logs.log_lines import LogLine, log_line, log_lines
 from trainstack.runs.logs.log_merge import Cursor
 
@@ -29,6 +30,8 @@ class Source:
     uid: str
     """The pod's UID: a later pod of the same name is another source."""
     container: str
+    cluster: str = ""
+    """The worker cluster of MultiKueue with the pod; empty: the environment's own cluster."""
 
     @property
     def path(self) -> str:
@@ -39,7 +42,7 @@ Show = Callable[[Source, LogLine], None]
 
 
 async def read_logs(
-    api: Api,
+    workers: Workers,
     sources: Iterable[Source],
     *,
     tail: int | None = None,
@@ -49,7 +52,7 @@ async def read_logs(
     """Return the current logs; that of a container that has not started is empty.
 
     Args:
-        api: the client.
+        workers: the clients.
         sources: the containers.
         tail: the number of lines of each; None: all.
         since: the time of the first line; None: the beginning.
@@ -63,8 +66,8 @@ async def read_logs(
     containers = list(sources)
     restarted = [source for source in containers if source in repeated]
     current, previous = await asyncio.gather(
-        asyncio.gather(*(_text(api, source, query) for source in containers)),
-        asyncio.gather(*(_text(api, source, f"{query}&previous=true") for source in restarted)),
+        asyncio.gather(*(_log(workers, source, query) for source in containers)),
+        asyncio.gather(*(_log(workers, source, f"{query}&previous=true") for source in restarted)),
     )
     logs = {source: log_lines(text) for source, text in zip(containers, current, strict=True)}
     for source, text in zip(restarted, previous, strict=True):
@@ -75,12 +78,17 @@ async def read_logs(
     return logs
 
 
-async def follow_log(api: Api, source: Source, cursor: Cursor, show: Show) -> None:
+async def _log(workers: Workers, source: Source, query: str) -> str:
+    return await _text(await workers.api(source.cluster), source, query)
+
+
+async def follow_log(workers: Workers, source: Source, cursor: Cursor, show: Show) -> None:
     """Show each new line of a container once, until its pod has ended or no longer exists.
 
     An interrupted stream continues at its last line. After a restart of the container, the rest of the previous log is
     shown first. Raises RightsError if the user may not read the log, and other PermanentErrors.
     """
+    api = await workers.api(source.cluster)
     restarts: int | None = None
     while True:
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -10,16 +10,19 @@ from urllib.parse import quote
 import httpx
 from kr8s.asyncio import Api
 
-from trainstack.live.client import Answer, ClusterError, connect, get_all, get_available, get_text, run
+from trainstack.live.client import Answer, ClusterError, get_all, get_available, get_text, read, run
 from trainstack.live.companions import companion_paths, companions
+from trainstack.live.workers import Workers
 from trainstack.objects import labels
 from trainstack.runs.logs.log_lines import LogLine, log_lines
+from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.status.kinds import claims
 from trainstack.runs.status.main_container import trainer
 from trainstack.runs.status.pods import pod_views, problems
 from trainstack.runs.status.run_view import RunObjects, RunView, run_view
 from trainstack.runs.status.usage import Usage, usage
-from trainstack.runs.status.waiting import Queueing, preemptor
+from trainstack.runs.status.waiting import Queueing, cluster_of, preemptor
+from trainstack.settings.model import Settings
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"
@@ -46,13 +49,13 @@ class LaunchPaths:
 
 
 def view_runs(
-    bodies: Sequence[Body], context: str | None, now: datetime, *, cluster_wide: bool, with_usage: bool = False
+    bodies: Sequence[Body], settings: Settings, now: datetime, *, cluster_wide: bool, with_usage: bool = False
 ) -> list[RunView]:
     """Read the status of launches.
 
     Args:
         bodies: the live launches.
-        context: the kubeconfig's context; None: its current one.
+        settings: the environment's, with the contexts of its cluster and of MultiKueue's worker clusters.
         now: the time, for the estimate of the remaining time.
         cluster_wide: read cluster queues, and the usage of nodes. Not for a tenant's profile.
         with_usage: read the usage of pods and volumes from the nodes.
@@ -62,14 +65,13 @@ def view_runs(
     """
 
     async def work() -> list[RunView]:
-        api = await connect(context)
-        return await view_all(api, bodies, now, cluster_wide=cluster_wide, with_usage=with_usage)
+        return await view_all(Workers(settings), bodies, now, cluster_wide=cluster_wide, with_usage=with_usage)
 
     return run(work())
 
 
 async def view_all(
-    api: Api,
+    workers: Workers,
     bodies: Sequence[Body],
     now: datetime,
     *,
@@ -77,22 +79,33 @@ async def view_all(
     with_usage: bool = False,
     with_log: bool = True,
 ) -> list[RunView]:
-    """Read as `view_runs` does, with a client; `with_log`: read the ends of logs too."""
+    """Read as `view_runs` does, with given clients; `with_log`: read the ends of logs too."""
+    api = await workers.api("")
     runtimes = await get_all(api, companion_paths(bodies))
     referenced = [companions(body, runtimes) for body in bodies]
     launches = [paths_of(body, objects) for body, objects in zip(bodies, referenced, strict=True)]
     answers = await get_all(api, (path for launch in launches for path in launch))
     workloads = [_newest(answers[launch.workloads]) for launch in launches]
     pods = [items(answers[launch.pods]) for launch in launches]
+    elsewhere = await _elsewhere(workers, launches, workloads)
+    apis = [api] * len(bodies)
+    for index, sent in elsewhere.items():
+        pods[index] = sent.pods
+        apis[index] = sent.api or api
     queues = [answers[launch.local_queue].object if launch.local_queue else None for launch in launches]
     pending, logs, held, owners, used = await asyncio.gather(
         get_available(api, [launch.pending for launch in launches if launch.pending]),
         asyncio.gather(
-            *(_log(api, body, own if with_log and own else ()) for body, own in zip(bodies, pods, strict=True))
+            *(
+                _log(client, body, own if with_log and own else ())
+                for client, body, own in zip(apis, bodies, pods, strict=True)
+            )
         ),
         cluster_queues(api, queues) if cluster_wide else _nothing(),
         preemptors(api, bodies, workloads, cluster_wide=cluster_wide),
-        _usage(api, pods) if with_usage and cluster_wide else _no_usage(),
+        _usage(api, [own for index, own in enumerate(pods) if index not in elsewhere])
+        if with_usage and cluster_wide
+        else _no_usage(),
     )
     return [
         run_view(
@@ -106,7 +119,10 @@ async def view_all(
                     owners=owners,
                 ),
                 pods=pods[index],
-                claims={name: answers[path].object for name, path in launch.claims.items()},
+                claims=elsewhere[index].claims
+                if index in elsewhere
+                else {name: answers[path].object for name, path in launch.claims.items()},
+                unreached=elsewhere[index].problem if index in elsewhere else "",
                 usage=used,
                 pending=items(pending.get(launch.pending or "")),
                 log=logs[index],
@@ -115,6 +131,48 @@ async def view_all(
         )
         for index, (body, launch) in enumerate(zip(bodies, launches, strict=True))
     ]
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """What a worker cluster has of a dispatched launch."""
+
+    api: Api | None = None
+    pods: list[Body] | None = None
+    claims: Mapping[str, Body | None] = field(default_factory=dict)
+    problem: str = ""
+
+
+async def _elsewhere(
+    workers: Workers, launches: Sequence[LaunchPaths], workloads: Sequence[Body | None]
+) -> dict[int, _Elsewhere]:
+    """Read dispatched launches in their clusters, by their index. A cluster that cannot be reached is a problem."""
+    found = {}
+    for index, (launch, workload) in enumerate(zip(launches, workloads, strict=True)):
+        if cluster := cluster_of(workload or {}):
+            try:
+                api = await workers.api(cluster)
+                answers = await get_all(api, [launch.pods, *launch.claims.values()])
+            except ClusterError as error:
+                found[index] = _Elsewhere(problem=str(error))
+                continue
+            claims = {name: answers[path].object for name, path in launch.claims.items()}
+            found[index] = _Elsewhere(api, items(answers[launch.pods]), claims)
+    return found
+
+
+def clusters_of(bodies: Sequence[Body], context: str | None) -> dict[str, str]:
+    """Return the worker clusters of dispatched launches by run id, as far as MultiKueue has chosen one.
+
+    Raises ClusterError.
+    """
+    by_path = {paths_of(body, ()).workloads: body for body in bodies if is_dispatched(body)}
+    found = {}
+    for path, answer in (read(list(by_path), context) if by_path else {}).items():
+        workload = _newest(answer)
+        if cluster := cluster_of(workload or {}):
+            found[str(by_path[path]["metadata"]["labels"][labels.RUN])] = cluster
+    return found
 
 
 def paths_of(body: Body, referenced: Sequence[Body]) -> LaunchPaths:

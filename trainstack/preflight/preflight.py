@@ -16,6 +16,7 @@ from trainstack.preflight.rules import (
     images,
     likely_mistakes,
     loaders,
+    multikueue,
     names,
     namespaces,
     operators,
@@ -33,7 +34,7 @@ from trainstack.settings.errors import Place, SettingsError
 from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[RuleContext]] = checks(
-    *(references, dependencies, queues, pools, admission, operators, volumes, names),
+    *(references, dependencies, queues, multikueue, pools, admission, operators, volumes, names),
     *(files, images, namespaces, pod_patches, tenant, sweeps, loaders, resources, likely_mistakes),
 )
 """The rules by id, in the order of docs/checks.md."""

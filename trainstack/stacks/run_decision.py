@@ -90,7 +90,7 @@ def runs_and_sweeps(declared: Declared, live: Runs) -> RunDecision:
     return RunDecision(
         runs=LaunchGroup(
             stack=settings.stack,
-            files=tuple(_wrappers(settings.stack, launched, live.wrappers, declared.inputs.wrapper)),
+            files=tuple(_wrappers(settings, launched, live.wrappers, declared.inputs.wrapper)),
             launches=decision.launches,
             ledgers=decision.ledgers,
         ),
@@ -129,12 +129,17 @@ def _of_excluded_runs(settings: Settings, ledgers: Sequence[Ledger]) -> list[Led
     ]
 
 
-def _wrappers(stack: str, launched: Sequence[Ledger], live: Mapping[str, str], wrapper: str) -> list[Manifest]:
-    """Return the wrappers that launches mount: this checkout's, and those of earlier launches."""
-    sources = {**live, wrapper_reference(wrapper): wrapper}
+def _wrappers(settings: Settings, launched: Sequence[Ledger], live: Mapping[str, str], wrapper: str) -> list[Manifest]:
+    """Return the wrappers that launches mount: this checkout's, and those of earlier launches.
+
+    Dispatched runs are launches of another stack: their namespaces keep every wrapper that they had.
+    """
+    current = wrapper_reference(wrapper)
+    sources = {**live, current: wrapper}
     mounted = {(ledger.namespace, wrapper_of(ledger.objects)) for ledger in launched}
+    mounted |= {(namespace, name) for namespace in settings.workloads.receives for name in sources}
     found = sorted((namespace, name) for namespace, name in mounted if name in sources)
-    return [wrapper_config_map(namespace, stack, sources[name]) for namespace, name in found]
+    return [wrapper_config_map(namespace, settings.stack, sources[name]) for namespace, name in found]
 
 
 def _sweeps(

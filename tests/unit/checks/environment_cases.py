@@ -26,10 +26,16 @@ from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.jobsets import DependsOn
 from trainstack.settings.sections.operators import Install, Operators
 from trainstack.settings.sections.queues import (
+    MULTI_KUEUE,
+    AdmissionCheck,
+    CheckParameters,
+    ClusterKubeConfig,
     Cohort,
     FlavorQuotas,
+    MultiKueueCluster,
     MultiKueueConfig,
     PriorityClass,
+    QueueCheck,
     ResourceFlavor,
     ResourceGroup,
     ResourceQuota,
@@ -39,7 +45,7 @@ from trainstack.settings.sections.secrets import Secrets
 from trainstack.settings.sections.silences import Checks, Silence
 from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 from trainstack.settings.sections.topology import TopologyRequest
-from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resources
+from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resources, Workloads
 
 
 def static(**changes: object) -> Settings:
@@ -59,6 +65,25 @@ def static(**changes: object) -> Settings:
         classes=(hand,), volumes=(claim,), persistent_volumes=(PersistentVolume.model_validate(volume),)
     )
     return make_settings(storage=storage)
+
+
+WORKERS = CheckParameters(kind="MultiKueueConfig", name="workers")
+
+
+def check_of(name: str, parameters: CheckParameters | None = WORKERS) -> AdmissionCheck:
+    return AdmissionCheck(name=name, controller_name=MULTI_KUEUE, parameters=parameters)
+
+
+def dispatching(*checks: AdmissionCheck, queue: dict[str, object], **run: object) -> Settings:
+    """An environment whose queue has checks of MultiKueue; `queue` are the fields of the checks in the queue."""
+    named = tuple(QueueCheck.model_validate({"name": check.name, **queue}) for check in checks)
+    queues = make_queues(
+        cluster_queues=(make_cluster_queue(admission_checks=named),),
+        admission_checks=checks,
+        multi_kueue_clusters=(MultiKueueCluster(name="west", kube_config=ClusterKubeConfig(location="west")),),
+        multi_kueue_configs=(MultiKueueConfig(name="workers", clusters=("west",)),),
+    )
+    return make_settings(make_run(**run), queues=queues)
 
 
 def with_quota(quota: ResourceQuota) -> Cohort:
@@ -119,6 +144,61 @@ MORE: dict[str, list[Case]] = {
             "queues.cohorts[local].resourceGroups[0].flavors[cpu].resources[cpu].borrowingLimit",
             "cohort local has a borrowingLimit, but no parent",
             "name a cohort or a parent, or remove the limit",
+        )
+    ],
+    "multikueue-checks": [
+        Case(
+            dispatching(check_of("east"), check_of("west"), queue={}),
+            "queues.clusterQueues[research].admissionChecks",
+            "cluster queue research has 2 checks of MultiKueue: east, west",
+            "keep one check, without `onFlavors`; its MultiKueueConfig lists up to ten clusters",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={"on_flavors": ("cpu",)}),
+            "queues.clusterQueues[research].admissionChecks[west].onFlavors",
+            "check west of MultiKueue is limited to flavors cpu",
+            "keep one check, without `onFlavors`; its MultiKueueConfig lists up to ten clusters",
+        ),
+    ],
+    "multikueue-parameters": [
+        Case(
+            make_settings(queues=make_queues(admission_checks=(check_of("west", None),))),
+            "queues.admissionChecks[west]",
+            "check west of MultiKueue has no parameters",
+            "set `parameters: {kind: MultiKueueConfig, name: …}`",
+        ),
+        Case(
+            make_settings(
+                queues=make_queues(admission_checks=(check_of("west", CheckParameters(kind="X", name="x")),))
+            ),
+            "queues.admissionChecks[west].parameters.kind",
+            "the parameters of check west are a X of kueue.x-k8s.io",
+            "set `parameters: {kind: MultiKueueConfig, name: …}`",
+        ),
+    ],
+    "multikueue-run": [
+        Case(
+            dispatching(check_of("west"), queue={}, kind="DataLoader", managed=False, record=None),
+            "workloads.runs[train].queue",
+            "train is a DataLoader, which is not dispatched",
+            "use a queue without a check of MultiKueue",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
+                update={"cluster": Cluster(loader=Loader(queue="research"))}
+            ),
+            "cluster.loader.queue",
+            "loaders of namespace research would start in a worker cluster, with its volume",
+            "use a queue without a check of MultiKueue",
+        ),
+    ],
+    "receives-incomplete": [
+        Case(
+            make_settings(workloads=Workloads(receives=("elsewhere",))),
+            "workloads.receives[0]",
+            "namespace elsewhere receives runs, but has no local queue and no volume",
+            "declare the local queue and volumes there, or remove the namespace from `receives`",
+            severity="warning",
         )
     ],
     "check-parameters-unknown": [

@@ -13,8 +13,10 @@ import pytest
 import yaml
 
 from tests.unit.checks.live import make_endpoint
-from trainstack.live.client import ClusterError, connect
+from tests.unit.make import make_settings
+from trainstack.live.client import ClusterError
 from trainstack.live.logs import Source, follow_log, read_logs
+from trainstack.live.workers import Workers
 from trainstack.runs.logs.log_merge import Cursor
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -119,11 +121,11 @@ def followed(source: Source = SOURCE, *, after: int = 0) -> list[str]:
     cursor = Cursor()
 
     async def follow() -> None:
-        api = await connect(None)
+        workers = Workers(make_settings())
         if after:
-            for line in (await read_logs(api, [source]))[source][:after]:
+            for line in (await read_logs(workers, [source]))[source][:after]:
                 cursor.take(line)
-        await follow_log(api, source, cursor, lambda _, line: told.append(line.text))
+        await follow_log(workers, source, cursor, lambda _, line: told.append(line.text))
 
     asyncio.run(follow())
     return told
@@ -166,7 +168,7 @@ def read_at_once(*, tail: int | None = None) -> list[str]:
     """The lines of a container whose attempt before the present one succeeded."""
 
     async def look() -> list[str]:
-        logs = await read_logs(await connect(None), [SOURCE], tail=tail, repeated=[SOURCE])
+        logs = await read_logs(Workers(make_settings()), [SOURCE], tail=tail, repeated=[SOURCE])
         return [line.text for line in logs[SOURCE]]
 
     return asyncio.run(look())

@@ -158,7 +158,7 @@ def test_a_namespace_that_the_cluster_lacks_cannot_be_silenced() -> None:
 REFUSED = {
     *("borrow-without-reclaim", "covered-resources", "feature-gate-unknown", "framework-unknown"),
     "group-overlap",
-    *("lending-over-nominal", "limit-without-cohort"),
+    *("lending-over-nominal", "limit-without-cohort", "multikueue-checks", "multikueue-parameters"),
     *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
     "patch-refused",
     *("resources-refused", "tenant-cluster-scoped", "webhook-silent"),

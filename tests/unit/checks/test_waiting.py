@@ -147,6 +147,31 @@ def test_kueues_messages_in_words(message: str, words: str) -> None:
         pytest.param(
             Queueing(
                 make_workload(
+                    make_condition("QuotaReserved"),
+                    admissionChecks=[{"name": "elsewhere", "state": "Pending"}],
+                    nominatedClusterNames=["east", "west"],
+                ),
+                READY,
+            ),
+            "its quota is reserved; it waits for admission check elsewhere: "
+            "no cluster has reserved quota for it yet (east, west)",
+            id="no worker cluster has quota",
+        ),
+        pytest.param(
+            Queueing(
+                make_workload(
+                    make_condition("QuotaReserved"),
+                    admissionChecks=[{"name": "elsewhere", "state": "Pending"}],
+                    clusterName="west",
+                ),
+                READY,
+            ),
+            "its quota is reserved; it waits for admission check elsewhere, which starts it in cluster west",
+            id="a worker cluster is chosen",
+        ),
+        pytest.param(
+            Queueing(
+                make_workload(
                     make_condition("Evicted", reason="Deactivated", message="too often"), spec={"active": False}
                 ),
                 READY,

@@ -105,7 +105,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> None:
     """By status, events, the check of the cluster and adopt."""
     read_launches("dev", run_namespaces(TENANT), None)
-    view_runs([BODY, TRAINS], None, datetime.now(UTC), cluster_wide=False, with_usage=True)
+    view_runs([BODY, TRAINS], TENANT, datetime.now(UTC), cluster_wide=False, with_usage=True)
     read_events([BODY, TRAINS], [LAUNCH], None)
     read_environment(TENANT, [("workloads.runs[train]", BODY)])
     found = read_existing("research", None, cluster_wide=False)
@@ -118,7 +118,7 @@ def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> 
 
 def test_volumes_of_a_trainjob_are_read_by_its_runtime(server: Server) -> None:
     """As status and events tell them for the other kinds."""
-    (view,) = view_runs([TRAINS], None, datetime.now(UTC), cluster_wide=False)
+    (view,) = view_runs([TRAINS], TENANT, datetime.now(UTC), cluster_wide=False)
     assert [claim.name for claim in view.claims] == ["training"]
     claim, runtime = "/persistentvolumeclaims/training", f"/trainingruntimes/{RUNTIME['metadata']['name']}"
     server.asked.clear()
@@ -129,7 +129,7 @@ def test_volumes_of_a_trainjob_are_read_by_its_runtime(server: Server) -> None:
 
 def test_a_place_in_the_queue_that_is_not_told_is_unknown(server: Server) -> None:
     """Kueue's visibility server is away: the rest is told."""
-    (view,) = view_runs([BODY], None, datetime.now(UTC), cluster_wide=False)
+    (view,) = view_runs([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
     assert (view.position, view.queue, [pod.role for pod in view.pods]) == ("unknown", "research", ["master"])
     assert any("pendingworkloads" in path for path in server.asked)
 
@@ -137,7 +137,7 @@ def test_a_place_in_the_queue_that_is_not_told_is_unknown(server: Server) -> Non
 def test_rights_that_are_missing_leave_things_unknown(server: Server) -> None:
     """And the reason says who can grant them."""
     server.forbidden = True
-    (view,) = view_runs([BODY], None, datetime.now(UTC), cluster_wide=False)
+    (view,) = view_runs([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
     assert view.position == "unknown"
     assert "ask the namespace's administrator for that permission" in view.waits_because
     assert [claim.phase for claim in view.claims] == ["unknown"]

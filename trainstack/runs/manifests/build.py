@@ -2,13 +2,16 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from trainstack.objects.labels import LIMIT, Manifest
 from trainstack.runs import names
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import Facts, digest, run_id
 from trainstack.runs.launch import InSweep, Launch
+from trainstack.runs.manifests.kind import Body
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+from trainstack.settings.sections.queues import MULTI_KUEUE
 from trainstack.settings.sections.workloads import Workload
 
 _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
@@ -17,6 +20,32 @@ _STARTS_WITH_LETTER = re.compile(r"^[a-z]")
 def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
     """The object that executes the run. Raises WorkloadError."""
     return WORKLOAD_KINDS[workload.kind].build(workload, stack, launch)
+
+
+def dispatched(workload: Workload, launch: Manifest) -> Manifest:
+    """Return a copy of the launch's object that MultiKueue's controller manages: no pod starts in this cluster.
+
+    Kueue's webhook sets the field too, but only once its cache has the queue's check. The launch's name does not depend
+    on it: a check that is added to a queue later changes no run.
+    """
+    path = WORKLOAD_KINDS[workload.kind].managed_by
+    if path is None:
+        return launch
+    result = {**launch}
+    section = result
+    for key in path[:-1]:
+        section[key] = section = {**section.get(key, {})}
+    section[path[-1]] = MULTI_KUEUE
+    return result
+
+
+def is_dispatched(launch: Body) -> bool:
+    """Whether MultiKueue manages a launch, read from its object."""
+    path = WORKLOAD_KINDS[launch["kind"]].managed_by if launch["kind"] in WORKLOAD_KINDS else None
+    value: Any = launch
+    for key in path or ("",):
+        value = (value or {}).get(key)
+    return bool(value == MULTI_KUEUE)
 
 
 def companions(workload: Workload, stack: str, launch: Launch) -> tuple[Manifest, ...]:

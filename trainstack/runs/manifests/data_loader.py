@@ -26,6 +26,8 @@ def temporary_loader(settings: Settings, namespace: str, volume: str, mount_path
     ]
     queues = [chosen.queue] if chosen.queue else [run.queue for run in users if run.queue]
     queues += [queue.name for queue in settings.queues.local_queues if queue.namespace == namespace]
+    # MultiKueue would start the loader in another cluster, with another volume.
+    queues = [queue for queue in queues if not settings.queues.dispatches(namespace, queue)]
     return Workload(
         name=chosen.name,
         kind="DataLoader",
@@ -49,4 +51,4 @@ def data_loader(workload: Workload, stack: str, launch: Launch) -> Manifest:
     return job(waiting, stack, launch, container=CONTAINER)
 
 
-DATA_LOADER = replace(JOB, build=data_loader)
+DATA_LOADER = replace(JOB, build=data_loader, managed_by=None)

@@ -64,4 +64,5 @@ JOB = WorkloadKind(
     index_label=INDEX,
     framework="batch/job",
     replicas=_replicas,
+    managed_by=("spec", "managedBy"),
 )

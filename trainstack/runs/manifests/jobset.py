@@ -113,4 +113,5 @@ JOBSET = WorkloadKind(
     index_label=INDEX,
     framework="jobset.x-k8s.io/jobset",
     replicas=_replicas,
+    managed_by=("spec", "managedBy"),
 )

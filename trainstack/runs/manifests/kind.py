@@ -93,6 +93,8 @@ class WorkloadKind:
     """The controller, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
     role_label: str | None = None
     """The pods' label with their role in lower case; None if all pods have one role."""
+    managed_by: tuple[str, ...] | None = None
+    """The path of the field `managedBy`, which leaves the launch to MultiKueue; None: it is not dispatched."""
     index_label: str | None = None
     """The pods' label with their index within the role, from 0; None for a single pod."""
 

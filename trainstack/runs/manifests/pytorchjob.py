@@ -86,4 +86,5 @@ PYTORCHJOB = WorkloadKind(
     index_label="training.kubeflow.org/replica-index",
     framework="kubeflow.org/pytorchjob",
     replicas=_replicas,
+    managed_by=("spec", "runPolicy", "managedBy"),
 )

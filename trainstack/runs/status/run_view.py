@@ -14,7 +14,7 @@ from trainstack.runs.status.attempts import time_of
 from trainstack.runs.status.kinds import KINDS, claims
 from trainstack.runs.status.pods import PodView, pod_views
 from trainstack.runs.status.usage import Usage, Use
-from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
+from trainstack.runs.status.waiting import Queueing, cluster_of, conditions, why_waiting
 
 Body = Mapping[str, Any]
 Unknown = Literal["unknown"]
@@ -61,6 +61,8 @@ class RunObjects:
     """The queue's pending workloads in order; None if they cannot be read or the API is not served."""
     log: Sequence[LogLine] = ()
     """The end of the first replica's log."""
+    unreached: str = ""
+    """Why the cluster of the pods was not read; empty if it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,10 @@ class RunView:
     """Whether it holds quota now. False before admission, after its end, and without a queue."""
     waits_because: str = ""
     """In plain words; empty after admission."""
+    cluster: str = ""
+    """The worker cluster that MultiKueue has chosen for its pods; empty: they are in the environment's own."""
+    unreached: str = ""
+    """Why that cluster was not read: its pods, claims and log are then unknown."""
     replicas: tuple[Replicas, ...] = ()
     pods: tuple[PodView, ...] = ()
     pods_known: bool = True
@@ -115,7 +121,8 @@ class RunView:
             return "; ".join([f"failed: {self.failure}", *stuck])
         if phase in ("running", "failed") and stuck:
             return f"{phase}; {'; '.join(stuck)}"
-        return "; ".join(filter(None, (phase, self.restarts, self.last_line)))
+        where = f"in cluster {self.cluster}" if self.cluster else ""
+        return "; ".join(filter(None, (phase, where, self.restarts, self.last_line)))
 
     @property
     def restarts(self) -> str:
@@ -151,6 +158,8 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
         position=_position(read.pending, workload) if waits and bare.queue else None,
         admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
         waits_because=why_waiting(bare.queue, read.queueing) if waits else "",
+        cluster=cluster_of(workload),
+        unreached=read.unreached,
         pods=pods,
         pods_known=read.pods is not None,
         pod_use={pod.name: read.usage.pods[pod.uid] for pod in pods if pod.uid in read.usage.pods},

@@ -87,6 +87,11 @@ def preemptor(workload: Body) -> str | None:
     return match[1] if match else None
 
 
+def cluster_of(workload: Body) -> str:
+    """The worker cluster that MultiKueue has chosen for a Workload; empty for this cluster, or before the choice."""
+    return str((workload.get("status") or {}).get("clusterName") or "")
+
+
 def why_waiting(queue: str | None, queueing: Queueing) -> str:
     """Why a suspended launch has not been admitted."""
     if queue is None:
@@ -205,6 +210,15 @@ def _evicted(evicted: Body, preempted: Body, owners: Mapping[str, str]) -> str:
 
 
 def _checks(workload: Body) -> str:
-    states = (workload.get("status") or {}).get("admissionChecks") or ()
-    names = [each["name"] for each in states if each.get("state") != "Ready"]
-    return f"its quota is reserved; it waits for admission check {', '.join(names)}" if names else ""
+    status = workload.get("status") or {}
+    waiting = [check for check in status.get("admissionChecks") or () if check.get("state") != "Ready"]
+    if not waiting:
+        return ""
+    names = ", ".join(check["name"] for check in waiting)
+    text = f"its quota is reserved; it waits for admission check {names}"
+    if cluster := cluster_of(workload):
+        return f"{text}, which starts it in cluster {cluster}"
+    if nominated := status.get("nominatedClusterNames"):
+        return f"{text}: no cluster has reserved quota for it yet ({', '.join(nominated)})"
+    messages = "; ".join(check["message"] for check in waiting if check.get("message"))
+    return f"{text} ({messages})" if messages else text

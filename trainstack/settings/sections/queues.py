@@ -21,6 +21,8 @@ from trainstack.settings.values.kubernetes import (
 )
 from trainstack.settings.values.quantities import Quantity
 
+MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
+"""The controller of MultiKueue's admission checks, and of the jobs that it dispatches (`spec.managedBy`)."""
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 
@@ -234,6 +236,11 @@ class AdmissionCheck(Section):
     parameters: CheckParameters | None = None
     adopt: bool = False
 
+    @property
+    def dispatches(self) -> bool:
+        """Whether MultiKueue's controller decides on it."""
+        return self.controller_name == MULTI_KUEUE
+
 
 class RetryStrategy(Section):
     """When a failed ProvisioningRequest is created again. The pauses double from `backoff_base_seconds`."""
@@ -296,6 +303,8 @@ class MultiKueueCluster(Section):
 
     name: DnsLabel
     kube_config: ClusterKubeConfig
+    context: Text | None = None
+    """The kubeconfig context with which `status`, `logs` and `fetch` reach the cluster; None: that of the same name."""
     adopt: bool = False
 
 
@@ -329,3 +338,22 @@ class Queues(Section):
     cluster_queues: tuple[ClusterQueue, ...] = ()
     local_queues: tuple[LocalQueue, ...] = ()
     priority_classes: tuple[PriorityClass, ...] = ()
+
+    def multi_kueue_checks(self, cluster_queue: ClusterQueue) -> list[AdmissionCheck]:
+        """Return the declared checks of a cluster queue that dispatch its workloads to other clusters."""
+        names = [check.name for check in cluster_queue.admission_checks]
+        return [check for check in self.admission_checks if check.name in names and check.dispatches]
+
+    def dispatches(self, namespace: str, queue: str | None) -> bool:
+        """Whether MultiKueue dispatches the workloads of a local queue that is declared here."""
+        return bool(self._dispatching(namespace, queue))
+
+    def worker_clusters(self, namespace: str, queue: str | None) -> tuple[str, ...]:
+        """Return the declared clusters that the workloads of a local queue may be dispatched to."""
+        named = {check.parameters.name for check in self._dispatching(namespace, queue) if check.parameters}
+        configs = (config for config in self.multi_kueue_configs if config.name in named)
+        return tuple(dict.fromkeys(cluster for config in configs for cluster in config.clusters))
+
+    def _dispatching(self, namespace: str, queue: str | None) -> list[AdmissionCheck]:
+        used = {each.cluster_queue for each in self.local_queues if (each.namespace, each.name) == (namespace, queue)}
+        return [check for each in self.cluster_queues if each.name in used for check in self.multi_kueue_checks(each)]

@@ -403,6 +403,8 @@ class Workloads(Section):
     """Names of `runs` to ignore, also as dependencies, such as a variant for GPUs on a cluster without GPUs."""
     stop: tuple[str, ...] = ()
     """Ids of queued or running runs that this change may stop."""
+    receives: UniqueNames = ()
+    """Namespaces with runs that MultiKueue dispatches to this cluster; they get the wrapper of managed runs."""
 
     @model_validator(mode="after")
     def _excluded_runs_exist(self) -> "Workloads":

@@ -281,6 +281,16 @@ def test_a_topology_is_kueues_to_judge() -> None:
     assert (found.outcome, causes(found), flavors(found)) == ("unknown", ["topology"], ["cpu"])
 
 
+def test_the_quota_of_a_worker_cluster_is_unknown() -> None:
+    """Where this cluster's quota suffices; a run that it never admits is not dispatched."""
+    model = replace(
+        make_model(make_queue(checks=("west",))), active_checks={"west": True}, multikueue_checks=frozenset({"west"})
+    )
+    found = simulate(make_workload(), model)
+    assert (found.outcome, causes(found), found.checks) == ("unknown", ["dispatched"], ("west",))
+    assert simulate(make_workload(make_pods(cpu=99, memory=1)), model).outcome == "never fits"
+
+
 def test_pods_and_flavors_with_a_topology_go_together() -> None:
     """Those that ask for none have no place on a flavor with one, unless the queue has no other."""
     plain = make_workload()

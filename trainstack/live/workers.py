@@ -1,0 +1,57 @@
+"""Clients for the worker clusters to which MultiKueue dispatches launches."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from kr8s.asyncio import Api
+
+from trainstack.live import kubeconfig
+from trainstack.live.client import PermanentError, connect
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.queues import Queues
+
+
+@dataclass
+class Workers:
+    """Connects to each worker cluster once."""
+
+    settings: Settings
+    _apis: dict[str, Api] = field(default_factory=dict)
+    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def api(self, cluster: str) -> Api:
+        """Return a client for a worker cluster; for the environment's own if `cluster` is empty.
+
+        Raises ClusterError if it cannot be reached, PermanentError without a context for it.
+        """
+        async with self._connecting:
+            if cluster not in self._apis:
+                own = self.settings.cluster.context
+                self._apis[cluster] = await connect(worker_context(self.settings, cluster) if cluster else own)
+        return self._apis[cluster]
+
+
+def worker_context(settings: Settings, cluster: str) -> str:
+    """Return the kubeconfig's context of a worker cluster. Raises PermanentError if the kubeconfig lacks it."""
+    declared = {worker.name: worker.context for worker in settings.queues.multi_kueue_clusters}
+    context = declared.get(cluster) or cluster
+    try:
+        kubeconfig.chosen(context)
+    except ValueError as error:
+        raise PermanentError(
+            f"the run was dispatched to cluster {cluster}, which holds its pods, logs and record, and "
+            f"{kubeconfig.shown_path()} has no context {context!r}",
+            f"add a context for that cluster, or name yours in queues.multiKueueClusters[{cluster}].context",
+        ) from error
+    return context
+
+
+def settings_of_worker(settings: Settings, cluster: str) -> Settings:
+    """Return the settings with which volumes of a worker cluster are read. Raises PermanentError without a context.
+
+    Its loader uses the queue of the runs, which the worker cluster has too.
+    """
+    context = worker_context(settings, cluster)
+    loader = settings.cluster.loader.model_copy(update={"queue": None})
+    own = settings.cluster.model_copy(update={"context": context, "local": False, "loader": loader})
+    return settings.model_copy(update={"cluster": own, "queues": Queues()})

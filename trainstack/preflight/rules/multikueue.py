@@ -1,0 +1,110 @@
+"""Restrictions of MultiKueue, and what it does not copy to worker clusters.
+
+Sources: updateWithAdmissionChecks in Kueue's pkg/cache/scheduler/clusterqueue.go, ConfigFromRef in
+pkg/util/admissioncheck, and the adapters of pkg/controller/jobs.
+"""
+
+from collections.abc import Iterator
+
+from trainstack.preflight.examples import yaml_at
+from trainstack.preflight.rule import Rule, Violation
+from trainstack.preflight.rule_context import RuleContext, with_paths
+from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+
+
+@Rule(
+    id="multikueue-checks",
+    summary="A cluster queue has two admission checks of MultiKueue, or one for only some of its flavors.",
+    details="Kueue keeps the queue inactive.",
+    example="Two `admissionChecks` whose `controllerName` is `kueue.x-k8s.io/multikueue`, or one with `onFlavors`.",
+    remedy="Keep one check, without `onFlavors`; its MultiKueueConfig lists up to ten clusters.",
+    silenceable=False,
+)
+def multikueue_checks(context: RuleContext) -> Iterator[Violation]:
+    queues = context.settings.queues
+    for path, queue in context.cluster_queues():
+        names = [check.name for check in queues.multi_kueue_checks(queue)]
+        if len(names) > 1:
+            message = f"cluster queue {queue.name} has {len(names)} checks of MultiKueue: {', '.join(names)}"
+            yield Violation(f"{path}.admissionChecks", message)
+        for check_path, check in with_paths(f"{path}.admissionChecks", queue.admission_checks):
+            if check.name in names and check.on_flavors:
+                message = f"check {check.name} of MultiKueue is limited to flavors {', '.join(check.on_flavors)}"
+                yield Violation(f"{check_path}.onFlavors", message)
+
+
+@Rule(
+    id="multikueue-parameters",
+    summary="An admission check of MultiKueue does not name a MultiKueueConfig.",
+    details="The check is inactive, and so are its queues.",
+    change=yaml_at("queues.admissionChecks", "- {name: elsewhere, controllerName: kueue.x-k8s.io/multikueue}"),
+    remedy="Set `parameters: {kind: MultiKueueConfig, name: …}`.",
+    silenceable=False,
+)
+def multikueue_parameters(context: RuleContext) -> Iterator[Violation]:
+    for path, check in with_paths("queues.admissionChecks", context.settings.queues.admission_checks):
+        if not check.dispatches:
+            continue
+        given = check.parameters
+        if given is None:
+            yield Violation(path, f"check {check.name} of MultiKueue has no parameters")
+        elif (given.kind, given.api_group) != ("MultiKueueConfig", "kueue.x-k8s.io"):
+            kind = f"{given.kind} of {given.api_group}"
+            yield Violation(f"{path}.parameters.kind", f"the parameters of check {check.name} are a {kind}")
+
+
+@Rule(
+    id="multikueue-run",
+    summary="A run or loader in a queue of MultiKueue cannot be dispatched to another cluster.",
+    details=(
+        "Trainstack dispatches Jobs, JobSets and PyTorchJobs. MultiKueue copies only the launch: not the runtime of a "
+        "TrainJob, and not the parameter file of a sweep."
+    ),
+    example="A sweep, or a run of `kind: TrainJob`, whose cluster queue has a check of MultiKueue.",
+    remedy="Use a queue without a check of MultiKueue.",
+)
+def multikueue_run(context: RuleContext) -> Iterator[Violation]:
+    settings = context.settings
+    sweeps = {sweep.run.name for sweep in settings.sweeps.sweeps}
+    for path, run in settings.trained():
+        if not settings.queues.dispatches(run.namespace, run.queue):
+            continue
+        if run.name in sweeps and path.startswith("sweeps."):
+            yield Violation(f"{path}.queue", f"sweep {run.name} has a parameter file, which MultiKueue does not copy")
+        elif WORKLOAD_KINDS[run.kind].managed_by is None:
+            yield Violation(f"{path}.queue", f"{run.name} is a {run.kind}, which is not dispatched")
+    queue, namespaces = settings.cluster.loader.queue, {volume.namespace for volume in settings.storage.volumes}
+    for namespace in sorted(namespaces):
+        if settings.queues.dispatches(namespace, queue):
+            message = f"loaders of namespace {namespace} would start in a worker cluster, with its volume"
+            yield Violation("cluster.loader.queue", message)
+            break
+
+
+@Rule(
+    id="receives-incomplete",
+    severity="warning",
+    summary="The `receives` of a worker cluster's environment names a namespace without a local queue or volume.",
+    details=(
+        "Dispatched runs need the namespace, local queue, volumes, Secrets and images of the same names in the worker "
+        "cluster. MultiKueue does not create them ([0021](decisions/0021-multikueue.md))."
+    ),
+    change=yaml_at("workloads", "receives: [default]"),
+    remedy="Declare the local queue and volumes there, or remove the namespace from `receives`.",
+)
+def receives_incomplete(context: RuleContext) -> Iterator[Violation]:
+    settings = context.settings
+    if not context.owns_platform:
+        return
+    for index, namespace in enumerate(settings.workloads.receives):
+        missing = [
+            what
+            for what, declared in (
+                ("local queue", [queue.namespace for queue in settings.queues.local_queues]),
+                ("volume", [volume.namespace for volume in settings.storage.volumes]),
+            )
+            if namespace not in declared
+        ]
+        if missing:
+            message = f"namespace {namespace} receives runs, but has no {' and no '.join(missing)}"
+            yield Violation(f"workloads.receives[{index}]", message)
