@@ -31,6 +31,9 @@ LOCK_SECONDS = 180.0
 """How long to wait for another `up` or `down` of the same cluster."""
 MANY_RESTARTS = 5
 """A component that exited this often will not recover."""
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_INSTANCES = 1024
+"""Enough for eight clusters; many distributions set 128."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +239,7 @@ def check_machine() -> None:
 
 def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float) -> Cluster:
     check_machine()
+    _allow_inotify(report)
     launch.stop(layout, Run.read(layout.run))
     report("starting the cluster (about 10 s)")
     launch.start(layout, spec)
@@ -248,6 +252,25 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float) -> C
         )
     report(f"{time.monotonic() - began:5.1f} s  node {NODE_NAME} is ready")
     return current.cluster
+
+
+def _allow_inotify(report: Report, limit: Path = INOTIFY_LIMIT) -> None:
+    """Raise the kernel's limit of inotify instances, which the containerd and kubelet of a third cluster exceed.
+
+    containerd then starts without its CRI, and reports an unknown service instead of the limit.
+    """
+    before = int(limit.read_text())
+    if before >= INOTIFY_INSTANCES:
+        return
+    try:
+        limit.write_text(f"{INOTIFY_INSTANCES}\n")
+    except OSError as error:
+        report(
+            f"fs.inotify.max_user_instances is {before}, and cannot be raised here ({error.strerror}); a third cluster "
+            f"may not start: run `sysctl fs.inotify.max_user_instances={INOTIFY_INSTANCES}` on the host"
+        )
+        return
+    report(f"raised fs.inotify.max_user_instances from {before} to {INOTIFY_INSTANCES}")
 
 
 def ensure_removable(layout: Layout) -> None:
