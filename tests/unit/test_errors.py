@@ -11,7 +11,7 @@ from trainstack.settings.errors import SettingsError
 from trainstack.stacks.teardown_mode import TeardownModeError
 
 ROOT = Path(__file__).resolve().parents[2]
-INTERNAL = {"BoundError", "FileError", "UnsettledError", "WrapperError"}
+INTERNAL = {"BoundError", "FileError", "JudgeError", "UnsettledError", "WrapperError"}
 """Errors that their callers handle; FileError is an OSError with the file's name, and WrapperError is the pod's own."""
 
 

@@ -9,7 +9,7 @@ from tests.unit.make import make_cluster_queue, make_group, make_queues, make_ru
 from trainstack.declared.declared import Declared
 from trainstack.preflight.live_context import LiveContext
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.queues import Preemption
+from trainstack.settings.sections.queues import Preemption, ResourceFlavor
 from trainstack.settings.sections.workloads import Resources
 
 Body = dict[str, Any]
@@ -96,3 +96,14 @@ def test_what_kueue_counts_for_others_is_on_no_node() -> None:
     counted = {"transformations": [{"input": "cpu", "outputs": {"credits": "3"}}]}
     assert found(settings, {}, make_node()) == ["quota-over-nodes", "quota-over-nodes"]
     assert found(settings, counted, make_node()) == []
+
+
+def test_a_run_that_waits_is_compared_with_the_nodes_of_its_queues_flavors() -> None:
+    """Not with a larger node of no flavor."""
+    labels = {"pool": "a"}
+    queues = make_queues(flavors=(ResourceFlavor(name="cpu", node_labels=labels),))
+    nodes = (make_node("small", cpu="500m", labels=labels), make_node("large"))
+    live = make_live({"Node": nodes})
+    live = make_live({"Node": nodes}, admission={**live.admission, "Workload": (make_user(),)})
+    messages = [each.message for each in check(make_settings(make_run(), queues=queues), live, IMAGES)]
+    assert "a pod requests 1 cpu; the largest node of flavor cpu has 0.5" in messages

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.checks.cases import ROOT, TENANT, Case
 from tests.unit.checks.environment_cases import every_case
+from tests.unit.checks.pod_cases import enforcing
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
@@ -105,6 +106,12 @@ def test_a_queue_of_another_namespace_is_pointed_at() -> None:
     assert [each.message for each in found] == [
         "local queue 'elsewhere' is not declared in namespace research (it is in namespace default)"
     ]
+
+
+def test_a_privileged_namespace_accepts_a_baseline_run_with_the_nodes_network() -> None:
+    """The setting `security` of a run is not the level of its namespace."""
+    found = check(enforcing("privileged", security="baseline", host_network=True), ROOT)
+    assert {each.id for each in found} == {"namespace-privileged"}
 
 
 def test_a_class_of_hand_made_volumes_needs_no_object() -> None:

@@ -379,13 +379,9 @@ def test_following_the_logs_of_a_run_that_is_deleted_says_so(
     run_id = body["metadata"]["labels"]["trainstack.dev/run"]
     answers = Looks(([body], [make_view(run_id, "queued")]), ([], []))
 
-    async def nothing(*_: object) -> None:
-        return
-
     async def look(*_: object) -> Any:
         return answers()
 
-    monkeypatch.setattr(logs, "connect", nothing)
     monkeypatch.setattr(logs, "_look", look)
     remembered(monkeypatch)
     with pytest.raises(typer.Exit):

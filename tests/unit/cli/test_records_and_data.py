@@ -71,6 +71,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Se
         made = Session(tmp_path, "dev")
         made.__dict__["loaded"] = SimpleNamespace(settings=settings)
         monkeypatch.setattr(Session, "open", lambda _: made)
+        monkeypatch.setattr(files, "read_bodies", lambda _: [])
         return made
 
     return make
