@@ -7,6 +7,7 @@ import pytest
 
 from tests.cluster.image_runs import run_command
 from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images import recipe
 from trainstack.dev.cluster.images.catalog import CONTAINERFILES, helpers, workload
 from trainstack.dev.cluster.images.debian import rootfs_command
 from trainstack.dev.cluster.images.recipe import Recipe, build_command, stage
@@ -29,6 +30,17 @@ def test_build_command(monkeypatch: pytest.MonkeyPatch) -> None:
         *("--build-arg", "A=1", "--build-arg", "B=2"),
         *("--file", "/c/Dockerfile", "--tag", "registry.local/trainstack/a:1", "/c"),
     ]
+
+
+@pytest.mark.parametrize(("hard", "kept"), [(96365, 32768), (4096, 4096)])
+def test_a_build_keeps_no_more_processes_than_the_kernel_has_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hard: int, kept: int
+) -> None:
+    """buildah lowers its own limit to this number, and root in a container cannot raise it again."""
+    (tmp_path / "pid_max").write_text("32768\n")
+    monkeypatch.setattr(recipe, "PID_MAX", tmp_path / "pid_max")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, hard))
+    assert f"--ulimit=nproc={kept}:{kept}" in build_command(STORAGE, "a:1", Path("/c"), {})
 
 
 def test_build_command_with_a_secret() -> None:

@@ -12,6 +12,8 @@ from trainstack.dev.cluster.images.sources import acquire_settings
 from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, execute
 from trainstack.runs.images.images import content_tag, context_files, reference
 
+PID_MAX = Path("/proc/sys/kernel/pid_max")
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -74,11 +76,16 @@ def build_command(
 
 
 def _limits() -> Iterator[str]:
-    """Yield options that keep this process's limits: root in a container may not raise them as buildah would."""
+    """Yield options that keep this process's limits: root in a container may not raise them as buildah would.
+
+    buildah itself lowers its number of processes to the kernel's largest process id, and could not raise it again.
+    """
     for name, number in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
         _, hard = resource.getrlimit(number)
-        if hard != resource.RLIM_INFINITY:
-            yield f"--ulimit={name}={hard}:{hard}"
+        if hard == resource.RLIM_INFINITY:
+            continue
+        limit = min(hard, int(PID_MAX.read_text())) if name == "nproc" else hard
+        yield f"--ulimit={name}={limit}:{limit}"
 
 
 def stage(recipe: Recipe, target: Path) -> None:
