@@ -47,9 +47,9 @@ def test_other_systems_are_told_about_other_clusters(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     (finding,) = machine.missing()
     assert str(finding) == (
-        "only the local cluster does not work on Darwin; it requires Debian 12 or later, or Ubuntu 24.04 or later: "
-        "start it on such a machine, or use another cluster, for example one of kind: "
-        "`make up KUBECONFIG=…`"
+        "only the native local cluster does not work on Darwin; it requires Debian 12 or later, or Ubuntu 24.04 or "
+        "later: start it on such a machine, or in kind (`trainstack cluster up --driver kind`); another cluster works, "
+        "too: `make up KUBECONFIG=…`"
     )
 
 
