@@ -36,7 +36,10 @@ def missing() -> list[Finding]:
     if processor not in ("x86_64", "aarch64"):
         findings.append(Finding(f"processor {processor} is not supported", "use an x86-64 machine"))
     if os.geteuid() != 0:
-        remedy = "run it with sudo (network namespaces, mounts and cgroups require root), or use `--driver kind`"
+        remedy = (
+            "run it with sudo (network namespaces, mounts and cgroups require root), or start the cluster with "
+            "`trainstack cluster up --driver kind`"
+        )
         findings.append(Finding("not root", remedy))
     findings += _kernel(Path("/proc"))
     if os.geteuid() == 0 and not findings:
