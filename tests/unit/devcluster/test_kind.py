@@ -3,8 +3,11 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,26 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(objects, "reconcile", lambda *_: "")
     monkeypatch.setattr(objects, "problem", lambda *_: "")
     return result
+
+
+def make_hang(machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str, case: str) -> list[float | None]:
+    """Let a program hang in a command, whose time limit is shortened. Return the limits that the driver gave it."""
+    program = machine.folder / "bin" / name
+    program.rename(machine.folder / name)
+    program.write_text(f'#!/bin/sh\ncase "$*" in {case}) exec sleep 600;; esac\nexec "{machine.folder}/{name}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{machine.folder}/bin{os.pathsep}/bin")
+    limits: list[float | None] = []
+    run = subprocess.run
+
+    def impatient(command: Sequence[str], **options: Any) -> Any:
+        if command[0] == name and fnmatch(" ".join(command[1:]), case):
+            limits.append(options.get("timeout"))
+            options["timeout"] = 0.2
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", impatient)
+    return limits
 
 
 def refused(machine: Machine, **options: Any) -> str:
@@ -265,6 +288,23 @@ def test_an_engine_that_does_not_respond_is_skipped(machine: Machine, monkeypatc
     monkeypatch.setenv("PATH", f"{machine.folder}/bin{os.pathsep}/bin")
     drivers.up(machine.state, driver="kind")
     assert json.loads((machine.state / "driver.json").read_text())["engine"] == "podman"
+
+
+@pytest.mark.parametrize("case", ["version", "get*"])
+def test_a_kind_that_hangs_is_an_error(machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """Not a traceback."""
+    make_hang(machine, monkeypatch, "kind", case)
+    assert "timed out" in refused(machine)
+
+
+def test_a_deletion_may_take_minutes(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the node's pods take long to end."""
+    drivers.up(machine.state, driver="kind")
+    limits = make_hang(machine, monkeypatch, "kind", "delete*")
+    with pytest.raises(ClusterError, match=r"`kind delete cluster .*timed out"):
+        drivers.down(machine.state, keep_data=False)
+    assert limits == [300]
+    assert machine.state.exists()
 
 
 @pytest.mark.parametrize(
