@@ -18,7 +18,7 @@ from tests.unit.devcluster import engine_fake
 from trainstack.cli.app import app
 from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.kind import cluster, objects
+from trainstack.dev.cluster.kind import cluster, engine, objects
 from trainstack.dev.cluster.kind.engine import PROVIDER, rootless_problems
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.spec import ClusterSpec
@@ -288,6 +288,19 @@ def test_an_engine_that_does_not_respond_is_skipped(machine: Machine, monkeypatc
     monkeypatch.setenv("PATH", f"{machine.folder}/bin{os.pathsep}/bin")
     drivers.up(machine.state, driver="kind")
     assert json.loads((machine.state / "driver.json").read_text())["engine"] == "podman"
+
+
+@pytest.mark.parametrize("case", ["-v", "info*"])
+def test_an_engine_that_hangs_is_skipped(machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """As one that does not respond; without another one, the error names it."""
+    machine.install("docker", "kind", "podman")
+    make_hang(machine, monkeypatch, "docker", case)
+    drivers.up(machine.state, driver="kind")
+    assert json.loads((machine.state / "driver.json").read_text())["engine"] == "podman"
+    (machine.folder / "bin" / "podman").unlink()
+    (machine.folder / "bin" / "podman").symlink_to("/bin/false")
+    with pytest.raises(ClusterError, match=rf"No container engine can run kind:\n  - `docker {case[:4]}.*timed out"):
+        engine.find()
 
 
 @pytest.mark.parametrize("case", ["version", "get*"])

@@ -84,7 +84,10 @@ def find(name: str = "") -> Engine:
         raise ClusterError(f"No container engine for kind: {missing} is not on PATH", "install one of them")
     problems = []
     for engine in found:
-        problem = next(_problems(engine), "")
+        try:
+            problem = next(_problems(engine), "")
+        except ClusterError as error:  # it hangs, or cannot be started
+            problem = str(error)
         if not problem:
             return engine
         problems.append(problem)
