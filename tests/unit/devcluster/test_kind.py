@@ -253,6 +253,22 @@ def test_a_failed_creation_can_be_repeated_and_wiped(machine: Machine, output: s
     assert not machine.state.exists()
 
 
+def test_a_failed_download_leaves_a_folder_of_kind(machine: Machine) -> None:
+    """`up` of root would create a native cluster in another one, and `down --wipe` refuse it."""
+    machine.write(pull="Error: initializing source docker://registry:2.8.3: dial tcp: no route to host")
+    assert "no route to host" in refused(machine)
+    assert drivers.default(machine.state) == "kind"
+    assert "its creation failed" in drivers.status(machine.state).problem
+    drivers.down(machine.state, keep_data=False)
+    assert not machine.state.exists()
+    refused(machine, spec=ClusterSpec(gpus=2))
+    machine.write(pull="")
+    drivers.up(machine.state)
+    current = drivers.status(machine.state)
+    assert current.ready
+    assert current.spec == ClusterSpec(gpus=2)
+
+
 def test_a_taken_port_of_a_stopped_cluster(machine: Machine) -> None:
     """Ports are as old as the node: another program may use them by now."""
     drivers.up(machine.state, driver="kind")
