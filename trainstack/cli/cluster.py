@@ -55,7 +55,7 @@ def up(  # noqa: PLR0913 (the options of the command)
         Driver | None,
         typer.Option(
             help="native: in namespaces of this machine, as root; kind: in docker, podman or nerdctl, as any user.",
-            show_default="as the last start; for a new cluster native, or kind if installed and you are not root",
+            show_default="as the last start; for a new cluster native, or kind if installed where native cannot run",
         ),
     ] = None,
     node_image: Annotated[

@@ -10,6 +10,8 @@ import typer
 
 from trainstack.cli.console import err, fail, out
 from trainstack.cli.session import JsonOption, find_project
+from trainstack.dev.cluster import drivers
+from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.toolchain import debian, release, relock, tools
 from trainstack.dev.toolchain import machine as host
 from trainstack.dev.toolchain import versions as pins
@@ -42,16 +44,20 @@ def machine(
 ) -> None:
     """List what this machine lacks for the local cluster; exit with 4 if it lacks anything.
 
+    For a cluster in kind, nothing is installed.
+
     Examples:
       trainstack dev machine
       trainstack dev machine --install
     """
-    findings = host.missing()
+    state = (find_project() or Path.cwd()) / ".trainstack" / "cluster"
+    in_kind = drivers.default(state) == "kind"
+    findings = _missing_for_kind(state) if in_kind else [str(finding) for finding in host.missing()]
     for finding in findings:
-        out.print(str(finding))
+        out.print(finding)
     if findings:
         raise typer.Exit(ExitCode.FINDINGS)
-    if install:
+    if install and not in_kind:
         debian.ensure(err)
 
 
@@ -129,6 +135,14 @@ def terminal_pictures() -> None:
     from trainstack.dev import terminal_pictures as pictures  # noqa: PLC0415 (as above)
 
     _print_names(pictures.write(_checkout()))
+
+
+def _missing_for_kind(state: Path) -> list[str]:
+    try:
+        drivers.check_machine(state)
+    except ClusterError as error:
+        return [str(error)]
+    return []
 
 
 def _checkout() -> Path:

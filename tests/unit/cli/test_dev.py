@@ -1,5 +1,6 @@
 """`trainstack dev`, without a toolchain."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,9 @@ from typer.testing import CliRunner, Result
 
 from trainstack.cli import dev
 from trainstack.cli.app import app
+from trainstack.dev.cluster import drivers
+from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.kind import cluster as kind
 from trainstack.dev.toolchain import debian, machine, relock
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,13 +25,36 @@ def test_packages_are_installed_on_a_suitable_machine_only(monkeypatch: pytest.M
     """A machine that lacks something else is reported with exit code 1, and remains unchanged."""
     installed: list[object] = []
     monkeypatch.setattr(debian, "ensure", installed.append)
+    monkeypatch.setattr(drivers, "default", lambda _: "native")
     monkeypatch.setattr(machine, "missing", lambda: [machine.Finding("not root", "run it as root")])
     result = run("machine", "--install")
     assert (result.exit_code, installed) == (4, [])
-    assert result.stdout.startswith("not root: run it as root, or use another cluster")
+    assert result.stdout.startswith("not root: run it as root; another cluster works")
     monkeypatch.setattr(machine, "missing", list)
     assert (run("machine").exit_code, installed) == (0, [])
     assert (run("machine", "--install").exit_code, len(installed)) == (0, 1)
+
+
+def test_a_machine_whose_cluster_is_one_of_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make up` of a user who is not root continues there: kind's requirements count, and no package is installed."""
+    installed: list[object] = []
+    checked: list[Path] = []
+    state = tmp_path / ".trainstack" / "cluster"
+    state.mkdir(parents=True)
+    (tmp_path / "Pulumi.yaml").touch()
+    (state / "driver.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(debian, "ensure", installed.append)
+    monkeypatch.setattr(kind, "check_machine", checked.append)
+    assert (run("machine", "--install").exit_code, installed, checked) == (0, [], [state])
+
+    def stopped(_: Path) -> None:
+        raise ClusterError("podman does not respond", "start it")
+
+    monkeypatch.setattr(kind, "check_machine", stopped)
+    result = run("machine", "--install")
+    assert (result.exit_code, result.stdout, installed) == (4, "podman does not respond; start it\n", [])
 
 
 def test_the_exit_code_of_a_failed_lock_is_that_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,9 +25,10 @@ FIRST: dict[str, Any] = {
     "info": {"host": {"security": {"rootless": False}, "cgroupVersion": "v1"}},
     "down": "",
     "create": "",
+    "pull": "",
     "start": "",
 }
-"""`down` and `start`: the engine's errors; `create`: kind's error, or `killed`."""
+"""`down`, `pull` and `start`: the engine's errors; `create`: kind's error, or `killed`."""
 
 
 def fail(message: str, code: int = 125) -> NoReturn:
@@ -55,6 +56,8 @@ def engine(state: dict[str, Any], arguments: list[str]) -> None:  # noqa: C901, 
             sys.stdout.write(json.dumps([find(state, name)]))
         case ["image", "inspect", name]:
             sys.exit(name not in state["images"])
+        case ["pull", _] if state["pull"]:
+            fail(state["pull"])
         case ["pull", name]:
             state["images"].append(name)
         case ["start", name] if state["start"]:

@@ -9,6 +9,8 @@ from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.kind.engine import PROVIDER
 from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.dev.toolchain import distribution
+from trainstack.dev.toolchain.distribution import Distribution
 
 
 def make_programs(folder: Path, *names: str) -> None:
@@ -18,22 +20,30 @@ def make_programs(folder: Path, *names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "programs", "expected"),
+    ("user", "distribution_id", "programs", "expected"),
     [
-        (0, ("kind", "docker"), "native"),
-        (1000, ("kind", "docker"), "kind"),
-        (1000, ("kind",), "native"),
-        (1000, ("docker",), "native"),
+        (0, "debian", ("kind", "docker"), "native"),
+        (0, "fedora", ("kind", "docker"), "kind"),
+        (0, "fedora", ("docker",), "native"),
+        (1000, "debian", ("kind", "docker"), "kind"),
+        (1000, "debian", ("kind",), "native"),
+        (1000, "debian", ("docker",), "native"),
     ],
 )
 def test_the_default_of_a_new_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, programs: tuple[str, ...], expected: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: int,
+    distribution_id: str,
+    programs: tuple[str, ...],
+    expected: str,
 ) -> None:
-    """Root has the native cluster, with kind installed too: only those who cannot run it get kind."""
+    """Root has the native cluster, with kind installed too: kind is for users and distributions that cannot run it."""
     make_programs(tmp_path, *programs)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(PROVIDER, raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(distribution, "read", lambda: Distribution(distribution_id))
     assert drivers.default(tmp_path / "cluster") == expected
 
 

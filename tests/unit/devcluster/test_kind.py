@@ -3,8 +3,11 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from tests.unit.devcluster import engine_fake
 from trainstack.cli.app import app
 from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.kind import cluster, objects
+from trainstack.dev.cluster.kind import cluster, engine, objects
 from trainstack.dev.cluster.kind.engine import PROVIDER, rootless_problems
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.spec import ClusterSpec
@@ -74,6 +77,26 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(objects, "reconcile", lambda *_: "")
     monkeypatch.setattr(objects, "problem", lambda *_: "")
     return result
+
+
+def make_hang(machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str, case: str) -> list[float | None]:
+    """Let a program hang in a command, whose time limit is shortened. Return the limits that the driver gave it."""
+    program = machine.folder / "bin" / name
+    program.rename(machine.folder / name)
+    program.write_text(f'#!/bin/sh\ncase "$*" in {case}) exec sleep 600;; esac\nexec "{machine.folder}/{name}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{machine.folder}/bin{os.pathsep}/bin")
+    limits: list[float | None] = []
+    run = subprocess.run
+
+    def impatient(command: Sequence[str], **options: Any) -> Any:
+        if command[0] == name and fnmatch(" ".join(command[1:]), case):
+            limits.append(options.get("timeout"))
+            options["timeout"] = 0.2
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", impatient)
+    return limits
 
 
 def refused(machine: Machine, **options: Any) -> str:
@@ -230,6 +253,22 @@ def test_a_failed_creation_can_be_repeated_and_wiped(machine: Machine, output: s
     assert not machine.state.exists()
 
 
+def test_a_failed_download_leaves_a_folder_of_kind(machine: Machine) -> None:
+    """`up` of root would create a native cluster in another one, and `down --wipe` refuse it."""
+    machine.write(pull="Error: initializing source docker://registry:2.8.3: dial tcp: no route to host")
+    assert "no route to host" in refused(machine)
+    assert drivers.default(machine.state) == "kind"
+    assert "its creation failed" in drivers.status(machine.state).problem
+    drivers.down(machine.state, keep_data=False)
+    assert not machine.state.exists()
+    refused(machine, spec=ClusterSpec(gpus=2))
+    machine.write(pull="")
+    drivers.up(machine.state)
+    current = drivers.status(machine.state)
+    assert current.ready
+    assert current.spec == ClusterSpec(gpus=2)
+
+
 def test_a_taken_port_of_a_stopped_cluster(machine: Machine) -> None:
     """Ports are as old as the node: another program may use them by now."""
     drivers.up(machine.state, driver="kind")
@@ -265,6 +304,36 @@ def test_an_engine_that_does_not_respond_is_skipped(machine: Machine, monkeypatc
     monkeypatch.setenv("PATH", f"{machine.folder}/bin{os.pathsep}/bin")
     drivers.up(machine.state, driver="kind")
     assert json.loads((machine.state / "driver.json").read_text())["engine"] == "podman"
+
+
+@pytest.mark.parametrize("case", ["-v", "info*"])
+def test_an_engine_that_hangs_is_skipped(machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """As one that does not respond; without another one, the error names it."""
+    machine.install("docker", "kind", "podman")
+    make_hang(machine, monkeypatch, "docker", case)
+    drivers.up(machine.state, driver="kind")
+    assert json.loads((machine.state / "driver.json").read_text())["engine"] == "podman"
+    (machine.folder / "bin" / "podman").unlink()
+    (machine.folder / "bin" / "podman").symlink_to("/bin/false")
+    with pytest.raises(ClusterError, match=rf"No container engine can run kind:\n  - `docker {case[:4]}.*timed out"):
+        engine.find()
+
+
+@pytest.mark.parametrize("case", ["version", "get*"])
+def test_a_kind_that_hangs_is_an_error(machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """Not a traceback."""
+    make_hang(machine, monkeypatch, "kind", case)
+    assert "timed out" in refused(machine)
+
+
+def test_a_deletion_may_take_minutes(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the node's pods take long to end."""
+    drivers.up(machine.state, driver="kind")
+    limits = make_hang(machine, monkeypatch, "kind", "delete*")
+    with pytest.raises(ClusterError, match=r"`kind delete cluster .*timed out"):
+        drivers.down(machine.state, keep_data=False)
+    assert limits == [300]
+    assert machine.state.exists()
 
 
 @pytest.mark.parametrize(

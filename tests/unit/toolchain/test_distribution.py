@@ -61,7 +61,7 @@ def test_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) 
     found = read(make_root(tmp_path, release))
     monkeypatch.setattr(distribution, "read", lambda: found)
     assert str(machine.missing()[0]) == (
-        f"only the local cluster does not work on {found.name}; it requires Debian 12 or later, or Ubuntu 24.04 or "
-        "later: start it on such a machine, or use another cluster, for example one of kind: "
-        "`make up KUBECONFIG=…`"
+        f"only the native local cluster does not work on {found.name}; it requires Debian 12 or later, or Ubuntu 24.04 "
+        "or later: start it on such a machine, or in kind (`trainstack cluster up --driver kind`); another cluster "
+        "works, too: `make up KUBECONFIG=…`"
     )

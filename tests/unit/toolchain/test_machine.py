@@ -47,9 +47,9 @@ def test_other_systems_are_told_about_other_clusters(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     (finding,) = machine.missing()
     assert str(finding) == (
-        "only the local cluster does not work on Darwin; it requires Debian 12 or later, or Ubuntu 24.04 or later: "
-        "start it on such a machine, or use another cluster, for example one of kind: "
-        "`make up KUBECONFIG=…`"
+        "only the native local cluster does not work on Darwin; it requires Debian 12 or later, or Ubuntu 24.04 or "
+        "later: start it on such a machine, or in kind (`trainstack cluster up --driver kind`); another cluster works, "
+        "too: `make up KUBECONFIG=…`"
     )
 
 
@@ -73,7 +73,11 @@ def test_user_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is tried that root alone may do."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(subprocess, "run", None)
-    assert "not root" in [finding.what for finding in machine.missing()]
+    (text,) = (str(finding) for finding in machine.missing() if finding.what == "not root")
+    assert text == (
+        "not root: run it with sudo (network namespaces, mounts and cgroups require root), or start the cluster with "
+        "`trainstack cluster up --driver kind`; another cluster works, too: `make up KUBECONFIG=…`"
+    )
 
 
 def test_status_of_dpkg_is_read() -> None:

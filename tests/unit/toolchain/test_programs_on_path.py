@@ -160,7 +160,7 @@ def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.Mo
     assert tools.needed_groups(local_cluster=False) == ("manifests",)
     assert {"engine", "provider"} & {*tools.needed_groups()} == set()
     assert {"kubectl", "cluster", "manifests"} <= {*tools.needed_groups()}
-    assert tools.needed_groups(kind=True) == ("kubectl", "cluster", "manifests")
+    assert tools.needed_groups(kind=True) == ("kubectl", "cluster", "judge-v0.15", "manifests")
     assert tools.replacements() == [f"pulumi v3.260.0 ({pulumi})", f"kubectl v1.33.1 ({kubectl})"]
     assert tools.kubectl() == kubectl
     linked = state_root(tmp_path) / "bin" / "kubectl"

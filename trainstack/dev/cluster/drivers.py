@@ -15,6 +15,7 @@ from trainstack.dev.cluster.kind import cluster as kind
 from trainstack.dev.cluster.kind.engine import installed
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.spec import ClusterSpec
+from trainstack.dev.toolchain import distribution
 
 Driver = Literal["native", "kind"]
 
@@ -30,11 +31,12 @@ def existing(state: Path) -> Driver | None:
 def default(state: Path) -> Driver:
     """Return the driver of the existing cluster, else `native`, or `kind` where only kind can run.
 
-    The native driver needs no engine and starts in 10 s, but requires root: other users get kind if it is installed.
+    The native driver needs no engine and starts in 10 s, but requires root and a supported distribution: elsewhere,
+    kind is used if it is installed.
     """
     if found := existing(state):
         return found
-    native_runs = os.geteuid() == 0
+    native_runs = os.geteuid() == 0 and distribution.read().supported
     return "native" if native_runs or shutil.which("kind") is None or not installed() else "kind"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from trainstack.dev.toolchain import distribution
 from trainstack.dev.toolchain.distribution import SUPPORTED
 
-_ELSEWHERE = "or use another cluster, for example one of kind: `make up KUBECONFIG=…`"
+_ELSEWHERE = "another cluster works, too: `make up KUBECONFIG=…`"
 
 
 @dataclass(frozen=True, order=True)
@@ -20,7 +20,7 @@ class Finding:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.remedy}, {_ELSEWHERE}"
+        return f"{self.what}: {self.remedy}; {_ELSEWHERE}"
 
 
 def missing() -> list[Finding]:
@@ -36,7 +36,10 @@ def missing() -> list[Finding]:
     if processor not in ("x86_64", "aarch64"):
         findings.append(Finding(f"processor {processor} is not supported", "use an x86-64 machine"))
     if os.geteuid() != 0:
-        remedy = "run it with sudo (network namespaces, mounts and cgroups require root), or use `--driver kind`"
+        remedy = (
+            "run it with sudo (network namespaces, mounts and cgroups require root), or start the cluster with "
+            "`trainstack cluster up --driver kind`"
+        )
         findings.append(Finding("not root", remedy))
     findings += _kernel(Path("/proc"))
     if os.geteuid() == 0 and not findings:
@@ -45,10 +48,10 @@ def missing() -> list[Finding]:
 
 
 def _elsewhere(name: str) -> Finding:
-    """Return the finding about a system on which the local cluster does not run, and everything else does."""
+    """Return the finding about a system on which the native cluster does not run, and everything else does."""
     return Finding(
-        f"only the local cluster does not work on {name}; it requires {SUPPORTED}",
-        "start it on such a machine",
+        f"only the native local cluster does not work on {name}; it requires {SUPPORTED}",
+        "start it on such a machine, or in kind (`trainstack cluster up --driver kind`)",
     )
 
 

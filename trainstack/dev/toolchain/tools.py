@@ -45,6 +45,9 @@ KUBECTL = ("kubectl",)
 OPERATORS = "cluster"
 """The group with the operators' programs, for their images."""
 
+JUDGE = GROUP_OF["kueue-judge"].name
+"""The group of Kueue's scheduler as a program: without it, verdicts about topologies are unknown."""
+
 
 def ensure(groups: Sequence[str] | None = None, console: Console | None = None, project: Path | None = None) -> None:
     """Build missing tools and verify the digests of existing ones. Runs no `go` if nothing is missing.
@@ -108,11 +111,11 @@ def needed_groups(
 
     `kubectl`: whether the deployment exchanges files with pods. `releases`: whether its settings refer to the release
     manifests that are built here. The local cluster needs both, and the pinned kubectl, which renders its manifests.
-    `kind`: whether kind runs the local cluster, which then needs only the operators' programs.
+    `kind`: whether kind runs the local cluster, which then needs only the operators' programs and the judge.
     """
     engine = () if official.pulumi().program else ENGINE
     if local_cluster and kind:
-        return (*engine, *KUBECTL, OPERATORS, MANIFESTS)
+        return (*engine, *KUBECTL, OPERATORS, JUDGE, MANIFESTS)
     if local_cluster:
         others = (group.name for group in GROUPS if group.name not in ENGINE and not group.for_tests)
         return (*engine, *others, MANIFESTS)

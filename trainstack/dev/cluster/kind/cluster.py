@@ -199,6 +199,9 @@ def _free_port() -> int:
 
 
 def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, report: Report) -> Record:
+    # First: the folder remains kind's if a step fails, and containers are found again if this process is killed.
+    record.write(layout.driver)
+    write_atomically(layout.spec, spec.to_json())
     for folder in (layout.config, layout.log):
         folder.mkdir(parents=True, exist_ok=True)
     layout.certs.mkdir(mode=0o700, exist_ok=True)
@@ -210,9 +213,6 @@ def _create(layout: Layout, kind: Kind, record: Record, spec: ClusterSpec, repor
         report(f"downloading {record.registry_image}")
         kind.engine.run("pull", record.registry_image, timeout_seconds=None)
     report("creating the kind cluster (about 1 minute; the first time, kind downloads a node image of 1 GB)")
-    # Before the node: its containers are found again, also if this process is killed.
-    record.write(layout.driver)
-    write_atomically(layout.spec, spec.to_json())
     kind.create(config, kubeconfig, record.node_image, layout.log / "kind.log", report)
     node = kind.engine.container(record.node)
     if node is None:

@@ -43,14 +43,14 @@ class Engine:
         return {**os.environ, PROVIDER: self.name}
 
     def run(self, *arguments: str, timeout_seconds: float | None = TIMEOUT_SECONDS) -> str:
-        result = _run([self.name, *arguments], timeout_seconds)
+        result = execute([self.name, *arguments], timeout_seconds)
         if result.returncode != 0:
             raise ClusterError(f"`{self.name} {' '.join(arguments)}` failed: {_message(result)}", _remedy(result))
         return result.stdout
 
     def container(self, name: str) -> Container | None:
         """Return a container; None if it does not exist."""
-        result = _run([self.name, "container", "inspect", name], TIMEOUT_SECONDS)
+        result = execute([self.name, "container", "inspect", name], TIMEOUT_SECONDS)
         if result.returncode != 0:
             if "no such" in _message(result).lower():
                 return None
@@ -62,7 +62,7 @@ class Engine:
         )
 
     def has_image(self, name: str) -> bool:
-        return _run([self.name, "image", "inspect", name], TIMEOUT_SECONDS).returncode == 0
+        return execute([self.name, "image", "inspect", name], TIMEOUT_SECONDS).returncode == 0
 
 
 def installed() -> list[Engine]:
@@ -84,7 +84,10 @@ def find(name: str = "") -> Engine:
         raise ClusterError(f"No container engine for kind: {missing} is not on PATH", "install one of them")
     problems = []
     for engine in found:
-        problem = next(_problems(engine), "")
+        try:
+            problem = next(_problems(engine), "")
+        except ClusterError as error:  # it hangs, or cannot be started
+            problem = str(error)
         if not problem:
             return engine
         problems.append(problem)
@@ -92,12 +95,14 @@ def find(name: str = "") -> Engine:
 
 
 def _problems(engine: Engine) -> Iterator[str]:
-    version = _run([engine.name, "-v"], TIMEOUT_SECONDS)
+    version = execute([engine.name, "-v"], TIMEOUT_SECONDS)
     if not version.stdout.lower().startswith(f"{engine.name} version"):
         # A `docker` that starts podman: kind would not use it either.
         yield f"{engine.name} on PATH is another program: `{engine.name} -v` prints {version.stdout.strip()!r}"
         return
-    info = _run([engine.name, "info", "--format", "json" if engine.name == "podman" else "{{json .}}"], TIMEOUT_SECONDS)
+    info = execute(
+        [engine.name, "info", "--format", "json" if engine.name == "podman" else "{{json .}}"], TIMEOUT_SECONDS
+    )
     if info.returncode != 0:
         yield f"{engine.name} does not respond ({_message(info)}); {_start(engine, info)}"
         return
@@ -142,11 +147,14 @@ def _message(result: "subprocess.CompletedProcess[str]") -> str:
     return lines[-1] if lines else f"exit code {result.returncode}"
 
 
-def _run(command: Sequence[str], timeout_seconds: float | None) -> "subprocess.CompletedProcess[str]":
+def execute(
+    command: Sequence[str], timeout_seconds: float | None, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command. Raises ClusterError if it cannot be started, or takes longer than `timeout_seconds`."""
     try:
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
-            timeout=timeout_seconds,
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            check=False, timeout=timeout_seconds,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClusterError(f"`{' '.join(command)}` failed: {error}") from error

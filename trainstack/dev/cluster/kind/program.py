@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.kind.engine import TIMEOUT_SECONDS, Engine
+from trainstack.dev.cluster.kind.engine import TIMEOUT_SECONDS, Engine, execute
 
 OLDEST = (0, 24)
 """Its nodes have Kubernetes 1.31 by default, and local-path-provisioner with a shared folder."""
@@ -20,6 +20,8 @@ _INSTALL = (
 _VERSION = re.compile(r"kind v(?P<major>\d+)\.(?P<minor>\d+)\.\S*")
 _STEP = re.compile(r"^ ✓ (?P<text>[ -~]+)")
 """kind's line about a step that is done, without the picture at its end."""
+DELETE_SECONDS = 300.0
+"""Limit of a deletion, in which the engine stops the node with all its pods."""
 _TAIL_LINES = 15
 _REMEDIES = (
     (
@@ -79,13 +81,11 @@ class Kind:
             raise ClusterError(f"kind could not create the cluster. End of {log}:\n{tail}", remedy)
 
     def delete(self, name: str, kubeconfig: Path) -> None:
-        self._run("delete", "cluster", f"--name={name}", f"--kubeconfig={kubeconfig}")
+        arguments = ("delete", "cluster", f"--name={name}", f"--kubeconfig={kubeconfig}")
+        self._run(*arguments, timeout_seconds=DELETE_SECONDS)
 
-    def _run(self, *arguments: str) -> str:
-        result = subprocess.run(
-            ["kind", *arguments], env=self.engine.environment(), stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, errors="replace", check=False, timeout=TIMEOUT_SECONDS,
-        )  # fmt: skip
+    def _run(self, *arguments: str, timeout_seconds: float = TIMEOUT_SECONDS) -> str:
+        result = execute(["kind", *arguments], timeout_seconds, self.engine.environment())
         if result.returncode != 0:
             raise ClusterError(f"`kind {' '.join(arguments)}` failed: {result.stderr.strip()}")
         return result.stdout
@@ -95,7 +95,7 @@ def check() -> None:
     """Raise ClusterError unless a supported kind is on PATH."""
     if shutil.which("kind") is None:
         raise ClusterError("kind is not on PATH", _INSTALL)
-    result = subprocess.run(["kind", "version"], capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
+    result = execute(["kind", "version"], TIMEOUT_SECONDS)
     printed = result.stdout.strip()
     match = _VERSION.match(printed)
     if match is None or (int(match["major"]), int(match["minor"])) < OLDEST:
