@@ -227,6 +227,43 @@ def test_a_patch_may_not_change_what_a_run_depends_on(patch: dict[str, Any], pat
     assert refused(patch, env={"A": "b"}, code=code) == paths
 
 
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/opt//trainstack/run.py", "is in /opt/trainstack"),
+        ("/opt/x/../trainstack/run.py", "is in /opt/trainstack"),
+        ("opt/trainstack/run.py", "is in /opt/trainstack"),
+        ("/opt/trainstack/", "is a mount path of the settings"),
+        ("/opt", "contains /opt/trainstack"),
+        ("/mnt/training/", "is a mount path of the settings"),
+        ("/mnt//training", "is a mount path of the settings"),
+        ("/mnt/training/runs", "is in /mnt/training/runs"),
+        ("/mnt/training/runs/train-1", "is in /mnt/training/runs"),
+        ("/mnt", "contains /mnt/training/runs"),
+    ],
+)
+def test_mounts_are_compared_by_what_their_paths_mean(path: str, problem: str) -> None:
+    """A patch mounts nothing over the wrapper, a volume of the settings or the records."""
+    with pytest.raises(PodPatchError) as caught:
+        patched({"containers": [{"name": "training", "volumeMounts": mounting(path)}]})
+    (fault,) = caught.value.faults
+    assert (fault.path, fault.problem) == (f"{MAIN}.volumeMounts[{path}]", problem)
+
+
+@pytest.mark.parametrize("path", ["/mnt/training/runs-of-others", "/mnt/training/cache", "/opt/trainstack2"])
+def test_a_patch_may_mount_beside_the_reserved_folders(path: str) -> None:
+    """Also on a volume of the settings."""
+    (main,) = patched({"containers": [{"name": "training", "volumeMounts": mounting(path)}]})["containers"]
+    assert path in {mount["mountPath"] for mount in main["volumeMounts"]}
+
+
+def test_only_managed_runs_reserve_folders() -> None:
+    """Others have neither wrapper nor record."""
+    mounts = [*mounting("/opt/trainstack"), *mounting("/mnt/training/runs")]
+    spec = {"containers": [{"name": "training", "volumeMounts": mounts}]}
+    assert len(patched(spec, managed=False, record=None)["containers"][0]["volumeMounts"]) == 3
+
+
 def test_a_patch_that_replaces_the_pod_is_refused_in_each_place() -> None:
     """However it is written."""
     assert MAIN in refused({"spec": {"$patch": "replace", "containers": [SIDECAR]}})

@@ -3,6 +3,7 @@
 The template before and after the patch is compared, so that it does not matter how the patch is written.
 """
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +85,8 @@ class PodPatchError(WorkloadError):
 def patched(workload: Workload, template: Manifest, main: str, reserved: Mapping[str, str]) -> Manifest:
     """Return the template with the workload's patch, its main container first. Raises PodPatchError.
 
-    `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in, with the remedy.
+    `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in or contain, with the
+    remedy.
     """
     if workload.pod_patch is None:
         return template
@@ -172,11 +174,27 @@ def _changed(before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
 
 
 def _faults_of_mounts(before: _Parts, after: _Parts, main: str, reserved: Mapping[str, str]) -> Iterator[PatchFault]:
-    old = _by("mountPath", before.main.get("volumeMounts"))
-    for path in _by("mountPath", after.main.get("volumeMounts")).keys() - old.keys():
-        for folder, remedy in reserved.items():
-            if f"{path}/".startswith(f"{folder}/"):
-                yield PatchFault(f"spec.containers[{main}].volumeMounts[{path}]", f"is in {folder}", remedy)
+    old, new = (_by("mountPath", parts.main.get("volumeMounts")) for parts in (before, after))
+    mounted, folders = {_clean(path) for path in old}, {_clean(path): remedy for path, remedy in reserved.items()}
+    for path in (path for path in new if path not in old):
+        place, clean = f"spec.containers[{main}].volumeMounts[{path}]", _clean(path)
+        if clean in mounted:
+            yield PatchFault(place, "is a mount path of the settings", _OF_LISTS["volumeMounts"])
+            continue
+        for folder, remedy in folders.items():
+            if _is_in(clean, folder):
+                yield PatchFault(place, f"is in {folder}", remedy)
+            elif _is_in(folder, clean):
+                yield PatchFault(place, f"contains {folder}", remedy)
+
+
+def _clean(path: str) -> str:
+    # The runtime mounts relative paths and paths with `//` or `..` here, too.
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _faults_of_volumes(before: _Parts, after: _Parts) -> Iterator[PatchFault]:

@@ -74,7 +74,10 @@ def pod_template(
     placed = pod.topology_request.annotations if pod.topology_request else {}
     if annotations := {**pod.annotations, **placed}:
         metadata["annotations"] = annotations
-    reserved = {WRAPPER_FOLDER: "mount it elsewhere: the wrapper is there"} if workload.managed else {}
+    reserved: dict[str, str] = {}
+    if workload.managed:
+        reserved[WRAPPER_FOLDER] = "mount it elsewhere: the wrapper is there"
+        reserved[_record_path(workload, pod)] = "mount it elsewhere: the records of runs are there"
     return patched(workload, {"metadata": metadata, "spec": spec}, spec["containers"][0]["name"], reserved)
 
 
