@@ -311,6 +311,9 @@ def test_only_what_a_patch_runs_makes_another_run() -> None:
     helped = make_run(pod_patch={"spec": {"containers": [SIDECAR]}})
     assert identity(before, UNKNOWN_FACTS) == identity(more_time, UNKNOWN_FACTS)
     assert identity(helped, UNKNOWN_FACTS)["podPatch"] == {"containers/proxy": {"image": "proxy:1"}}
+    volume = {"name": "model", "image": {"reference": "model:1", "pullPolicy": "Always"}}
+    of_model = make_run(pod_patch={"spec": {"volumes": [volume]}})
+    assert identity(of_model, UNKNOWN_FACTS)["podPatch"] == {"volumes/model": {"image": "model:1"}}
     facts = make_launch().facts
     first, second = (plan(run, "dev", facts) for run in (before, more_time))
     assert first.run_id == second.run_id
