@@ -16,6 +16,7 @@ from trainstack.runs.identity import UNKNOWN_FACTS, identity
 from trainstack.runs.manifests.build import companions, manifest, plan
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_patch import MAIN_CONTAINERS, PodPatchError
+from trainstack.runs.pods import NODE
 from trainstack.runs.status import main_container
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
@@ -323,6 +324,17 @@ def test_only_what_a_patch_runs_makes_another_run() -> None:
 def test_main_containers_are_those_that_are_found_in_pods() -> None:
     """A patch adds no container that would be taken for one."""
     assert set(MAIN_CONTAINERS) == set(main_container._OURS)
+
+
+def test_a_patch_sets_no_variable_that_trainer_refuses() -> None:
+    """It refuses the TrainJob, after `up` has begun. Other kinds, and other containers, may have them."""
+    added = [{"name": name, "value": "1"} for name in ("PET_NNODES", "PET_RDZV_ID")]
+    patch = {"spec": {"containers": [{"name": NODE, "env": added}, {**SIDECAR, "env": added}]}}
+    with pytest.raises(PodPatchError) as caught:
+        pods(of_kind("TrainJob", pod_patch=patch))
+    (fault,) = caught.value.faults
+    assert (fault.path, fault.remedy) == ("spec.containers[node].env[PET_NNODES]", "remove it")
+    assert pods(of_kind("JobSet", pod_patch={"spec": {"containers": [{"name": "training", "env": added}]}}))
 
 
 def test_a_distributed_run_s_roles_are_patched_alike() -> None:

@@ -4,7 +4,7 @@ The template before and after the patch is compared, so that it does not matter 
 """
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +82,13 @@ class PodPatchError(WorkloadError):
         super().__init__("\n".join(lines))
 
 
-def patched(workload: Workload, template: Manifest, main: str, reserved: Mapping[str, str]) -> Manifest:
+def patched(
+    workload: Workload, template: Manifest, main: str, reserved: Mapping[str, str], variables: Collection[str]
+) -> Manifest:
     """Return the template with the workload's patch, its main container first. Raises PodPatchError.
 
     `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in or contain, with the
-    remedy.
+    remedy. `variables`: those that the operator sets in the main container.
     """
     if workload.pod_patch is None:
         return template
@@ -94,6 +96,7 @@ def patched(workload: Workload, template: Manifest, main: str, reserved: Mapping
     before, after = _Parts.of(template, main), _Parts.of(result, main)
     faults = [
         *_changed(before, after, main),
+        *_faults_of_env(before, after, main, variables),
         *_faults_of_mounts(before, after, main, reserved),
         *_faults_of_volumes(before, after),
         *_faults_of_containers(workload, before, after, main),
@@ -167,10 +170,16 @@ def _changed(before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
             if listed.get(name) != element:
                 path = f"spec.containers[{main}].{field}[{name}]"
                 yield PatchFault(path, "may not be changed by a patch", _OF_LISTS[field])
-        for name in listed if field == "env" else ():
-            if name.startswith("TRAINSTACK_") and name not in _by(key, before.main.get(field)):
-                path = f"spec.containers[{main}].env[{name}]"
-                yield PatchFault(path, "is a variable of the wrapper", _OF_LISTS["env"])
+
+
+def _faults_of_env(before: _Parts, after: _Parts, main: str, variables: Collection[str]) -> Iterator[PatchFault]:
+    old, new = (_by("name", parts.main.get("env")) for parts in (before, after))
+    for name in (name for name in new if name not in old):
+        path = f"spec.containers[{main}].env[{name}]"
+        if name.startswith("TRAINSTACK_"):
+            yield PatchFault(path, "is a variable of the wrapper", _OF_LISTS["env"])
+        elif name in variables:
+            yield PatchFault(path, "is a variable that the operator sets", "remove it")
 
 
 def _faults_of_mounts(before: _Parts, after: _Parts, main: str, reserved: Mapping[str, str]) -> Iterator[PatchFault]:
