@@ -326,6 +326,29 @@ def test_main_containers_are_those_that_are_found_in_pods() -> None:
     assert set(MAIN_CONTAINERS) == set(main_container._OURS)
 
 
+@pytest.mark.parametrize(
+    ("given", "built"),
+    [
+        ({"fieldRef": {"fieldPath": "spec.nodeName"}}, {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}),
+        (
+            {"resourceFieldRef": {"resource": "limits.cpu"}},
+            {"resourceFieldRef": {"divisor": "0", "resource": "limits.cpu"}},
+        ),
+        (
+            {"resourceFieldRef": {"divisor": "1m", "resource": "limits.cpu"}},
+            {"resourceFieldRef": {"divisor": "1m", "resource": "limits.cpu"}},
+        ),
+    ],
+)
+def test_references_have_the_api_server_s_defaults(given: dict[str, Any], built: dict[str, Any]) -> None:
+    """In variables and in files of a volume; without them, server-side apply reports a conflict."""
+    files = [{"name": "info", "downwardAPI": {"items": [{"path": "a", **given}]}}]
+    variables = [{"name": "training", "env": [{"name": "A", "valueFrom": given}]}]
+    spec = patched({"containers": variables, "volumes": files})
+    assert {"name": "A", "valueFrom": built} in spec["containers"][0]["env"]
+    assert {"name": "info", "downwardAPI": {"items": [{"path": "a", **built}]}} in spec["volumes"]
+
+
 def test_a_patch_sets_no_variable_that_trainer_refuses() -> None:
     """It refuses the TrainJob, after `up` has begun. Other kinds, and other containers, may have them."""
     added = [{"name": name, "value": "1"} for name in ("PET_NNODES", "PET_RDZV_ID")]

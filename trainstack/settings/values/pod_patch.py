@@ -26,6 +26,8 @@ _SCALARS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
 }
 _NAMES = {"boolean": "true or false", "integer": "an integer", "integer or string": "an integer or a string"}
+_DEFAULTS = {"ObjectFieldSelector": ("apiVersion", "v1"), "ResourceFieldSelector": ("divisor", "0")}
+"""The API server's defaults. A reference that differs from the live one is a conflict; see `pod_template`."""
 Steps = tuple[str | int, ...]
 
 
@@ -96,9 +98,9 @@ def _map(form: Form, given: Any, steps: Steps, faults: _Faults) -> dict[str, Any
             faults.add(path, f"is not a field of {form.name}", nearest(key, fields or ()))
         else:
             checked[key] = _value(inner, item, path, faults)
-    if form.name == "ObjectFieldSelector" and DIRECTIVE not in given:
-        # The API server's default. A reference that differs from the live one is a conflict; see `pod_template`.
-        checked.setdefault("apiVersion", "v1")
+    if form.name in _DEFAULTS and DIRECTIVE not in given:
+        field, value = _DEFAULTS[form.name]
+        checked.setdefault(field, value)
     return checked
 
 
