@@ -203,6 +203,22 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
         {"spec": {"containers": [{"name": "training", "volumeMounts": mounting("/mnt/training")}]}},
         [f"{MAIN}.volumeMounts[/mnt/training]"],
     ),
+    (
+        {"spec": {"containers": [{"name": "training", "lifecycle": {"preStop": {"sleep": {"seconds": 50}}}}]}},
+        [f"{MAIN}.lifecycle.preStop"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "lifecycle": {"stopSignal": "SIGKILL"}}]}},
+        [f"{MAIN}.lifecycle.stopSignal"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "livenessProbe": {"terminationGracePeriodSeconds": 59}}]}},
+        [f"{MAIN}.livenessProbe.terminationGracePeriodSeconds"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "startupProbe": {"terminationGracePeriodSeconds": 0}}]}},
+        [f"{MAIN}.startupProbe.terminationGracePeriodSeconds"],
+    ),
     ({"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}, ["spec.containers[pytorch]"]),
     ({"spec": {"initContainers": [{"name": "checkout", "image": "x"}]}}, ["spec.initContainers[checkout]"]),
     ({"spec": {"volumes": [{"name": "training", "$patch": "delete"}]}}, ["spec.volumes[training]"]),
@@ -270,6 +286,23 @@ def test_a_patch_that_replaces_the_pod_is_refused_in_each_place() -> None:
     assert MAIN in refused({"spec": {"$patch": "replace", "containers": [SIDECAR]}})
     assert MAIN in refused({"$patch": "delete"})
     assert 'metadata.labels["trainstack.dev/run"]' in refused({"metadata": {"$patch": "delete"}})
+
+
+def test_a_patch_that_deletes_the_main_container_says_how_to_keep_it() -> None:
+    """Its remedy is no order to remove more."""
+    with pytest.raises(PodPatchError, match=r"removes the main container; keep it, or leave out \$patch$"):
+        patched({"containers": [{"name": "training", "$patch": "delete"}]})
+
+
+def test_a_patch_may_stop_other_programs_in_other_ways() -> None:
+    """Those of runs that are not managed and of added containers, and a managed one later."""
+    stopping = {"lifecycle": {"preStop": {"sleep": {"seconds": 50}}, "stopSignal": "SIGINT"}}
+    early, late = ({"livenessProbe": {"terminationGracePeriodSeconds": seconds}} for seconds in (5, 60))
+    spec = {"containers": [{"name": "training", **stopping, **early}]}
+    assert patched(spec, managed=False, record=None)["containers"][0]["lifecycle"] == stopping["lifecycle"]
+    main = {"name": "training", **late, "lifecycle": {"postStart": {"sleep": {"seconds": 1}}}}
+    _, added = patched({"containers": [{**SIDECAR, **stopping, **early}, main]})["containers"]
+    assert added["lifecycle"] == stopping["lifecycle"]
 
 
 def test_a_container_of_another_name_has_no_companions() -> None:

@@ -100,7 +100,7 @@ def patched(
         *_faults_of_mounts(before, after, main, reserved),
         *_faults_of_volumes(before, after),
         *_faults_of_containers(workload, before, after, main),
-        *_faults_of_grace_period(before, after),
+        *_faults_of_stopping(before, after, main),
     ]
     if faults:
         raise PodPatchError(workload.name, faults)
@@ -157,7 +157,7 @@ def _by(key: str, listed: Sequence[Mapping[str, Any]] | None) -> dict[Any, Mappi
 
 def _changed(before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
     if not after.main:
-        yield PatchFault(f"spec.containers[{main}]", "removes the main container", "remove it")
+        yield PatchFault(f"spec.containers[{main}]", "removes the main container", "keep it, or leave out $patch")
         return
     old, new = ({path: (value, remedy) for path, value, remedy in parts.kept(main)} for parts in (before, after))
     for path in dict.fromkeys([*old, *new]):
@@ -234,9 +234,20 @@ def _faults_of_containers(workload: Workload, before: _Parts, after: _Parts, mai
                 yield PatchFault(path, f"is added to the container {main}", "leave out container of the run")
 
 
-def _faults_of_grace_period(before: _Parts, after: _Parts) -> Iterator[PatchFault]:
+def _faults_of_stopping(before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
     field = "terminationGracePeriodSeconds"
     least = before.spec.get(field)
-    if least is not None and (after.spec.get(field) or 0) < least:
-        message = f"is less than the {least} s that a program has for its checkpoint"
-        yield PatchFault(f"spec.{field}", message, "raise it, or remove it")
+    if least is None:  # The run is not managed.
+        return
+    message, remedy = f"is less than the {least} s that a program has for its checkpoint", "raise it, or remove it"
+    if (after.spec.get(field) or 0) < least:
+        yield PatchFault(f"spec.{field}", message, remedy)
+    container, lifecycle = f"spec.containers[{main}]", after.main.get("lifecycle") or {}
+    if "preStop" in lifecycle:
+        yield PatchFault(f"{container}.lifecycle.preStop", "takes time from the checkpoint", "remove it")
+    if "stopSignal" in lifecycle:
+        yield PatchFault(f"{container}.lifecycle.stopSignal", "replaces SIGTERM, which the wrapper awaits", "remove it")
+    for probe in ("livenessProbe", "startupProbe"):
+        own = (after.main.get(probe) or {}).get(field)
+        if own is not None and own < least:
+            yield PatchFault(f"{container}.{probe}.{field}", message, remedy)
