@@ -362,7 +362,10 @@ def test_main_containers_are_those_that_are_found_in_pods() -> None:
 @pytest.mark.parametrize(
     ("given", "built"),
     [
-        ({"fieldRef": {"fieldPath": "spec.nodeName"}}, {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}),
+        (
+            {"fieldRef": {"fieldPath": "spec.nodeName"}},
+            {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}},
+        ),
         (
             {"resourceFieldRef": {"resource": "limits.cpu"}},
             {"resourceFieldRef": {"divisor": "0", "resource": "limits.cpu"}},
