@@ -87,8 +87,8 @@ def patched(
 ) -> Manifest:
     """Return the template with the workload's patch, its main container first. Raises PodPatchError.
 
-    `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in or contain, with the
-    remedy. `variables`: those that the operator sets in the main container.
+    `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in or contain, with
+    the remedy. `variables`: those that the operator sets in the main container.
     """
     if workload.pod_patch is None:
         return template
