@@ -50,8 +50,8 @@ def pod_template(
     """The template of a role's pods. Raises WorkloadError.
 
     `container`: the default of the container's name. `restart_policy`: None leaves it to the operator or the cluster.
-    `given`: environment variables that the kind adds to the workload's. `operators`: names of those that its operator
-    sets, which a patch may not set.
+    `given`: environment variables that the kind adds to the workload's. `operators`: names of variables that its
+    operator sets, which a patch may not set.
     """
     spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)], **_account(workload)}
     if workload.code is not None:
