@@ -66,7 +66,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     elastic       of an elastic run: the minimum and maximum number of workers
     parameters    of a trial: its set, however the program receives it
     nprocPerNode  processes per pod, if set
-    podPatch      images, programs and variables that it sets, if any
+    podPatch      images of containers and volumes, programs and variables that it sets, if any
     attempt       raised to train again
 
     Excluded, because they do not change the result: cpu, memory and shared memory, queue and priority, names, labels
@@ -123,6 +123,9 @@ def _programs_of_patch(workload: Workload) -> Manifest:
         for field in ("initContainers", "containers")
         for container in spec.get(field, ())
     }
+    for volume in spec.get("volumes", ()):
+        if reference := volume.get("image", {}).get("reference"):
+            programs[f"volumes/{volume.get('name', '')}"] = {"image": reference}
     return {name: program for name, program in programs.items() if program}
 
 

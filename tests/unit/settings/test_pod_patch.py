@@ -42,6 +42,38 @@ def test_each_fault_of_a_patch_has_its_line_path_and_remedy(tmp_path: Path) -> N
     assert found == FAULTS.splitlines()
 
 
+TWICE = """\
+    - name: train
+      namespace: a
+      podPatch:
+        spec:
+          containers:
+            - name: proxy
+              image: x
+              ports:
+                - {containerPort: 53}
+                - {containerPort: 53, protocol: UDP}
+                - {containerPort: 53, protocol: TCP}
+              env: [{name: A, value: x}, {name: B}, {name: A, $patch: delete}]
+            - {name: proxy, image: y}
+          topologySpreadConstraints:
+            - {topologyKey: zone, whenUnsatisfiable: DoNotSchedule}
+            - {topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}
+          tolerations: [{key: a}, {key: a}]
+"""
+
+
+def test_an_element_is_listed_once(tmp_path: Path) -> None:
+    """Of two elements that the API server takes for one, the run id contained the second alone."""
+    path = "workloads.runs[train].podPatch.spec.containers"
+    found = [fault.removeprefix("Pulumi.test.yaml:").replace(path, "") for fault in runs_of(tmp_path, TWICE)]
+    assert found == [
+        "14: [0].ports[2]: is listed twice (value a map); merge both",
+        "15: [0].env[2]: is listed twice (value a map); merge both",
+        "16: [1]: is listed twice (value a map); merge both",
+    ]
+
+
 def test_a_patch_is_a_map_of_the_template(tmp_path: Path) -> None:
     """With metadata, of which only labels and annotations, and spec."""
     line, path = "    - {name: train, namespace: a, podPatch: {spec: [], metadata: {name: x}}}\n", "podPatch."

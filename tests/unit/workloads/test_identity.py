@@ -56,6 +56,8 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"host_network": True}, SAME),
     ({"pod_patch": {"spec": {"nodeSelector": {"disk": "fast"}}}}, SAME),
     ({"pod_patch": {"spec": {"containers": [{"name": "training", "env": [{"name": "A", "value": "b"}]}]}}}, OTHER),
+    ({"pod_patch": {"spec": {"volumes": [{"name": "model", "image": {"reference": "model:1"}}]}}}, OTHER),
+    ({"pod_patch": {"spec": {"volumes": [{"name": "model", "emptyDir": {}}]}}}, SAME),
     ({"run_as_user": 1000}, SAME),
     ({"security": "baseline"}, SAME),
     ({"service_account": "reader"}, SAME),

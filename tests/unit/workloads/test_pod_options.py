@@ -16,6 +16,7 @@ from trainstack.runs.identity import UNKNOWN_FACTS, identity
 from trainstack.runs.manifests.build import companions, manifest, plan
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.pod_patch import MAIN_CONTAINERS, PodPatchError
+from trainstack.runs.pods import NODE
 from trainstack.runs.status import main_container
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
@@ -202,6 +203,22 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
         {"spec": {"containers": [{"name": "training", "volumeMounts": mounting("/mnt/training")}]}},
         [f"{MAIN}.volumeMounts[/mnt/training]"],
     ),
+    (
+        {"spec": {"containers": [{"name": "training", "lifecycle": {"preStop": {"sleep": {"seconds": 50}}}}]}},
+        [f"{MAIN}.lifecycle.preStop"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "lifecycle": {"stopSignal": "SIGKILL"}}]}},
+        [f"{MAIN}.lifecycle.stopSignal"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "livenessProbe": {"terminationGracePeriodSeconds": 59}}]}},
+        [f"{MAIN}.livenessProbe.terminationGracePeriodSeconds"],
+    ),
+    (
+        {"spec": {"containers": [{"name": "training", "startupProbe": {"terminationGracePeriodSeconds": 0}}]}},
+        [f"{MAIN}.startupProbe.terminationGracePeriodSeconds"],
+    ),
     ({"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}, ["spec.containers[pytorch]"]),
     ({"spec": {"initContainers": [{"name": "checkout", "image": "x"}]}}, ["spec.initContainers[checkout]"]),
     ({"spec": {"volumes": [{"name": "training", "$patch": "delete"}]}}, ["spec.volumes[training]"]),
@@ -227,11 +244,65 @@ def test_a_patch_may_not_change_what_a_run_depends_on(patch: dict[str, Any], pat
     assert refused(patch, env={"A": "b"}, code=code) == paths
 
 
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/opt//trainstack/run.py", "is in /opt/trainstack"),
+        ("/opt/x/../trainstack/run.py", "is in /opt/trainstack"),
+        ("opt/trainstack/run.py", "is in /opt/trainstack"),
+        ("/opt/trainstack/", "is a mount path of the settings"),
+        ("/opt", "contains /opt/trainstack"),
+        ("/mnt/training/", "is a mount path of the settings"),
+        ("/mnt//training", "is a mount path of the settings"),
+        ("/mnt/training/runs", "is in /mnt/training/runs"),
+        ("/mnt/training/runs/train-1", "is in /mnt/training/runs"),
+        ("/mnt", "contains /mnt/training/runs"),
+    ],
+)
+def test_mounts_are_compared_by_what_their_paths_mean(path: str, problem: str) -> None:
+    """A patch mounts nothing over the wrapper, a volume of the settings or the records."""
+    with pytest.raises(PodPatchError) as caught:
+        patched({"containers": [{"name": "training", "volumeMounts": mounting(path)}]})
+    (fault,) = caught.value.faults
+    assert (fault.path, fault.problem) == (f"{MAIN}.volumeMounts[{path}]", problem)
+
+
+@pytest.mark.parametrize("path", ["/mnt/training/runs-of-others", "/mnt/training/cache", "/opt/trainstack2"])
+def test_a_patch_may_mount_beside_the_reserved_folders(path: str) -> None:
+    """Also on a volume of the settings."""
+    (main,) = patched({"containers": [{"name": "training", "volumeMounts": mounting(path)}]})["containers"]
+    assert path in {mount["mountPath"] for mount in main["volumeMounts"]}
+
+
+def test_only_managed_runs_reserve_folders() -> None:
+    """Others have neither wrapper nor record."""
+    mounts = [*mounting("/opt/trainstack"), *mounting("/mnt/training/runs")]
+    spec = {"containers": [{"name": "training", "volumeMounts": mounts}]}
+    assert len(patched(spec, managed=False, record=None)["containers"][0]["volumeMounts"]) == 3
+
+
 def test_a_patch_that_replaces_the_pod_is_refused_in_each_place() -> None:
     """However it is written."""
     assert MAIN in refused({"spec": {"$patch": "replace", "containers": [SIDECAR]}})
     assert MAIN in refused({"$patch": "delete"})
     assert 'metadata.labels["trainstack.dev/run"]' in refused({"metadata": {"$patch": "delete"}})
+
+
+def test_a_patch_that_deletes_the_main_container_says_how_to_keep_it() -> None:
+    """Its remedy is no order to remove more."""
+    with pytest.raises(PodPatchError, match=r"removes the main container; keep it, or leave out \$patch$"):
+        patched({"containers": [{"name": "training", "$patch": "delete"}]})
+
+
+def test_a_patch_may_stop_other_programs_in_other_ways() -> None:
+    """Those of runs that are not managed and of added containers, and a managed one later."""
+    stopping = {"lifecycle": {"preStop": {"sleep": {"seconds": 50}}, "stopSignal": "SIGINT"}}
+    early, late = ({"livenessProbe": {"terminationGracePeriodSeconds": seconds}} for seconds in (5, 60))
+    spec = {"containers": [{"name": "training", **stopping, **early}]}
+    assert patched(spec, managed=False, record=None)["containers"][0]["lifecycle"] == stopping["lifecycle"]
+    main = {"name": "training", **late, "lifecycle": {"postStart": {"sleep": {"seconds": 1}}}}
+    _, added = patched({"containers": [{**SIDECAR, **stopping, **early}, main]})["containers"]
+    assert added["lifecycle"] == stopping["lifecycle"]
 
 
 def test_a_container_of_another_name_has_no_companions() -> None:
@@ -274,6 +345,9 @@ def test_only_what_a_patch_runs_makes_another_run() -> None:
     helped = make_run(pod_patch={"spec": {"containers": [SIDECAR]}})
     assert identity(before, UNKNOWN_FACTS) == identity(more_time, UNKNOWN_FACTS)
     assert identity(helped, UNKNOWN_FACTS)["podPatch"] == {"containers/proxy": {"image": "proxy:1"}}
+    volume = {"name": "model", "image": {"reference": "model:1", "pullPolicy": "Always"}}
+    of_model = make_run(pod_patch={"spec": {"volumes": [volume]}})
+    assert identity(of_model, UNKNOWN_FACTS)["podPatch"] == {"volumes/model": {"image": "model:1"}}
     facts = make_launch().facts
     first, second = (plan(run, "dev", facts) for run in (before, more_time))
     assert first.run_id == second.run_id
@@ -283,6 +357,43 @@ def test_only_what_a_patch_runs_makes_another_run() -> None:
 def test_main_containers_are_those_that_are_found_in_pods() -> None:
     """A patch adds no container that would be taken for one."""
     assert set(MAIN_CONTAINERS) == set(main_container._OURS)
+
+
+@pytest.mark.parametrize(
+    ("given", "built"),
+    [
+        (
+            {"fieldRef": {"fieldPath": "spec.nodeName"}},
+            {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}},
+        ),
+        (
+            {"resourceFieldRef": {"resource": "limits.cpu"}},
+            {"resourceFieldRef": {"divisor": "0", "resource": "limits.cpu"}},
+        ),
+        (
+            {"resourceFieldRef": {"divisor": "1m", "resource": "limits.cpu"}},
+            {"resourceFieldRef": {"divisor": "1m", "resource": "limits.cpu"}},
+        ),
+    ],
+)
+def test_references_have_the_api_server_s_defaults(given: dict[str, Any], built: dict[str, Any]) -> None:
+    """In variables and in files of a volume; without them, server-side apply reports a conflict."""
+    files = [{"name": "info", "downwardAPI": {"items": [{"path": "a", **given}]}}]
+    variables = [{"name": "training", "env": [{"name": "A", "valueFrom": given}]}]
+    spec = patched({"containers": variables, "volumes": files})
+    assert {"name": "A", "valueFrom": built} in spec["containers"][0]["env"]
+    assert {"name": "info", "downwardAPI": {"items": [{"path": "a", **built}]}} in spec["volumes"]
+
+
+def test_a_patch_sets_no_variable_that_trainer_refuses() -> None:
+    """It refuses the TrainJob, after `up` has begun. Other kinds, and other containers, may have them."""
+    added = [{"name": name, "value": "1"} for name in ("PET_NNODES", "PET_RDZV_ID")]
+    patch = {"spec": {"containers": [{"name": NODE, "env": added}, {**SIDECAR, "env": added}]}}
+    with pytest.raises(PodPatchError) as caught:
+        pods(of_kind("TrainJob", pod_patch=patch))
+    (fault,) = caught.value.faults
+    assert (fault.path, fault.remedy) == ("spec.containers[node].env[PET_NNODES]", "remove it")
+    assert pods(of_kind("JobSet", pod_patch={"spec": {"containers": [{"name": "training", "env": added}]}}))
 
 
 def test_a_distributed_run_s_roles_are_patched_alike() -> None:

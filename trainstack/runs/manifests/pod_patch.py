@@ -3,7 +3,8 @@
 The template before and after the patch is compared, so that it does not matter how the patch is written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import posixpath
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,10 +82,13 @@ class PodPatchError(WorkloadError):
         super().__init__("\n".join(lines))
 
 
-def patched(workload: Workload, template: Manifest, main: str, reserved: Mapping[str, str]) -> Manifest:
+def patched(
+    workload: Workload, template: Manifest, main: str, reserved: Mapping[str, str], variables: Collection[str]
+) -> Manifest:
     """Return the template with the workload's patch, its main container first. Raises PodPatchError.
 
-    `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in, with the remedy.
+    `main`: the name of the main container. `reserved`: folders that no mount of the patch may be in or contain, with
+    the remedy. `variables`: those that the operator sets in the main container.
     """
     if workload.pod_patch is None:
         return template
@@ -92,10 +96,11 @@ def patched(workload: Workload, template: Manifest, main: str, reserved: Mapping
     before, after = _Parts.of(template, main), _Parts.of(result, main)
     faults = [
         *_changed(before, after, main),
+        *_faults_of_env(before, after, main, variables),
         *_faults_of_mounts(before, after, main, reserved),
         *_faults_of_volumes(before, after),
         *_faults_of_containers(workload, before, after, main),
-        *_faults_of_grace_period(before, after),
+        *_faults_of_stopping(before, after, main),
     ]
     if faults:
         raise PodPatchError(workload.name, faults)
@@ -152,7 +157,7 @@ def _by(key: str, listed: Sequence[Mapping[str, Any]] | None) -> dict[Any, Mappi
 
 def _changed(before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
     if not after.main:
-        yield PatchFault(f"spec.containers[{main}]", "removes the main container", "remove it")
+        yield PatchFault(f"spec.containers[{main}]", "removes the main container", "keep it, or leave out $patch")
         return
     old, new = ({path: (value, remedy) for path, value, remedy in parts.kept(main)} for parts in (before, after))
     for path in dict.fromkeys([*old, *new]):
@@ -165,18 +170,40 @@ def _changed(before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
             if listed.get(name) != element:
                 path = f"spec.containers[{main}].{field}[{name}]"
                 yield PatchFault(path, "may not be changed by a patch", _OF_LISTS[field])
-        for name in listed if field == "env" else ():
-            if name.startswith("TRAINSTACK_") and name not in _by(key, before.main.get(field)):
-                path = f"spec.containers[{main}].env[{name}]"
-                yield PatchFault(path, "is a variable of the wrapper", _OF_LISTS["env"])
+
+
+def _faults_of_env(before: _Parts, after: _Parts, main: str, variables: Collection[str]) -> Iterator[PatchFault]:
+    old, new = (_by("name", parts.main.get("env")) for parts in (before, after))
+    for name in (name for name in new if name not in old):
+        path = f"spec.containers[{main}].env[{name}]"
+        if name.startswith("TRAINSTACK_"):
+            yield PatchFault(path, "is a variable of the wrapper", _OF_LISTS["env"])
+        elif name in variables:
+            yield PatchFault(path, "is a variable that the operator sets", "remove it")
 
 
 def _faults_of_mounts(before: _Parts, after: _Parts, main: str, reserved: Mapping[str, str]) -> Iterator[PatchFault]:
-    old = _by("mountPath", before.main.get("volumeMounts"))
-    for path in _by("mountPath", after.main.get("volumeMounts")).keys() - old.keys():
-        for folder, remedy in reserved.items():
-            if f"{path}/".startswith(f"{folder}/"):
-                yield PatchFault(f"spec.containers[{main}].volumeMounts[{path}]", f"is in {folder}", remedy)
+    old, new = (_by("mountPath", parts.main.get("volumeMounts")) for parts in (before, after))
+    mounted, folders = {_clean(path) for path in old}, {_clean(path): remedy for path, remedy in reserved.items()}
+    for path in (path for path in new if path not in old):
+        place, clean = f"spec.containers[{main}].volumeMounts[{path}]", _clean(path)
+        if clean in mounted:
+            yield PatchFault(place, "is a mount path of the settings", _OF_LISTS["volumeMounts"])
+            continue
+        for folder, remedy in folders.items():
+            if _is_in(clean, folder):
+                yield PatchFault(place, f"is in {folder}", remedy)
+            elif _is_in(folder, clean):
+                yield PatchFault(place, f"contains {folder}", remedy)
+
+
+def _clean(path: str) -> str:
+    # The runtime mounts relative paths and paths with `//` or `..` here, too.
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _faults_of_volumes(before: _Parts, after: _Parts) -> Iterator[PatchFault]:
@@ -207,9 +234,20 @@ def _faults_of_containers(workload: Workload, before: _Parts, after: _Parts, mai
                 yield PatchFault(path, f"is added to the container {main}", "leave out container of the run")
 
 
-def _faults_of_grace_period(before: _Parts, after: _Parts) -> Iterator[PatchFault]:
+def _faults_of_stopping(before: _Parts, after: _Parts, main: str) -> Iterator[PatchFault]:
     field = "terminationGracePeriodSeconds"
     least = before.spec.get(field)
-    if least is not None and (after.spec.get(field) or 0) < least:
-        message = f"is less than the {least} s that a program has for its checkpoint"
-        yield PatchFault(f"spec.{field}", message, "raise it, or remove it")
+    if least is None:  # The run is not managed.
+        return
+    message, remedy = f"is less than the {least} s that a program has for its checkpoint", "raise it, or remove it"
+    if (after.spec.get(field) or 0) < least:
+        yield PatchFault(f"spec.{field}", message, remedy)
+    container, lifecycle = f"spec.containers[{main}]", after.main.get("lifecycle") or {}
+    if "preStop" in lifecycle:
+        yield PatchFault(f"{container}.lifecycle.preStop", "takes time from the checkpoint", "remove it")
+    if "stopSignal" in lifecycle:
+        yield PatchFault(f"{container}.lifecycle.stopSignal", "replaces SIGTERM, which the wrapper awaits", "remove it")
+    for probe in ("livenessProbe", "startupProbe"):
+        own = (after.main.get(probe) or {}).get(field)
+        if own is not None and own < least:
+            yield PatchFault(f"{container}.{probe}.{field}", message, remedy)

@@ -1,6 +1,6 @@
 """The pod template that all kinds of workloads share."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from trainstack.objects import labels
 from trainstack.objects.labels import Manifest
@@ -45,11 +45,13 @@ def pod_template(
     restart_policy: str | None = None,
     port: Manifest | None = None,
     given: Sequence[Manifest] = (),
+    operators: Collection[str] = (),
 ) -> Manifest:
     """The template of a role's pods. Raises WorkloadError.
 
     `container`: the default of the container's name. `restart_policy`: None leaves it to the operator or the cluster.
-    `given`: environment variables that the kind adds to the workload's.
+    `given`: environment variables that the kind adds to the workload's. `operators`: names of variables that its
+    operator sets, which a patch may not set.
     """
     spec: Manifest = {"containers": [_container(workload, pod, launch, container, port, given)], **_account(workload)}
     if workload.code is not None:
@@ -74,8 +76,11 @@ def pod_template(
     placed = pod.topology_request.annotations if pod.topology_request else {}
     if annotations := {**pod.annotations, **placed}:
         metadata["annotations"] = annotations
-    reserved = {WRAPPER_FOLDER: "mount it elsewhere: the wrapper is there"} if workload.managed else {}
-    return patched(workload, {"metadata": metadata, "spec": spec}, spec["containers"][0]["name"], reserved)
+    reserved: dict[str, str] = {}
+    if workload.managed:
+        reserved[WRAPPER_FOLDER] = "mount it elsewhere: the wrapper is there"
+        reserved[_record_path(workload, pod)] = "mount it elsewhere: the records of runs are there"
+    return patched(workload, {"metadata": metadata, "spec": spec}, spec["containers"][0]["name"], reserved, operators)
 
 
 def launch_labels(workload: Workload, launch: Launch) -> dict[str, str]:

@@ -123,6 +123,7 @@ def _template(workload: Workload, launch: Launch) -> Manifest:
         container=NODE,
         restart_policy=pods(workload)[0].restart_policy,
         given=ranks(_nodes(workload), f"{name}-{NODE}-0-0.{name}"),
+        operators=_RESERVED,
     )
 
 

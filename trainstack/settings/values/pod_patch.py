@@ -26,6 +26,10 @@ _SCALARS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
 }
 _NAMES = {"boolean": "true or false", "integer": "an integer", "integer or string": "an integer or a string"}
+_DEFAULTS = {"ObjectFieldSelector": ("apiVersion", "v1"), "ResourceFieldSelector": ("divisor", "0")}
+"""The API server's defaults. A reference that differs from the live one is a conflict; see `pod_template`."""
+_FURTHER_KEYS = {"ContainerPort": ("protocol", "TCP"), "TopologySpreadConstraint": ("whenUnsatisfiable", None)}
+"""Fields, with their defaults, that together with the merge key identify an element for the API server."""
 Steps = tuple[str | int, ...]
 
 
@@ -67,7 +71,7 @@ def _list(form: Form, given: Any, steps: Steps, faults: _Faults) -> list[Any]:
     if not isinstance(given, list | tuple):
         faults.add(steps, "must be a list", "write a list")
         return []
-    key = form.merge_key
+    key, seen = form.merge_key, list[Any]()
     for index, item in enumerate(given):
         if not isinstance(item, Mapping):
             continue
@@ -75,6 +79,12 @@ def _list(form: Form, given: Any, steps: Steps, faults: _Faults) -> list[Any]:
             faults.add((*steps, index), "is an element of a list that is replaced, not merged", f"remove {DIRECTIVE}")
         elif key and key not in item and item.get(DIRECTIVE) != "replace":
             faults.add((*steps, index), f"has no {key}, by which it is merged", f"add {key}")
+        elif key and key in item:
+            field, default = _FURTHER_KEYS.get(form.name, ("", None))
+            identity = (item[key], item.get(field, default))
+            if identity in seen:
+                faults.add((*steps, index), "is listed twice", "merge both")
+            seen.append(identity)
     return [_value(form.inner, item, (*steps, index), faults) for index, item in enumerate(given)]
 
 
@@ -96,9 +106,9 @@ def _map(form: Form, given: Any, steps: Steps, faults: _Faults) -> dict[str, Any
             faults.add(path, f"is not a field of {form.name}", nearest(key, fields or ()))
         else:
             checked[key] = _value(inner, item, path, faults)
-    if form.name == "ObjectFieldSelector" and DIRECTIVE not in given:
-        # The API server's default. A reference that differs from the live one is a conflict; see `pod_template`.
-        checked.setdefault("apiVersion", "v1")
+    if form.name in _DEFAULTS and DIRECTIVE not in given:
+        field, value = _DEFAULTS[form.name]
+        checked.setdefault(field, value)
     return checked
 
 
