@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.cluster_in_use import ensure_intended
-from trainstack.cli.console import confirm, ensure_confirmable, fail, out, report, step
+from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, report, step
 from trainstack.cli.engine import ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.ensure_tools import ensure_tools
-from trainstack.cli.files import fetch_run
+from trainstack.cli.files import UnknownClusterError, bodies_once, fetch_run
 from trainstack.cli.preview import show_preview
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_same_cluster
@@ -177,8 +177,13 @@ def _fetch_results(session: Session) -> None:
     for name in sorted({ledger.sweep for ledger in ledgers if ledger.sweep}):
         out.print(f"\n{name}", style="bold")
         out.print(f"  results        trainstack sweep results {name} -s {session.stack}")
+    live = bodies_once(session)
     for ledger in ledgers:
-        record = None if ledger.sweep else fetch_run(session, ledger)
+        try:
+            record = None if ledger.sweep else fetch_run(session, ledger, live)
+        except UnknownClusterError as error:
+            err.print(str(error), style="yellow")
+            continue
         if record is None:
             continue
         metrics = (read_metrics(record) or [{}])[-1]

@@ -1,7 +1,9 @@
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
@@ -10,11 +12,12 @@ from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.runs import read_bodies
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.transfers import data_loader
-from trainstack.errors import ExitCode
+from trainstack.errors import ExitCode, TrainstackError
 from trainstack.live.progress import clusters_of
 from trainstack.live.workers import settings_of_worker
 from trainstack.objects.labels import RUN
 from trainstack.runs.launches import live_launch
+from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.storage import Volume
@@ -25,9 +28,14 @@ from trainstack.transfer.retry import TransferResult
 from trainstack.transfer.upload import upload as upload_files
 from trainstack.transfer.volume_files import list_files
 
+Bodies = Sequence[dict[str, Any]]
 PlaceArgument = Annotated[
     str, typer.Argument(metavar="VOLUME:PATH", help="A volume of the environment, and a folder or file on it.")
 ]
+
+
+class UnknownClusterError(TrainstackError):
+    """It is unknown which worker cluster has the record of a dispatched run."""
 
 
 def upload(
@@ -117,10 +125,11 @@ def fetch(
         namespace, name, settings = volume.namespace, volume.name, session.settings
     else:
         recorded = {run.name: run.record for run in session.settings.workloads.runs if run.record is not None}
-        run_id = _latest(session, what, recorded[what]) if what in recorded else what
+        live = bodies_once(session)
+        run_id = _latest(session, live(), what, recorded[what]) if what in recorded else what
         namespace, name, path = _record(session, run_id)
         target = to or session.results / Path(path).name
-        settings = _settings_of_run(session, run_id)
+        settings = _settings_of_run(session, live(), run_id)
     with data_loader(settings, namespace, name) as loader:
         fetched = fetch_files(loader, path, target)
     _warn_of_changes(fetched)
@@ -131,10 +140,16 @@ def fetch(
     out.print(f"{fetched.where}: {_count(fetched)} fetched, {verified} verified")
 
 
-def fetch_run(session: Session, ledger: Ledger) -> Path | None:
+def bodies_once(session: Session) -> Callable[[], Bodies]:
+    """Return a function that reads the live launches when it is first called."""
+    return cache(lambda: read_bodies(session))
+
+
+def fetch_run(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> Path | None:
     """Fetch a run's record to results/<run-id>/, unless the finished record is there.
 
-    Returns None for a run without a record: an unmanaged workload, or one that is no longer declared.
+    `live` reads the live launches. Returns None for a run without a record: an unmanaged workload, or one that is no
+    longer declared. Raises UnknownClusterError.
     """
     target = session.results / ledger.run_id
     if (target / DONE).is_file():
@@ -143,7 +158,7 @@ def fetch_run(session: Session, ledger: Ledger) -> Path | None:
     if workload is None or workload.record is None:
         return None
     # The namespace of the launch: the workload may have been moved to another one since.
-    settings = _settings_of_run(session, ledger.run_id)
+    settings = _settings_of_run(session, live(), ledger.run_id)
     with data_loader(settings, ledger.namespace, workload.record.volume) as loader:
         _warn_of_changes(fetch_files(loader, f"{workload.record.path}/{ledger.run_id}", target))
     return target
@@ -174,9 +189,9 @@ def _warn_of_changes(fetched: TransferResult) -> None:
         )
 
 
-def _latest(session: Session, workload: str, record: Record) -> str:
+def _latest(session: Session, bodies: Bodies, workload: str, record: Record) -> str:
     """Return the id of a workload's latest run that has an object in the cluster; exits if there is no such run."""
-    launches = map(live_launch, read_bodies(session))
+    launches = map(live_launch, bodies)
     found = [launch for launch in launches if launch.run_id.rpartition("-")[0] == workload]
     if not found:
         fail(
@@ -186,22 +201,25 @@ def _latest(session: Session, workload: str, record: Record) -> str:
     return max(found, key=lambda launch: launch.created).run_id
 
 
-def _settings_of_run(session: Session, run_id: str) -> Settings:
+def _settings_of_run(session: Session, live: Bodies, run_id: str) -> Settings:
     """Return the settings of the cluster with a run's volume: a worker cluster's if MultiKueue dispatched the run.
 
-    Raises PermanentError without a context for that cluster; exits if it is unknown which cluster that is.
+    Raises PermanentError without a context for that cluster, UnknownClusterError if it is unknown which one that is.
     """
     settings = session.settings
-    bodies = [body for body in read_bodies(session) if body["metadata"]["labels"][RUN] == run_id]
+    bodies = [body for body in live if body["metadata"]["labels"][RUN] == run_id]
+    if bodies and not any(map(is_dispatched, bodies)):
+        return settings
     clusters = {*clusters_of(bodies, settings.cluster.context).values()}
     if not clusters and (workload := session.workload(run_id.rpartition("-")[0])) is not None:
         # The run has no object that names its cluster.
         clusters = {*settings.queues.worker_clusters(workload.namespace, workload.queue)}
         if len(clusters) > 1 and workload.record is not None:
             place = f"{workload.record.volume}:{workload.record.path}/{run_id}"
-            fail(
-                f"{run_id} has no object that names the cluster to which it was dispatched: {', '.join(clusters)}; "
-                f"fetch the record from the environment of that cluster: trainstack fetch {place} -s ENV"
+            raise UnknownClusterError(
+                f"{run_id} has no object that names the cluster to which it was dispatched: "
+                f"{', '.join(sorted(clusters))}",
+                f"fetch the record from the environment of that cluster: trainstack fetch {place} -s ENV",
             )
     return settings_of_worker(settings, *clusters) if clusters else settings
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trainstack.cli.console import fail, step
-from trainstack.cli.files import fetch_run
+from trainstack.cli.files import bodies_once, fetch_run
 from trainstack.cli.runs import ledgers_of
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, RightsError, read, read_text
@@ -27,10 +27,12 @@ Pod = Mapping[str, Any]
 def figures(session: Session, names: Sequence[str]) -> list[Run]:
     """Return the named runs in their order: run ids or prefixes, workloads, `<run-id>/<index>`.
 
-    A finished record that was fetched before needs no cluster. Raises ReportError and ClusterError.
+    A finished record that was fetched before needs no cluster. Raises ReportError, ClusterError and
+    UnknownClusterError.
     """
     runs: list[Run] = []
     known: Runs | None = None
+    live = bodies_once(session)
     for name in names:
         run_name, _, index = name.partition("/")
         if (session.results / name / DONE).is_file():
@@ -38,7 +40,7 @@ def figures(session: Session, names: Sequence[str]) -> list[Run]:
             continue
         known = known or read_runs(session.settings)
         ledger = _ledger(session, known.ledgers, run_name)
-        if fetch_run(session, ledger) is not None:
+        if fetch_run(session, ledger, live) is not None:
             run = _recorded(session, ledger.run_id, index)
             runs.append(run if index else _with_placements(session, run, ledger.namespace))
         else:

@@ -29,6 +29,8 @@ PAGE = 500
 """The `limit` of lists that may have thousands of objects."""
 _CONCURRENCY = 16
 _CONNECTING = threading.Lock()
+_connecting: list[tuple[tempfile.TemporaryDirectory[str], str | None]] = []
+"""For each client that connects now, the folder of its temporary files and the one to set again afterwards."""
 _TIMEOUT_SECONDS = 10
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -138,7 +140,11 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
     try:
         chosen: Any = kubeconfig.chosen(context)
         with _temporary_files_removed():
-            api = await kr8s.asyncio.api(kubeconfig=chosen)
+            # The factory `kr8s.asyncio.api` connects without a timeout. A plugin for credentials has no limit, since
+            # it may wait for the user's login.
+            api = kr8s.asyncio.Api(kubeconfig=chosen, bypass_factory=True)
+            api.timeout = _TIMEOUT_SECONDS
+            await api
     except (KeyError, ValueError, TypeError, OSError, IndexError, yaml.YAMLError) as error:
         where = f"context {context!r} of {file}" if context else file
         remedy = "; the environment names it in trainstack:cluster: context" if context else ""
@@ -153,20 +159,26 @@ async def connect(context: str | None) -> kr8s.asyncio.Api:
             status = error.response.status_code
         refusal = RightsError if status == FORBIDDEN else ClusterError
         raise _problem(cluster, "/version", status) or refusal(f"the cluster of {cluster}: {error}") from error
-    api.timeout = _TIMEOUT_SECONDS
     return api
 
 
 @contextmanager
 def _temporary_files_removed() -> Iterator[None]:
     """Remove the temporary files that kr8s writes while it connects, which include the kubeconfig's keys."""
-    # The temporary folder is a setting of the whole process.
-    with _CONNECTING, tempfile.TemporaryDirectory(prefix="trainstack-") as folder:
-        before, tempfile.tempdir = tempfile.tempdir, folder
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
+    # The temporary folder is a setting of the whole process, so clients that connect at the same time share one. The
+    # lock is not held meanwhile: it would block the event loop.
+    with _CONNECTING:
+        shared = _connecting or [(tempfile.TemporaryDirectory(prefix="trainstack-"), tempfile.tempdir)]
+        _connecting.append(shared[0])
+        tempfile.tempdir = shared[0][0].name
+    try:
+        yield
+    finally:
+        with _CONNECTING:
+            folder, before = _connecting.pop()
+            if not _connecting:
+                tempfile.tempdir = before
+                folder.cleanup()
 
 
 def _unreachable(cluster: str, error: Exception) -> ClusterError:

@@ -147,18 +147,20 @@ async def _elsewhere(
     workers: Workers, launches: Sequence[LaunchPaths], workloads: Sequence[Body | None]
 ) -> dict[int, _Elsewhere]:
     """Read dispatched launches in their clusters, by their index. A cluster that cannot be reached is a problem."""
-    found = {}
-    for index, (launch, workload) in enumerate(zip(launches, workloads, strict=True)):
-        if cluster := cluster_of(workload or {}):
-            try:
-                api = await workers.api(cluster)
-                answers = await get_all(api, [launch.pods, *launch.claims.values()])
-            except ClusterError as error:
-                found[index] = _Elsewhere(problem=str(error))
-                continue
-            claims = {name: answers[path].object for name, path in launch.claims.items()}
-            found[index] = _Elsewhere(api, items(answers[launch.pods]), claims)
-    return found
+
+    async def read_one(launch: LaunchPaths, cluster: str) -> _Elsewhere:
+        try:
+            api = await workers.api(cluster)
+            answers = await get_all(api, [launch.pods, *launch.claims.values()])
+        except ClusterError as error:
+            return _Elsewhere(problem=str(error))
+        claims = {name: answers[path].object for name, path in launch.claims.items()}
+        return _Elsewhere(api, items(answers[launch.pods]), claims)
+
+    clusters = {index: cluster_of(workload or {}) for index, workload in enumerate(workloads)}
+    sent = {index: cluster for index, cluster in clusters.items() if cluster}
+    found = await asyncio.gather(*(read_one(launches[index], cluster) for index, cluster in sent.items()))
+    return dict(zip(sent, found, strict=True))
 
 
 def clusters_of(bodies: Sequence[Body], context: str | None) -> dict[str, str]:

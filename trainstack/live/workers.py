@@ -1,14 +1,19 @@
 """Clients for the worker clusters to which MultiKueue dispatches launches."""
 
 import asyncio
+import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from kr8s.asyncio import Api
 
 from trainstack.live import kubeconfig
-from trainstack.live.client import PermanentError, connect
+from trainstack.live.client import ClusterError, PermanentError, connect
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Queues
+
+_RETRY_SECONDS = 10
+"""How long a cluster that cannot be reached is not tried again; `logs --follow` reads every second."""
 
 
 @dataclass
@@ -17,18 +22,30 @@ class Workers:
 
     settings: Settings
     _apis: dict[str, Api] = field(default_factory=dict)
-    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _failed: dict[str, tuple[float, ClusterError]] = field(default_factory=dict)
+    _connecting: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def api(self, cluster: str) -> Api:
         """Return a client for a worker cluster; for the environment's own if `cluster` is empty.
 
         Raises ClusterError if it cannot be reached, PermanentError without a context for it.
         """
-        async with self._connecting:
+        async with self._connecting[cluster]:
             if cluster not in self._apis:
-                own = self.settings.cluster.context
-                self._apis[cluster] = await connect(worker_context(self.settings, cluster) if cluster else own)
+                await self._connect(cluster)
         return self._apis[cluster]
+
+    async def _connect(self, cluster: str) -> None:
+        if cluster in self._failed:
+            failed_at, error = self._failed[cluster]
+            if time.monotonic() - failed_at < _RETRY_SECONDS:
+                raise error
+        context = worker_context(self.settings, cluster) if cluster else self.settings.cluster.context
+        try:
+            self._apis[cluster] = await connect(context)
+        except ClusterError as error:
+            self._failed[cluster] = time.monotonic(), error
+            raise
 
 
 def worker_context(settings: Settings, cluster: str) -> str:

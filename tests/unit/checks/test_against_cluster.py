@@ -15,14 +15,27 @@ from tests.unit.checks.cluster_cases import (
     named,
     operators,
 )
+from tests.unit.checks.environment_cases import check_of, dispatching, with_quota
 from tests.unit.checks.live import make_queue
 from tests.unit.checks.node_cases import every_live_case
-from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
+from tests.unit.make import (
+    make_cluster_queue,
+    make_distributed,
+    make_group,
+    make_queues,
+    make_run,
+    make_settings,
+    make_storage,
+    make_volume,
+)
 from trainstack.preflight.against_cluster import RULES
-from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun
+from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, Live
+from trainstack.preflight.live_rules import nodes
 from trainstack.preflight.registry import BY_ID
+from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
-from trainstack.settings.sections.workloads import Role
+from trainstack.settings.sections.queues import Cohort, LocalQueue, QueueCheck, ResourceFlavor, ResourceQuota
+from trainstack.settings.sections.workloads import Resources, Role, Workload
 
 
 @pytest.mark.parametrize(
@@ -126,3 +139,56 @@ def test_a_queue_without_a_word_is_no_finding() -> None:
     """A queue that says nothing of itself yet is not taken for one that is closed."""
     silent = {**make_queue("research", "Ready"), "status": {}}
     assert check(make_settings(make_run()), make_live({"LocalQueue research": (silent,)}), IMAGES) == []
+
+
+BIG = Resources(requests={"cpu": "6", "memory": "1Gi"})
+FAR = ResourceFlavor(name="far", node_labels={"site": "far"})
+SENT = {"name": "sent", "admission_checks": (QueueCheck(name="west"),)}
+"""Fields of a cluster queue whose workloads MultiKueue dispatches."""
+
+
+def of_nodes(settings: Settings, live: Live) -> list[tuple[str, str]]:
+    """The findings of the rules about nodes, with their paths."""
+    rules = {rule for rule, check_ in RULES.items() if check_.find.__module__ == nodes.__name__}
+    return sorted((each.id, each.path) for each in check(settings, live, IMAGES) if each.id in rules)
+
+
+def beside(*, own: tuple[Workload, ...] = (make_run(),), **changes: object) -> Settings:
+    """An environment with the run `away`, which MultiKueue dispatches, beside its own runs."""
+    queue = LocalQueue(name="sent", namespace="research", cluster_queue="sent")
+    sections = dispatching(check_of("west"), queue={}).queues.model_dump(
+        include={"admission_checks", "multi_kueue_clusters", "multi_kueue_configs"}
+    )
+    queues = make_queues(local_queues=(*make_queues().local_queues, queue), **{**sections, **changes})
+    return make_settings(*own, make_run(name="away", queue="sent", resources=BIG), queues=queues)
+
+
+def test_runs_of_other_clusters_need_no_nodes_here() -> None:
+    """Neither do the flavors and the quota that only they use, also of cohorts."""
+    quota = make_group(("far", {"cpu": "6", "memory": "8Gi"}))
+    near = make_group(("cpu", {"cpu": "6", "memory": "8Gi"}))
+    cohort = Cohort(name="abroad", parent="all", resource_groups=(quota,))
+    above = Cohort(name="all", resource_groups=(near,))
+    pool = make_cluster_queue(**SENT, cohort="abroad", resource_groups=(quota,))
+    flavors = (FAR, ResourceFlavor(name="cpu"))
+    settings = beside(own=(), flavors=flavors, cohorts=(cohort, above), cluster_queues=(pool,))
+    assert of_nodes(settings, make_live({"ClusterQueue": ()})) == []
+
+
+def test_dispatched_runs_may_select_nodes_that_are_not_read() -> None:
+    """They are those of another cluster."""
+    settings = dispatching(check_of("west"), queue={}, node_selector={"pool": "a"})
+    assert of_nodes(settings, make_live({"Node": None})) == []
+
+
+def test_own_runs_beside_dispatched_ones_need_nodes() -> None:
+    """On flavors that both use, and of quota in cohorts that both use."""
+    flavor = ResourceFlavor(name="cpu", node_labels={"pool": "a"})
+    queues = (make_cluster_queue(), make_cluster_queue(**SENT))
+    found = of_nodes(beside(flavors=(flavor,), cluster_queues=queues), make_live())
+    assert found == [("flavor-nodes", f"{RUN}.queue")]
+    assert of_nodes(beside(cluster_queues=queues), make_live()) == []
+    lent = with_quota(ResourceQuota(name="cpu", nominal_quota="1"))
+    assert of_nodes(beside(cluster_queues=queues, cohorts=(lent,)), make_live()) == [
+        ("flavor-overpromised", "queues.flavors[cpu]")
+    ]

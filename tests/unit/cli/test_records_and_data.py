@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import typer
 
+from tests.unit.checks.environment_cases import check_of, dispatching
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
 from trainstack.cli import deploy, files
 from trainstack.cli.session import Session
@@ -21,6 +23,7 @@ from trainstack.objects.labels import LAUNCH, WORKLOAD
 from trainstack.objects.labels import RUN as RUN_LABEL
 from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.queues import ClusterKubeConfig, MultiKueueCluster, MultiKueueConfig
 from trainstack.transfer.loader import Loader
 
 RUN = "0123456789"
@@ -142,7 +145,7 @@ def test_a_ledger_says_whose_run_it_is(volume: FakeVolume, started: Started, ses
     """And in which namespace it was launched, also when the workload has moved."""
     opened = session(make_workload("digits"), make_workload("digits-small"))
     write(volume.root / "runs" / f"digits-small-{RUN}", {"_SUCCESS": "{}"})
-    record = files.fetch_run(opened, make_ledger("digits-small", namespace="before"))
+    record = files.fetch_run(opened, make_ledger("digits-small", namespace="before"), list)
     assert record is not None
     assert (record / "_SUCCESS").is_file()
     assert started == [("before", "digits-small-runs")]
@@ -158,6 +161,56 @@ def test_a_run_that_is_not_recorded_is_no_fault(
     write(volume.root / "runs" / f"digits-{RUN}", {"_SUCCESS": "{}"})
     deploy._fetch_results(opened)
     assert started == [("research", "digits-runs")]
+
+
+def dispatch_to(opened: Session, *clusters: str) -> None:
+    """Let MultiKueue dispatch the queue `research` to these clusters."""
+    queues = dispatching(check_of("check"), queue={}).queues
+    kube_config = ClusterKubeConfig(location="secret")
+    changes = {
+        "multi_kueue_clusters": tuple(MultiKueueCluster(name=name, kube_config=kube_config) for name in clusters),
+        "multi_kueue_configs": (MultiKueueConfig(name="workers", clusters=clusters),),
+    }
+    settings = opened.settings.model_copy(update={"queues": queues.model_copy(update=changes)})
+    opened.__dict__["loaded"] = SimpleNamespace(settings=settings)
+
+
+def test_a_run_that_was_launched_before_its_queue_dispatched_is_read_here(
+    monkeypatch: pytest.MonkeyPatch, volume: FakeVolume, started: Started, session: Callable[..., Session]
+) -> None:
+    """Its object shows that this cluster has its volume; the launches are listed once."""
+    opened, run_id = session(make_workload("digits", queue="research")), f"digits-{RUN}"
+    dispatch_to(opened, "west", "east")
+    read = Mock(return_value=[make_live(run_id, "2026-11-03T00:00:00Z")])
+    monkeypatch.setattr(files, "read_bodies", read)
+    write(volume.root / "runs" / run_id, {"_SUCCESS": "{}"})
+    files.fetch("digits", "dev")
+    assert started == [("research", "digits-runs")]
+    assert read.call_count == 1
+
+
+def test_a_run_whose_cluster_is_unknown_does_not_end_up(
+    monkeypatch: pytest.MonkeyPatch,
+    volume: FakeVolume,
+    started: Started,
+    session: Callable[..., Session],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is named with the remedy, and the other runs are fetched; the launches are listed once."""
+    gone, here = make_workload("gone", queue="research"), (make_workload("digits"), make_workload("digits-small"))
+    opened, read = session(gone, *here), Mock(return_value=[])
+    dispatch_to(opened, "west", "east")
+    monkeypatch.setattr(files, "read_bodies", read)
+    ledgers = tuple(map(make_ledger, ("gone", "digits", "digits-small")))
+    monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
+    for name in ("digits", "digits-small"):
+        write(volume.root / "runs" / f"{name}-{RUN}", {"_SUCCESS": "{}"})
+    deploy._fetch_results(opened)
+    assert started == [("research", "digits-runs"), ("research", "digits-small-runs")]
+    assert read.call_count == 1
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"gone-{RUN} has no object that names the cluster to which it was dispatched: east, west" in shown
+    assert f"trainstack fetch gone-runs:runs/gone-{RUN} -s ENV" in shown
 
 
 def test_asked_for_a_run_without_a_record_it_says_so(

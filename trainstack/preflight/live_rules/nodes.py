@@ -1,6 +1,6 @@
 """Nodes for the flavors, the pods and the declared quota."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from trainstack.kueue.model import ClusterQueue, Cohort, Model, Workload
@@ -29,12 +29,14 @@ _SMALLER = "request less in each pod, or use larger nodes"
     remedy="Label the nodes, or correct the flavor's `nodeLabels`.",
 )
 def flavor_nodes(context: LiveContext) -> Iterator[Violation]:
-    model = context.snapshot.model
+    model, sent = _local(context.snapshot.model), _dispatching(context.snapshot.model)
     empty = {
         name: labels for name, labels in _labels(model).items() if not nodes_with_labels(labels, model.nodes or ())
     }
     assigned: set[str] = set()
     for verdict in context.verdicts if empty else ():
+        if verdict.cluster_queue in sent:
+            continue
         for name in sorted({name for pods in verdict.assigned for name in pods.flavors.values()} & empty.keys()):
             assigned.add(name)
             message = f"the run would be assigned flavor {name}, but no node has its labels ({_pairs(empty[name])})"
@@ -54,19 +56,24 @@ def flavor_nodes(context: LiveContext) -> Iterator[Violation]:
 )
 def node_resources(context: LiveContext) -> Iterator[Violation]:
     model = context.snapshot.model
+    verdicts = {verdict.path: verdict for verdict in context.verdicts}
+    sent = {path for path, verdict in verdicts.items() if verdict.cluster_queue in _dispatching(model)}
     if model.nodes is None:
         for path, run in context.runs():
+            if path in sent:
+                continue
             special = any("/" in name for pods in pod_sets(path, run) for name in pods.resources.limits)
             if run.node_selector or run.affinity or special:
                 yield unknown(path, "a node has what its pods request", "nodes")
         return
-    verdicts = {verdict.path: verdict for verdict in context.verdicts}
     # Pods need the resources that they request, whatever Kueue counts instead.
     plain = replace(model, excluded=(), transformations={})
     for workload in (
         *declared_workloads(context.declared, plain),
         *declared_workloads(context.declared, plain, queued=False),
     ):
+        if workload.path in sent:
+            continue
         for reason in _oversized(workload, verdicts.get(workload.path), model):
             remedy = _REMEDIES.get(reason.path.rpartition(".")[2], _SMALLER)
             yield Violation(reason.path, reason.message, remedy)
@@ -95,7 +102,7 @@ def _oversized(workload: Workload, verdict: Verdict | None, model: Model) -> lis
     remedy="Lower the quota, or add nodes; silence the finding if they are on order.",
 )
 def quota_over_nodes(context: LiveContext) -> Iterator[Violation]:
-    model = context.snapshot.model
+    model = _local(context.snapshot.model)
     capacities, queues = _capacities(model), model.cluster_queues or {}
     # Kueue counts these resources in place of others; no node has them.
     virtual = {name for transformation in model.transformations.values() for name in transformation.outputs}
@@ -119,7 +126,7 @@ def quota_over_nodes(context: LiveContext) -> Iterator[Violation]:
     remedy="Lower the quotas and let the cohort lend what is free, or add nodes.",
 )
 def flavor_overpromised(context: LiveContext) -> Iterator[Violation]:
-    model = context.snapshot.model
+    model = _local(context.snapshot.model)
     capacities = _capacities(model)
     holders = [(queue.name, queue.quotas) for queue in (model.cluster_queues or {}).values()]
     holders += [(cohort.name, cohort.quotas) for cohort in model.cohorts.values()]
@@ -134,6 +141,40 @@ def flavor_overpromised(context: LiveContext) -> Iterator[Violation]:
                 listed = [f"{holder} has {readable(name, share)}" for holder, share in shares.items() if share]
                 message = f"quota exceeds the {readable(name, most)} {name} of all its nodes: {', '.join(listed)}"
                 yield Violation(path, message)
+
+
+def _dispatching(model: Model) -> frozenset[str]:
+    """Return the cluster queues whose workloads MultiKueue dispatches, to the nodes of other clusters."""
+    queues = (model.cluster_queues or {}).items()
+    return frozenset(name for name, queue in queues if model.multikueue_checks.intersection(queue.checks))
+
+
+def _local(model: Model) -> Model:
+    """Return the model without dispatching cluster queues, and without cohorts and flavors that only those use."""
+    queues, sent = model.cluster_queues or {}, _dispatching(model)
+    if not sent:
+        return model
+    own = {name: queue for name, queue in queues.items() if name not in sent}
+    lending = _cohorts(model, (queues[name] for name in sent)) - _cohorts(model, own.values())
+    cohorts = {name: cohort for name, cohort in model.cohorts.items() if name not in lending}
+    unused = _flavors((*queues.values(), *model.cohorts.values())) - _flavors((*own.values(), *cohorts.values()))
+    flavors = {name: flavor for name, flavor in (model.flavors or {}).items() if name not in unused}
+    return replace(model, cluster_queues=own, cohorts=cohorts, flavors=flavors)
+
+
+def _cohorts(model: Model, queues: Iterable[ClusterQueue]) -> set[str]:
+    """Return the cohorts from which queues may borrow."""
+    found: set[str] = set()
+    for queue in queues:
+        name = queue.cohort
+        while name is not None and name not in found:
+            found.add(name)
+            name = model.cohorts[name].parent if name in model.cohorts else None
+    return found
+
+
+def _flavors(holders: Iterable[ClusterQueue | Cohort]) -> set[str]:
+    return {flavor for holder in holders for flavor, _ in holder.quotas}
 
 
 def _labels(model: Model) -> dict[str, Mapping[str, str]]:
