@@ -27,6 +27,8 @@ class Release:
     """A minor release, by what a verdict depends on. The defaults are those of v0.15."""
 
     minor: str = "v0.15"
+    serves_v1beta2: bool = True
+    """Whether it serves the version of its API in which objects are declared and read."""
     skips_zero_requests: bool = False
     """Whether a request of nothing is ignored if no resource group covers the resource. Source: assignFlavors in
     pkg/scheduler/flavorassigner/flavorassigner.go; issue 8079 of Kueue."""
@@ -164,6 +166,7 @@ RELEASES: Mapping[str, Release] = {
     for release in (
         Release(
             "v0.14",
+            serves_v1beta2=False,
             gates=_gates(GATES, _GATES_14),
             locked=(*LOCKED, "ManagedJobsNamespaceSelector", "ProvisioningACC"),
             fields=_fields(FIELDS, _FIELDS_14),

@@ -6,8 +6,8 @@ from trainstack.kueue.differences import RELEASES, minor_of
 from trainstack.kueue.verdict import Reason, Verdict
 from trainstack.settings.model import Settings
 
-MODELLED = tuple(RELEASES)
-"""Minor releases."""
+MODELLED = tuple(minor for minor, release in RELEASES.items() if release.serves_v1beta2)
+"""Minor releases whose objects environments can declare and clusters answer with: v0.14 serves v1beta1 alone."""
 
 
 def is_modelled(release: str) -> bool:
