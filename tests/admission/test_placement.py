@@ -167,6 +167,9 @@ def test_what_uses_the_nodes_counts(judge: Program) -> None:
     assert outcome(judge, required, 2, pods=(make_pod("n0", "ReplicaSet"), make_pod("n2", "ReplicaSet"))).startswith(
         wait
     )
+    whole = make_pod("n0", "ReplicaSet-whole")
+    whole["spec"]["resources"] = whole["spec"]["containers"][0].pop("resources")
+    assert outcome(judge, required, 2, pods=(whole, make_pod("n2", "ReplicaSet"))).startswith(wait)
     always = (make_pod("n0", "DaemonSet"), make_pod("n2", "DaemonSet"))
     assert outcome(judge, required, 2, pods=always).startswith("never fits")
     cordoned = tuple({**node, "spec": {"unschedulable": True}} for node in make_nodes())

@@ -47,7 +47,12 @@ class Program:
             raise JudgeError(f"kueue-judge failed: {error}") from error
         if done.returncode != 0:
             raise JudgeError(f"kueue-judge failed: {done.stderr.strip()[-300:]}")
-        answers: list[Body] = json.loads(done.stdout)
+        try:
+            answers = json.loads(done.stdout)
+        except ValueError as error:
+            raise JudgeError(f"kueue-judge does not answer in JSON: {error}") from error
+        if not isinstance(answers, list) or len(answers) != len(cases):
+            raise JudgeError(f"kueue-judge does not answer {len(cases)} cases with as many answers")
         return answers
 
 

@@ -26,7 +26,7 @@ _TEMPORARY: tuple[Cause, ...] = ("backoff", "check-retry", "queue-stopped")
 """Reasons other than quota with which a workload waits."""
 _DISPATCHED = (
     "the quota is available in this cluster; MultiKueue then dispatches the run to a worker cluster, whose quota is "
-    "not known here (check {})"
+    "not known here"
 )
 _TOPOLOGY = "the quota is available, and the nodes of flavor {} decide whether the pods can be placed"
 
@@ -176,9 +176,9 @@ class AdmissionSimulator:
         topologies = sorted({name for pods in pod_sets for name in pods.flavors.values() if flavors[name].topology})
         checks = cq.spec.checks_on({flavor for flavor, _ in usage})
         unknown = [Reason("topology", _TOPOLOGY.format(name), workload.path, flavor=name) for name in topologies]
-        if dispatching := self.model.multikueue_checks.intersection(checks):
+        if not self.model.multikueue_checks.isdisjoint(checks):
             # The nodes, and so the topologies, are those of the worker cluster.
-            unknown = [Reason("dispatched", _DISPATCHED.format(", ".join(sorted(dispatching))), workload.path)]
+            unknown = [Reason("dispatched", _DISPATCHED, workload.path)]
         outcome: Outcome = "fits by borrowing" if borrowed else "fits"
         if current.targets:
             outcome = "fits by preempting"

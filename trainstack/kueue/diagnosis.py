@@ -19,7 +19,12 @@ from trainstack.kueue.model import (
 )
 from trainstack.kueue.node_affinity import selected, suits, untolerated
 from trainstack.kueue.quantities import readable
-from trainstack.kueue.resource_node import inactive_checks, missing_flavors, missing_topologies
+from trainstack.kueue.resource_node import (
+    dispatches_and_provisions,
+    inactive_checks,
+    missing_flavors,
+    missing_topologies,
+)
 from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Cause, Reason
 
@@ -41,6 +46,8 @@ def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot
         yield of_queue("cohort-cycle", f"is inactive: the parents of its cohort {queue.cohort} form a cycle", "cohort")
     if queue.inactive:
         yield of_queue("queue-inactive", f"is inactive: {queue.inactive}")
+    elif model.release.dispatches_or_provisions and dispatches_and_provisions(model, queue):
+        yield of_queue("queue-inactive", "is inactive: it has checks of both MultiKueue and ProvisioningRequest")
     local = (model.local_queues or {})[workload.namespace, workload.queue]
     if queue.stop_policy != "None":
         yield of_queue("queue-stopped", f"is stopped (stopPolicy: {queue.stop_policy})", "stopPolicy")

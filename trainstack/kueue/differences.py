@@ -27,6 +27,9 @@ class Release:
     """A minor release, by what a verdict depends on. The defaults are those of v0.15."""
 
     minor: str = "v0.15"
+    """Empty if it is unknown."""
+    serves_v1beta2: bool = True
+    """Whether it serves the version of its API in which objects are declared and read."""
     skips_zero_requests: bool = False
     """Whether a request of nothing is ignored if no resource group covers the resource. Source: assignFlavors in
     pkg/scheduler/flavorassigner/flavorassigner.go; issue 8079 of Kueue."""
@@ -39,6 +42,12 @@ class Release:
     prefers_nominal_quota: bool = False
     """Whether fair sharing admits workloads that do not borrow before all others. No verdict on one workload depends
     on it; forecasts do not simulate it. Source: fair_sharing_iterator.go of v0.16."""
+    quota_only_flavors: bool = False
+    """Whether pods with a topology request get flavors without a topology for resources that only transformations
+    yield, which is not calculated. Source: tas_flavorassigner.go of v0.17."""
+    dispatches_or_provisions: bool = False
+    """Whether a queue with checks of both MultiKueue and ProvisioningRequest is inactive. Source:
+    updateQueueStatus in pkg/cache/scheduler/clusterqueue.go."""
     gates: Mapping[str, Gate] = field(default_factory=lambda: GATES)
     locked: tuple[str, ...] = LOCKED
     """The gates with another value than whose default Kueue does not start."""
@@ -150,11 +159,14 @@ _FIELDS_17: FieldChanges = {
 }
 
 PINNED = Release()
+UNKNOWN_RELEASE = Release("", models_fair_sharing=False, quota_only_flavors=True)
+"""As the pinned one; verdicts are unknown where the modelled releases differ."""
 _V16 = Release(
     "v0.16",
     skips_zero_requests=True,
     preference_as_named=True,
     prefers_nominal_quota=True,
+    dispatches_or_provisions=True,
     gates=_gates(GATES, _GATES_16),
     locked=(),
     fields=_fields(FIELDS, _FIELDS_16),
@@ -164,6 +176,7 @@ RELEASES: Mapping[str, Release] = {
     for release in (
         Release(
             "v0.14",
+            serves_v1beta2=False,
             gates=_gates(GATES, _GATES_14),
             locked=(*LOCKED, "ManagedJobsNamespaceSelector", "ProvisioningACC"),
             fields=_fields(FIELDS, _FIELDS_14),
@@ -176,6 +189,8 @@ RELEASES: Mapping[str, Release] = {
             preference_as_named=True,
             models_fair_sharing=False,
             prefers_nominal_quota=True,
+            quota_only_flavors=True,
+            dispatches_or_provisions=True,
             gates=_gates(_V16.gates, _GATES_17),
             locked=(
                 "HierarchicalCohorts",
@@ -200,6 +215,5 @@ def minor_of(release: str) -> str:
 
 
 def release_of(release: str) -> Release:
-    """Return what verdicts on a release depend on. An unknown release (empty), or one that is not modelled, is taken
-    as the pinned one."""
-    return RELEASES.get(minor_of(release), PINNED)
+    """Return what verdicts on a release depend on. One that is not modelled is taken as the pinned one."""
+    return RELEASES.get(minor_of(release), PINNED) if release else UNKNOWN_RELEASE

@@ -41,7 +41,7 @@ from trainstack.kueue.releases import declared_release
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import NAMESPACE_NAME
 from trainstack.settings.sections.operators import KueueConfiguration
-from trainstack.settings.sections.queues import MULTI_KUEUE
+from trainstack.settings.sections.queues import MULTI_KUEUE, PROVISIONING
 
 Body = Mapping[str, Any]
 K = TypeVar("K", bound=Hashable)
@@ -70,7 +70,6 @@ def declared_objects(declared: Declared) -> list[Body]:
 
 
 _KINDS = ("ResourceFlavor", "Topology", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass", "AdmissionCheck")
-"""The controller of MultiKueue's admission checks."""
 
 
 def read_model(
@@ -84,7 +83,7 @@ def read_model(
     """Return the model of objects; kinds that admission does not depend on are ignored.
 
     `unread`: kinds that could not be read. `declared`: whether the objects are declared by an environment's files.
-    `kueue`: the Configuration of the running Kueue, if known. `release`: its release; empty: the pinned one.
+    `kueue`: the Configuration of the running Kueue, if known. `release`: its release; empty: unknown.
     """
     differences = release_of(release)
     resources: Body = (kueue or {}).get("resources") or {}
@@ -119,11 +118,8 @@ def read_model(
         priorities=known("WorkloadPriorityClass", lambda body: body["value"], _name),
         # Whether the controller of a declared check is active is known only in a cluster.
         active_checks=known("AdmissionCheck", lambda body: declared or _is_active(body), _name),
-        multikueue_checks=frozenset(
-            _name(body)
-            for body in by_kind["AdmissionCheck"].values()
-            if (body.get("spec") or {}).get("controllerName") == MULTI_KUEUE
-        ),
+        multikueue_checks=_checks_of(MULTI_KUEUE, by_kind["AdmissionCheck"].values()),
+        provisioning_checks=_checks_of(PROVISIONING, by_kind["AdmissionCheck"].values()),
         topologies=topologies,
         limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},
         overheads={
@@ -354,6 +350,10 @@ def _local_queue(body: Body) -> LocalQueue:
         cluster_queue=spec.get("clusterQueue") or "",
         stop_policy=spec.get("stopPolicy") or "None",
     )
+
+
+def _checks_of(controller: str, checks: Iterable[Body]) -> frozenset[str]:
+    return frozenset(_name(body) for body in checks if (body.get("spec") or {}).get("controllerName") == controller)
 
 
 def _is_active(check: Body) -> bool:

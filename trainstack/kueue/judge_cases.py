@@ -90,6 +90,7 @@ def _key(body: Body) -> str:
 
 def _objects(state: QueueState, *, idle: bool) -> Iterator[Body]:
     checks = state.model.active_checks or {}
+    admitted = {one.workload.key for one in state.admitted}
     for body in state.objects:
         kind = body["kind"]
         if kind in _KINDS:
@@ -100,7 +101,7 @@ def _objects(state: QueueState, *, idle: bool) -> Iterator[Body]:
         elif kind == "AdmissionCheck":
             active = {"type": "Active", "status": str(bool(checks.get(body["metadata"]["name"])))}
             yield {**_reduced(body, "spec"), "status": {"conditions": [active]}}
-        elif kind == "Workload" and not idle:
+        elif kind == "Workload" and not idle and _key(body) in admitted:
             yield _reduced(body, "spec", "status")
 
 
@@ -154,10 +155,12 @@ def _pod(body: Body) -> Body:
     metadata, spec = body["metadata"], body["spec"]
     marks = {key: _of_kueue(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
     containers = {key: [*map(_container, spec[key])] for key in ("containers", "initContainers") if spec.get(key)}
+    requests = (spec.get("resources") or {}).get("requests")
+    resources = {"resources": {"requests": requests}} if requests else {}
     return {
         "kind": "Pod",
         "metadata": {"name": metadata["name"], **marks},
-        "spec": {"nodeName": spec["nodeName"], **containers, "overhead": spec.get("overhead") or {}},
+        "spec": {"nodeName": spec["nodeName"], **containers, **resources, "overhead": spec.get("overhead") or {}},
     }
 
 

@@ -199,6 +199,8 @@ class Model:
     """Whether an admission check is active."""
     multikueue_checks: frozenset[str] = frozenset()
     """The admission checks of MultiKueue: a worker cluster, with quota and topologies of its own, runs the workload."""
+    provisioning_checks: frozenset[str] = frozenset()
+    """The admission checks of ProvisioningRequests."""
     topologies: Mapping[str, tuple[str, ...]] | None = None
     """The levels of each Topology, the widest first; None: unknown."""
     limit_ranges: Mapping[str, tuple[LimitRange, ...]] = field(default_factory=dict)

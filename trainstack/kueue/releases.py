@@ -6,12 +6,13 @@ from trainstack.kueue.differences import RELEASES, minor_of
 from trainstack.kueue.verdict import Reason, Verdict
 from trainstack.settings.model import Settings
 
-MODELLED = tuple(RELEASES)
-"""Minor releases."""
+MODELLED = tuple(minor for minor, release in RELEASES.items() if release.serves_v1beta2)
+"""Minor releases whose objects environments can declare and clusters answer with: v0.14 serves v1beta1 alone."""
 
 
 def is_modelled(release: str) -> bool:
-    """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is taken as modelled."""
+    """Whether the simulator models a release, such as `v0.15.2`; an unknown release (empty) is modelled where
+    the modelled ones agree."""
     return not release or minor_of(release) in MODELLED
 
 

@@ -225,7 +225,14 @@ def active(model: Model, queue: ClusterQueue) -> bool:
     """Whether a cluster queue is active, apart from its cohort. Source: updateQueueStatus, clusterqueue.go."""
     if queue.stop_policy != "None" or queue.inactive:
         return False
+    if model.release.dispatches_or_provisions and dispatches_and_provisions(model, queue):
+        return False
     return not missing_objects(model, queue)
+
+
+def dispatches_and_provisions(model: Model, queue: ClusterQueue) -> bool:
+    """Whether a queue has checks of both MultiKueue and ProvisioningRequest."""
+    return not any(of.isdisjoint(queue.checks) for of in (model.multikueue_checks, model.provisioning_checks))
 
 
 def missing_objects(model: Model, queue: ClusterQueue) -> list[str]:

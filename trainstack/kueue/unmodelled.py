@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from trainstack.kueue.flavor_assigner import pod_set_groups
 from trainstack.kueue.model import Model, Workload
+from trainstack.kueue.resource_node import dispatches_and_provisions
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Reason
 
@@ -12,9 +13,8 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
     """Yield the reasons; none if everything that the verdict on a workload depends on is calculated."""
     for text in model.gates.unmodelled():
         yield Reason("unmodelled", f"Kueue runs with {text}", workload.path)
-    if model.fair_sharing and not model.release.models_fair_sharing:
-        message = f"preemption under fair sharing in Kueue {model.release.minor} is not calculated"
-        yield Reason("unmodelled", message, workload.path)
+    for text in _of_release(model, workload, cq):
+        yield Reason("unmodelled", text, workload.path)
     for kind, name in _relevant(workload, cq):
         for text in model.unmodelled.get((kind, name), ()):
             yield Reason("unmodelled", f"{' '.join(filter(None, (kind, name)))} sets {text}", workload.path)
@@ -22,12 +22,43 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
         yield Reason("unmodelled", f"Workload {workload.key} sets {text}", workload.path)
     for pods in workload.pod_sets:
         if pods.requests and "pods" not in cq.group_of and all(cq.ignores(*item) for item in pods.requests.items()):
-            message = f"pod set {pods.name} requests nothing that cluster queue {cq.spec.name} covers, and some of zero"
+            message = (
+                f"pod set {pods.name} requests only zero amounts, of resources that cluster queue {cq.spec.name} does"
+                " not cover"
+            )
             yield Reason("unmodelled", message, workload.path)
     order = [index for group in pod_set_groups(workload) for index in group]
     if order != sorted(order):
         message = "the pod sets of a group (podset-group-name) are not consecutive, which Kueue does not handle"
         yield Reason("unmodelled", message, workload.path)
+
+
+def _of_release(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[str]:
+    """Yield what is not calculated for the release of Kueue."""
+    release = model.release
+    if model.fair_sharing and not release.models_fair_sharing:
+        name = f"Kueue {release.minor}" if release.minor else "an unknown release of Kueue"
+        yield f"preemption under fair sharing in {name} is not calculated"
+    if not release.minor:
+        for text in _disputed(model, workload, cq):
+            yield f"{text} depends on the release of Kueue, which is unknown"
+    if release.quota_only_flavors and model.transformations and any(pods.topology for pods in workload.pod_sets):
+        flavors = {
+            flavor.name for group in cq.group_of.values() for flavor in group.flavors if flavor and not flavor.topology
+        }
+        for name in sorted(flavors):
+            yield f"whether pods with a topology request get flavor {name}, which has no topology, is not calculated"
+
+
+def _disputed(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[str]:
+    """Yield what the modelled releases decide differently, apart from fair sharing and topologies."""
+    zero = {name for pods in workload.pod_sets for name, number in pods.requests.items() if number == 0}
+    for name in sorted(zero - cq.group_of.keys()):
+        yield f"whether a request of zero {name} needs quota"
+    if cq.spec.fungibility.preference is not None:
+        yield f"the preference of cluster queue {cq.spec.name} (flavorFungibility)"
+    if dispatches_and_provisions(model, cq.spec) and not cq.spec.inactive:
+        yield f"whether cluster queue {cq.spec.name}, with checks of MultiKueue and ProvisioningRequest, is active"
 
 
 def _relevant(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[str, str]]:

@@ -249,7 +249,7 @@ CASES: dict[str, list[Case]] = {
             make_settings(make_run(), operators=Operators()),
             make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.18.0"))),
             f"{RUN}.queue",
-            "Kueue v0.18.0 admits the runs, but the verdicts model v0.14, v0.15, v0.16, v0.17 only",
+            "Kueue v0.18.0 admits the runs, but the verdicts model v0.15, v0.16, v0.17 only",
             "submit the run, and read `trainstack status`",
             "unknown",
         )

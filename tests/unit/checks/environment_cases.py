@@ -27,6 +27,7 @@ from trainstack.settings.sections.jobsets import DependsOn
 from trainstack.settings.sections.operators import Install, Operators
 from trainstack.settings.sections.queues import (
     MULTI_KUEUE,
+    PROVISIONING,
     AdmissionCheck,
     CheckParameters,
     ClusterKubeConfig,
@@ -35,6 +36,7 @@ from trainstack.settings.sections.queues import (
     MultiKueueCluster,
     MultiKueueConfig,
     PriorityClass,
+    ProvisioningRequestConfig,
     QueueCheck,
     ResourceFlavor,
     ResourceGroup,
@@ -84,6 +86,24 @@ def dispatching(*checks: AdmissionCheck, queue: dict[str, object], **run: object
         multi_kueue_configs=(MultiKueueConfig(name="workers", clusters=("west",)),),
     )
     return make_settings(make_run(**run), queues=queues)
+
+
+def provisioning(release: str) -> Settings:
+    """An environment whose queue has a check of MultiKueue and one that requests nodes; empty: Kueue is not its own."""
+    nodes = AdmissionCheck(
+        name="nodes",
+        controller_name=PROVISIONING,
+        parameters=CheckParameters(kind="ProvisioningRequestConfig", name="nodes"),
+    )
+    settings = dispatching(check_of("west"), nodes, queue={})
+    configs = {"provisioning_request_configs": (ProvisioningRequestConfig(name="nodes", provisioning_class_name="c"),)}
+    kueue = released(kueue=release).operators.kueue if release else None
+    return settings.model_copy(
+        update={
+            "queues": settings.queues.model_copy(update=configs),
+            "operators": settings.operators.model_copy(update={"kueue": kueue}),
+        }
+    )
 
 
 def with_quota(quota: ResourceQuota) -> Cohort:
@@ -158,6 +178,20 @@ MORE: dict[str, list[Case]] = {
             "queues.clusterQueues[research].admissionChecks[west].onFlavors",
             "check west of MultiKueue is limited to flavors cpu",
             "keep one check, without `onFlavors`; its MultiKueueConfig lists up to ten clusters",
+        ),
+        Case(
+            provisioning("v0.16.2"),
+            "queues.clusterQueues[research].admissionChecks",
+            "cluster queue research has checks of MultiKueue and ProvisioningRequest: west, nodes",
+            "keep one check, without `onFlavors`; its MultiKueueConfig lists up to ten clusters",
+        ),
+        Case(
+            provisioning(""),
+            "queues.clusterQueues[research].admissionChecks",
+            "cluster queue research has checks of MultiKueue and ProvisioningRequest: west, nodes; since v0.16 Kueue "
+            "keeps it inactive",
+            "keep one check, without `onFlavors`; its MultiKueueConfig lists up to ten clusters",
+            severity="warning",
         ),
     ],
     "multikueue-parameters": [

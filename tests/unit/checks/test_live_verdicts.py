@@ -1,13 +1,15 @@
 """Whether runs would be admitted by what a cluster holds now."""
 
+from dataclasses import replace
 from typing import Any
 
-from tests.unit.checks.cluster_cases import IMAGES, check, make_live, make_node
+from tests.unit.checks.cluster_cases import IMAGES, KUEUE, check, make_live, make_node, operators
 from tests.unit.checks.cluster_cases import make_cluster_queue as make_queue_of_cluster
 from tests.unit.checks.live import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.preflight.live_context import LiveContext
+from trainstack.kueue.verdict import Verdict
+from trainstack.preflight.live_context import Live, LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Preemption, ResourceFlavor
 from trainstack.settings.sections.workloads import Resources
@@ -64,6 +66,36 @@ def test_a_queue_that_lacks_what_the_environment_declares_is_not_inactive() -> N
     assert inactive(make_settings(make_run(), queues=THEIRS)) == [
         "cluster queue research lists a flavor that does not exist: ask its owner to declare or remove it"
     ]
+
+
+def test_a_queue_without_its_topology_is_inactive_whether_or_not_topologies_can_be_read() -> None:
+    group = {
+        "coveredResources": ["cpu", "memory"],
+        "flavors": [{"name": "cpu", "resources": [{"name": "cpu", "nominalQuota": "9"}]}],
+    }
+    queue = {**make_queue_of_cluster("TopologyNotFound"), "spec": {"resourceGroups": [group]}}
+    flavor = {"kind": "ResourceFlavor", "metadata": {"name": "cpu"}, "spec": {"topologyName": "gone"}}
+    for topologies in ((), None):
+        live = make_live({"ClusterQueue": (queue,), "ResourceFlavor": (flavor,)})
+        live = replace(live, admission={**live.admission, "Topology": topologies})
+        assert "queue-inactive" in [each.id for each in check(make_settings(make_run(), queues=THEIRS), live, IMAGES)]
+
+
+def verdict_of(settings: Settings, live: Live) -> Verdict:
+    """The verdict on the only run where others installed Kueue."""
+    settings = settings.model_copy(update={"operators": settings.operators.model_copy(update={"kueue": None})})
+    (verdict,) = LiveContext(Declared(settings), live, {}).verdicts
+    return verdict
+
+
+def test_a_kueue_that_does_not_serve_what_is_read_has_no_verdicts() -> None:
+    """Its lists in v1beta2 are empty: the queues of others would be missing, and the quota all free."""
+    live = make_live(operators=operators(kueue=replace(KUEUE, release="v0.14.0")))
+    nothing = dict.fromkeys(("ClusterQueue", "LocalQueue", "ResourceFlavor", "Workload", "AdmissionCheck"), ())
+    live = replace(live, admission={**live.admission, **nothing})
+    for queues in (THEIRS, make_queues()):
+        verdict = verdict_of(make_settings(make_run(), queues=queues), live)
+        assert (verdict.outcome, verdict.reasons[0].cause) == ("unknown", "unread")
 
 
 NIC = make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"}))

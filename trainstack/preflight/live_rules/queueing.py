@@ -73,7 +73,7 @@ def _is_completed(context: LiveContext, name: str, body: Body | None) -> bool:
     """Whether a cluster queue is inactive only because of objects that the environment declares, and `up` creates."""
     model = context.snapshot.model
     queue = (model.cluster_queues or {}).get(name)
-    if queue is None or body is None or missing_objects(model, queue):
+    if queue is None or body is None or queue.inactive or missing_objects(model, queue):
         return False
     return conditions(body).get("Active", {}).get("reason") in _MISSING
 

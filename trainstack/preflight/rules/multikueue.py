@@ -6,27 +6,41 @@ pkg/util/admissioncheck, and the adapters of pkg/controller/jobs.
 
 from collections.abc import Iterator
 
+from trainstack.kueue.differences import release_of
+from trainstack.kueue.releases import declared_release
 from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+from trainstack.settings.sections.queues import PROVISIONING
 
 
 @Rule(
     id="multikueue-checks",
-    summary="A cluster queue has two admission checks of MultiKueue, or one for only some of its flavors.",
-    details="Kueue keeps the queue inactive.",
+    may_be=("warning",),
+    summary="A cluster queue has two admission checks of MultiKueue, or one for some flavors only.",
+    details="Kueue keeps the queue inactive; since v0.16 also one with a check of ProvisioningRequest.",
     example="Two `admissionChecks` whose `controllerName` is `kueue.x-k8s.io/multikueue`, or one with `onFlavors`.",
     remedy="Keep one check, without `onFlavors`; its MultiKueueConfig lists up to ten clusters.",
     silenceable=False,
 )
 def multikueue_checks(context: RuleContext) -> Iterator[Violation]:
     queues = context.settings.queues
+    release = release_of(declared_release(context.settings))
+    provisioning = {check.name for check in queues.admission_checks if check.controller_name == PROVISIONING}
     for path, queue in context.cluster_queues():
         names = [check.name for check in queues.multi_kueue_checks(queue)]
         if len(names) > 1:
             message = f"cluster queue {queue.name} has {len(names)} checks of MultiKueue: {', '.join(names)}"
             yield Violation(f"{path}.admissionChecks", message)
+        both = sorted(provisioning.intersection(check.name for check in queue.admission_checks))
+        if names and both and (release.dispatches_or_provisions or not release.minor):
+            message = (
+                f"cluster queue {queue.name} has checks of MultiKueue and ProvisioningRequest: {names[0]}, {both[0]}"
+            )
+            if not release.minor:
+                message += "; since v0.16 Kueue keeps it inactive"
+            yield Violation(f"{path}.admissionChecks", message, severity=None if release.minor else "warning")
         for check_path, check in with_paths(f"{path}.admissionChecks", queue.admission_checks):
             if check.name in names and check.on_flavors:
                 message = f"check {check.name} of MultiKueue is limited to flavors {', '.join(check.on_flavors)}"

@@ -23,6 +23,8 @@ from trainstack.settings.values.quantities import Quantity
 
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 """The controller of MultiKueue's admission checks, and of the jobs that it dispatches (`spec.managedBy`)."""
+PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+"""The controller of admission checks that request nodes."""
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 

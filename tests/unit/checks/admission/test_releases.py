@@ -12,7 +12,7 @@ from trainstack.forecast.forecast import forecast
 from trainstack.kueue.admission_simulator import declared_verdicts, simulate
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.from_objects import read_model
-from trainstack.kueue.model import FlavorFungibility
+from trainstack.kueue.model import Flavor, FlavorFungibility, ResourceGroup, Transformation
 from trainstack.kueue.releases import is_modelled
 from trainstack.kueue.verdict import Verdict
 from trainstack.settings.sections.operators import Operators
@@ -25,7 +25,7 @@ from trainstack.settings.sections.operators import Operators
         ("v0.15.2", True),
         ("0.15.9", True),
         ("", True),
-        ("v0.14.4", True),
+        ("v0.14.4", False),
         ("v0.17.0", True),
         ("v0.13.9", False),
         ("v0.18.0", False),
@@ -39,14 +39,11 @@ def test_a_release_is_modelled_by_its_minor(release: str, modelled: bool) -> Non
 def test_a_declared_release_that_is_not_modelled_makes_every_verdict_unknown() -> None:
     kueue = make_kueue().model_copy(update={"manifest": make_manifest(version="v0.18.0")})
     settings = make_settings(make_run(), operators=Operators(kueue=kueue))
-    assert (
-        "the plan models Kueue v0.14, v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the runs"
-        in forecast(settings).notes
-    )
+    assert "the plan models Kueue v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the runs" in forecast(settings).notes
     (verdict,) = declared_verdicts(Declared(settings))
     assert (verdict.name, verdict.outcome) == ("train", "unknown")
     assert [reason.message for reason in verdict.reasons] == [
-        "the verdict models Kueue v0.14, v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the run"
+        "the verdict models Kueue v0.15, v0.16, v0.17, but Kueue v0.18.0 admits the run"
     ]
 
 
@@ -70,7 +67,9 @@ def make_zero(release: str) -> Verdict:
     return simulate(make_workload(pods), read_model(objects, release=release))
 
 
-@pytest.mark.parametrize(("release", "outcome"), [("v0.15.2", "never fits"), ("v0.16.2", "fits"), ("v0.17.0", "fits")])
+@pytest.mark.parametrize(
+    ("release", "outcome"), [("v0.15.2", "never fits"), ("v0.16.2", "fits"), ("v0.17.0", "fits"), ("", "unknown")]
+)
 def test_a_request_of_nothing_needs_no_group_since_v0_16(release: str, outcome: str) -> None:
     assert make_zero(release).outcome == outcome
 
@@ -87,8 +86,8 @@ def test_the_preference_of_flavors_means_its_name_since_v0_16(release: str, pref
     assert queues["q"].fungibility.preference == preference
 
 
-@pytest.mark.parametrize(("release", "unknown"), [("v0.16.2", False), ("v0.17.0", True)])
-def test_fair_sharing_of_v0_17_is_not_calculated(release: str, unknown: bool) -> None:
+@pytest.mark.parametrize(("release", "unknown"), [("v0.16.2", False), ("v0.17.0", True), ("", True)])
+def test_fair_sharing_of_v0_17_or_of_an_unknown_release_is_not_calculated(release: str, unknown: bool) -> None:
     model = replace(make_model(make_queue()), release=release_of(release), fair_sharing=("LessThanInitialShare",))
     verdict = simulate(make_workload(), model)
     assert (verdict.outcome == "unknown") is unknown
@@ -120,7 +119,53 @@ def test_pods_that_need_no_flavor_at_all_have_no_verdict_since_v0_16() -> None:
     sets = (make_pods("leader", gpu=0), make_pods("worker", cpu=1))
     queue = make_queue()
     found = [
-        simulate(make_workload(*sets), replace(make_model(queue), release=release_of(release))).outcome
+        simulate(make_workload(*sets), replace(make_model(queue), release=release_of(release)))
         for release in ("v0.15.2", "v0.16.2")
     ]
-    assert found == ["never fits", "unknown"]
+    assert [each.outcome for each in found] == ["never fits", "unknown"]
+    assert [reason.message for reason in found[1].reasons] == [
+        "pod set leader requests only zero amounts, of resources that cluster queue q does not cover"
+    ]
+
+
+@pytest.mark.parametrize(("release", "unknown"), [("v0.15.2", False), ("v0.16.2", False), ("", True)])
+def test_a_preference_of_flavors_has_no_meaning_in_an_unknown_release(release: str, unknown: bool) -> None:
+    queue = make_queue(fungibility=FlavorFungibility(preference="BorrowingOverPreemption"))
+    verdict = simulate(make_workload(), replace(make_model(queue), release=release_of(release)))
+    assert (verdict.outcome == "unknown") is unknown
+
+
+@pytest.mark.parametrize(
+    ("release", "outcome"),
+    [("v0.15.2", "never fits"), ("v0.16.2", "never fits"), ("v0.17.0", "unknown"), ("", "unknown")],
+)
+def test_quota_of_transformations_needs_no_topology_since_v0_17(release: str, outcome: str) -> None:
+    """The flavor `credit` has quota alone."""
+    groups = tuple(ResourceGroup(frozenset({name}), (flavor,)) for name, flavor in (("cpu", "cpu"), ("x", "credit")))
+    queue = make_queue(groups=groups, quotas={"cpu": {"cpu": 4}, "credit": {"x": 4}})
+    model = replace(
+        make_model(queue),
+        flavors={"cpu": Flavor("cpu", topology="racks"), "credit": Flavor("credit")},
+        topologies={"racks": ("rack",)},
+        transformations={"cpu": Transformation({"x": 1}, replaces=False)},
+        release=release_of(release),
+    )
+    pods = replace(make_pods(cpu=1, x=1), topology=True)
+    found = simulate(make_workload(pods), model)
+    assert (found.outcome, "unmodelled" in {one.cause for one in found.reasons}) == (outcome, outcome == "unknown")
+
+
+@pytest.mark.parametrize(("release", "outcome"), [("v0.15.2", "unknown"), ("v0.16.2", "never fits"), ("", "unknown")])
+def test_multikueue_and_provisioning_exclude_each_other_since_v0_16(release: str, outcome: str) -> None:
+    """In v0.15 the run is dispatched; whether an unknown release does so is unknown."""
+    model = replace(
+        make_model(make_queue(checks=("west", "nodes"))),
+        active_checks={"west": True, "nodes": True},
+        multikueue_checks=frozenset({"west"}),
+        provisioning_checks=frozenset({"nodes"}),
+        release=release_of(release),
+    )
+    verdict = simulate(make_workload(), model)
+    cause = {"v0.15.2": "dispatched", "v0.16.2": "queue-inactive", "": "unmodelled"}[release]
+    assert (verdict.outcome, verdict.reasons[0].cause) == (outcome, cause)
+    assert "west" not in verdict.reasons[0].message, "the verdict lists its checks"

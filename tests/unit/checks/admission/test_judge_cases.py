@@ -1,0 +1,62 @@
+"""What the program of Kueue's own code is asked, and what is taken for an answer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainstack.dev.kueue_judge import Program
+from trainstack.kueue.from_objects import read_snapshot
+from trainstack.kueue.judge_cases import case
+from trainstack.kueue.placement import JudgeError
+
+Body = dict[str, Any]
+LEVEL = "example.com/rack"
+NOW = "2026-01-01T00:00:00Z"
+OBJECTS: tuple[Body, ...] = (
+    {"kind": "Topology", "metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": LEVEL}]}},
+    {"kind": "ResourceFlavor", "metadata": {"name": "cpu"}, "spec": {"topologyName": "racks"}},
+    {"kind": "Node", "metadata": {"name": "n0", "labels": {LEVEL: "r0"}}},
+)
+
+
+def asked(kind: str, *objects: Body, pods: tuple[Body, ...] = ()) -> list[Body]:
+    """The objects of a kind in a case."""
+    found = case(read_snapshot([*OBJECTS, *objects]), pods, [], idle=False)
+    return [body for body in found["objects"] if body["kind"] == kind]
+
+
+def test_requests_of_a_pod_as_a_whole_are_passed() -> None:
+    resources = {"requests": {"cpu": "4"}, "limits": {"cpu": "8"}}
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n0", "containers": [{"name": "c"}], "resources": resources}}
+    (passed,) = asked("Pod", pods=(pod,))
+    assert passed["spec"]["resources"] == {"requests": {"cpu": "4"}}
+
+
+def make_reserving(name: str, *conditions: str) -> Body:
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": []}}}
+    given = {"name": "main", "count": 1, "flavors": {}, "resourceUsage": {}}
+    return {
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "ns", "creationTimestamp": NOW},
+        "spec": {"queueName": "q", "podSets": [pods]},
+        "status": {
+            "conditions": [{"type": each, "status": "True", "lastTransitionTime": NOW} for each in conditions],
+            "admission": {"clusterQueue": "q", "podSetAssignments": [given]},
+        },
+    }
+
+
+def test_only_workloads_with_reserved_quota_are_passed() -> None:
+    """By default Kueue retains finished ones, so there may be thousands."""
+    running, ended = make_reserving("a", "QuotaReserved"), make_reserving("b", "QuotaReserved", "Finished")
+    assert [body["metadata"]["name"] for body in asked("Workload", running, ended)] == ["a"]
+
+
+@pytest.mark.parametrize("text", ["[]", '[{"verdicts": [', "{}", ""])
+def test_an_output_that_does_not_answer_every_case_is_an_error(tmp_path: Path, text: str) -> None:
+    program = tmp_path / "kueue-judge"
+    program.write_text(f"#!/bin/sh\ncat > /dev/null\ncat <<'END'\n{text}\nEND\n")
+    program.chmod(0o755)
+    with pytest.raises(JudgeError, match="kueue-judge does not answer"):
+        Program(program, "v0.15.2").ask([{"objects": []}])
