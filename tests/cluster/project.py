@@ -103,19 +103,8 @@ class Project:
         """Another stack of the same copy, from its configuration."""
         self.write_stack(stack, config)
         project = Project(self.root, self.kubeconfig, stack)
-        if self.variables and self._embedded() and project._embedded():
-            # `env` would print the same again, and take three times as long.
-            project.variables = dict(self.variables)
-            done = project.run(["pulumi", "stack", "init", stack, "--no-select", "--non-interactive"])
-            assert done.code == 0 or "already exists" in done.err, done.text
-        else:
-            project._use_environment()
+        project._use_environment()
         return project
-
-    def _embedded(self) -> bool:
-        file = self.root / f"Pulumi.{self.stack}.yaml"
-        config = yaml.safe_load(file.read_text())["config"] if file.is_file() else {}
-        return dict(config.get("trainstack:environment", {})).get("state") == "embedded"
 
     def environment(self, stack: str, kubeconfig: Path) -> "Project":
         """An environment whose file is in the repository, on a cluster."""

@@ -453,7 +453,7 @@ BASE: Config = {
         "clusterQueues": [
             _queue("research"),
             {**_queue("spare"), "admissionScope": {"admissionMode": "NoAdmissionFairSharing"},
-             "admissionChecks": [{"name": "elsewhere", "onFlavors": ["cpu"]}]},
+             "admissionChecks": [{"name": "elsewhere"}, {"name": "spare", "onFlavors": ["cpu"]}]},
         ],
         "localQueues": [
             {"name": "research", "namespace": "research", "clusterQueue": "research"},

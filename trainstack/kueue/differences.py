@@ -37,8 +37,9 @@ class Release:
     """Whether `flavorFungibility.preference: BorrowingOverPreemption` prefers borrowing. In v0.15 it prefers
     preemption, and the other value borrowing. Source: isPreferred in flavorassigner.go; CHANGELOG-0.16.md."""
     models_fair_sharing: bool = True
-    """Whether preemption under fair sharing is calculated. Source: pkg/scheduler/preemption of v0.17, where a queue
-    within its nominal quota preempts whatever the shares are."""
+    """Whether preemption under fair sharing is calculated. v0.14 preempts nobody in a drawn case where v0.15 does.
+    Source for v0.17: pkg/scheduler/preemption, where a queue within its nominal quota preempts whatever the shares
+    are."""
     prefers_nominal_quota: bool = False
     """Whether fair sharing admits workloads that do not borrow before all others. No verdict on one workload depends
     on it; forecasts do not simulate it. Source: fair_sharing_iterator.go of v0.16."""
@@ -177,6 +178,7 @@ RELEASES: Mapping[str, Release] = {
         Release(
             "v0.14",
             serves_v1beta2=False,
+            models_fair_sharing=False,
             gates=_gates(GATES, _GATES_14),
             locked=(*LOCKED, "ManagedJobsNamespaceSelector", "ProvisioningACC"),
             fields=_fields(FIELDS, _FIELDS_14),
