@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful faults slow-test lint format tools client-tools machine browser versions site dist lock venv clean
+.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful test-kind faults slow-test lint format tools client-tools machine browser podman versions site dist lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,12 +67,15 @@ test-sweeps: venv machine tools ## Sweeps: all tests of them, a thousand trials 
 test-stateful: venv machine tools ## 300 drawn sequences of edits, commands and accidents on an API server alone, each step checked
 	@TRAINSTACK_SEARCH_SEED=$(or $(TRAINSTACK_SEARCH_SEED),1) $(PYTHON) -m pytest tests/stateful
 
+test-kind: venv machine podman tools ## The kind driver, with podman and a node image that is built first
+	@$(PYTHON) -m pytest tests/cluster/test_kind.py -rP
+
 # `make faults` draws a fresh series, and TRAINSTACK_FAULTS_SEED=… repeats one.
 faults: venv machine tools ## Kills, outages and the like at drawn moments: all tests of what must survive them
 	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests/faults
 
 # `make unit` runs few Hypothesis examples, the same in every run; this target runs more, with a fresh seed.
-slow-test: venv machine tools ## Tests that take many minutes, on freshly drawn cases
+slow-test: venv machine podman tools ## Tests that take many minutes, on freshly drawn cases
 	@$(PYTHON) -m pytest -n auto --hypothesis-profile fresh tests/unit
 	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests -m slow --ignore tests/unit
 
@@ -98,6 +101,11 @@ machine: venv
 browser: ## Chromium from Debian, as root: the pages of reports are tested in it
 	@command -v chromium >/dev/null || ! grep -qx ID=debian /etc/os-release || { apt-get -q update && \
 		DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends chromium; }
+
+podman: ## podman from Debian, as root: the test of the kind driver uses it, and mounts /lib/modules into nodes
+	@command -v podman >/dev/null || { apt-get -q update && \
+		DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qy install --no-install-recommends podman; }
+	@mkdir -p /lib/modules
 
 versions: venv ## Every pinned version
 	@$(TRAINSTACK) dev versions

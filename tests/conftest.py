@@ -69,6 +69,7 @@ SEPARATE = {
     "test_fresh_installs",
     "test_image_commands",
     "test_images",
+    "test_kind",
     "test_kube_score",
     "test_multikueue",
     "test_plan",

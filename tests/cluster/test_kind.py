@@ -1,0 +1,212 @@
+"""The environment dev on a kind cluster, from creation to deletion, with podman and a node image built by the test."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import kind_node
+from tests.cluster.inventory import everything, only_stays
+from tests.cluster.kind_node import Built
+from tests.cluster.project import Done, Project, eventually
+from trainstack.dev.cluster.images import recipe
+from trainstack.dev.cluster.layout import Layout
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+LABEL = "io.x-k8s.kind.cluster"
+"""By this label, kind finds the containers of a cluster."""
+IMAGES = "trainstack-registry"
+"""The volume with images, which clusters share and no command deletes."""
+
+
+@dataclass(frozen=True)
+class Kubeconfig:
+    kubeconfig: Path
+
+
+def podman(*words: str) -> str:
+    done = subprocess.run(["podman", *words], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, f"podman {' '.join(words)}: {done.stderr}"
+    return done.stdout.strip()
+
+
+def holds() -> dict[str, set[str]]:
+    """Return what podman has, by kind. The volume of images is not counted."""
+    return {
+        "containers": set(podman("ps", "--all", "--no-trunc", "--format", "{{.ID}}").split()),
+        "volumes": set(podman("volume", "ls", "--format", "{{.Name}}").split()) - {IMAGES},
+    }
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    """kind and its images. Missing packages fail the tests: nothing is installed here."""
+    missing = kind_node.missing_packages()
+    assert not missing, f"missing packages: {', '.join(missing)}; `make test-kind` installs them"
+    assert Path("/lib/modules").is_dir(), "kind's node mounts /lib/modules, which `make test-kind` creates"
+    settings = tmp_path_factory.mktemp("podman") / "containers.conf"
+    # Root in a container may not raise its limits to podman's defaults.
+    limits = [option.removeprefix("--ulimit=") for option in recipe._limits()]
+    settings.write_text(f"[containers]\ndefault_ulimits = {json.dumps(limits)}\n")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("CONTAINERS_CONF", str(settings))
+        yield kind_node.ensure()
+
+
+@pytest.fixture
+def project(built: Built, tmp_path: Path) -> Iterator[Project]:
+    """A copy of the checkout whose local cluster will be one of kind; afterwards podman has what it had before."""
+    before, volumes, networks = holds(), listed("volume"), listed("network")
+    copy = Project.copy(tmp_path / "copy", Kubeconfig(tmp_path / "copy/.trainstack/cluster/kubeconfig"))
+    copy.variables |= {
+        "PATH": f"{built.programs}:{copy.variables['PATH']}",
+        "KIND_EXPERIMENTAL_PROVIDER": kind_node.ENGINE,
+    }
+    try:
+        yield copy
+    finally:
+        # What a failed test left. The cluster's own command has been tried by then.
+        for container in holds()["containers"] - before["containers"]:
+            podman("rm", "--force", "--volumes", "--time", "0", container)
+        for volume in listed("volume") - volumes:
+            podman("volume", "rm", "--force", volume)
+        for network in listed("network") - networks:
+            podman("network", "rm", network)
+        assert holds() == before
+
+
+def listed(what: str) -> set[str]:
+    return set(podman(what, "ls", "--format", "{{.Name}}").split())
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """The node of somebody else's kind cluster, as far as kind can tell."""
+
+    name: str
+    id: str
+
+    @classmethod
+    def start(cls, cluster: str, image: str) -> "Foreign":
+        name = f"{cluster}-control-plane"
+        labels = (f"--label={LABEL}={cluster}", "--label=io.x-k8s.kind.role=control-plane")
+        words = (
+            "run",
+            "--detach",
+            f"--name={name}",
+            *labels,
+            "--network=none",
+            "--entrypoint=sleep",
+            image,
+            "infinity",
+        )
+        return cls(name, podman(*words))
+
+    def state(self) -> dict[str, Any]:
+        """Return what every stop, start or deletion would change."""
+        found = json.loads(podman("container", "inspect", self.name))[0]
+        return {"id": found["Id"], **{key: found["State"][key] for key in ("Status", "Pid", "StartedAt")}}
+
+    def remove(self) -> None:
+        podman("rm", "--force", "--time", "0", self.id)
+
+
+def run(project: Project, *words: str, seconds: float = 120, code: int = 0) -> Done:
+    began = time.monotonic()
+    done = project.run(list(words), trainstack=True, seconds=seconds)
+    print(f"{time.monotonic() - began:6.1f} s  {' '.join(words)}")
+    assert done.code == code, done.text
+    return done
+
+
+def up(project: Project, built: Built, code: int = 0) -> Done:
+    images = ("--node-image", built.node_image, "--registry-image", built.registry_image)
+    # Twice the sum of kubeadm's and the driver's own limits.
+    return run(project, "cluster", "up", "--driver", "kind", *images, seconds=1100, code=code)
+
+
+def test_a_cluster_of_somebody_else_is_not_taken_over(project: Project, built: Built) -> None:
+    """A kind cluster of the name that this folder would use is left alone, by `up` and by `down --wipe`."""
+    foreign = Foreign.start(Layout.of(project.root / ".trainstack/cluster").cgroup, built.node_image)
+    before = foreign.state()
+    refused = up(project, built, code=1)
+    assert "has no record of; nothing was changed" in refused.err
+    run(project, "cluster", "down", "--wipe")
+    assert foreign.state() == before
+    foreign.remove()
+
+
+def test_dev_trains_on_kind_and_leaves_nothing(project: Project, built: Built) -> None:
+    """The run's record comes from a volume for several pods; a foreign cluster in the same engine never notices."""
+    foreign = Foreign.start("foreign", built.node_image)
+    untouched, before = foreign.state(), holds()
+    state = project.root / ".trainstack/cluster"
+    try:
+        up(project, built)
+        record = json.loads(Layout.of(state).driver.read_text())
+        is_running(project, f"{record['name']}-control-plane")
+        assert len(holds()["containers"] - before["containers"]) == 2
+
+        objects = everything(project)
+        done = run(project, "up", "-s", "dev", "--yes", seconds=1500)
+        (result,) = (project.root / "results").iterdir()
+        assert f"{result.name}\n  test accuracy  0.9" in done.out
+        claim = project.get("pvc", "training", "research")
+        assert claim["spec"]["accessModes"] == claim["status"]["accessModes"] == ["ReadWriteMany"]
+        assert claim["status"]["phase"] == "Bound"
+
+        restart(project, record["name"])
+        assert re.search(rf"(?m)^{result.name} +PyTorchJob +succeeded ", run(project, "status", "-s", "dev").out)
+        has_record(project, result.name)
+        assert project.get("pvc", "training", "research") == claim
+
+        retained = json.loads(project.pulumi("stack", "output", "--json").out)["retained"]
+        run(project, "destroy", "-s", "dev", "--yes", seconds=900)
+        # `destroy` without --keep-platform deletes the operators' definitions.
+        only_stays(project, objects, [name for name in retained if not name.startswith("CustomResourceDefinition")])
+    finally:
+        run(project, "cluster", "down", "--wipe", seconds=300)
+    assert holds() == before
+    assert not state.exists()
+    assert foreign.state() == untouched
+    foreign.remove()
+
+
+def is_running(project: Project, container: str) -> None:
+    """The cluster has one node, which is ready, and is the container of that name."""
+    status = json.loads(run(project, "cluster", "status", "--json").out)
+    assert status["ready"]
+    (node,) = project.get("nodes")["items"]
+    assert node["metadata"]["name"] == container
+    assert {each["type"]: each["status"] for each in node["status"]["conditions"]}["Ready"] == "True"
+    assert podman("container", "inspect", "--format", "{{.State.Status}}", container) == "running"
+
+
+def restart(project: Project, cluster: str) -> None:
+    """Stop the containers, and start the same ones again; `up` needs none of the options of the first start."""
+    names = (f"{cluster}-control-plane", f"{cluster}-registry")
+    node = podman("container", "inspect", "--format", "{{.Id}}", names[0])
+    run(project, "cluster", "down", seconds=300)
+    assert all(podman("container", "inspect", "--format", "{{.State.Running}}", name) == "false" for name in names)
+    run(project, "cluster", "up", seconds=600)
+    is_running(project, names[0])
+    assert podman("container", "inspect", "--format", "{{.Id}}", names[0]) == node
+    # The operators' webhooks start again, which `up` does not wait for.
+    answers = ["status", "-s", project.stack]
+    eventually("status responds", lambda: project.run(answers, trainstack=True).code == 0, 240, every=2)
+
+
+def has_record(project: Project, name: str) -> None:
+    """Another pod than the run's reads the record from the volume, and what it sends is verified."""
+    folder = project.root / "fetched"
+    done = run(project, "fetch", "-s", "dev", name, "--to", str(folder), seconds=300)
+    assert " fetched, all verified" in done.text
+    fetched = json.loads((folder / "run.json").read_text())
+    assert (fetched["state"], fetched["attempts"]) == ("succeeded", 1)
