@@ -99,6 +99,12 @@ def _links(others: set[str]) -> frozenset[str]:
     return frozenset(link["ifname"] for link in links if link.get("ifalias") not in others)
 
 
+def _groups(name: str) -> frozenset[str]:
+    """The control groups of this name. Unlike Path.rglob, the walk goes on where a pod of another cluster ends."""
+    walk = os.walk("/sys/fs/cgroup")
+    return frozenset(os.path.join(folder, name) for folder, names, _ in walk if name in names)
+
+
 def _covered(folder: Path, others: set[str]) -> bool:
     """Whether another running cluster made this folder, to cover it with its own."""
     return not {f"{HIDDEN_MARK}.{name}" for name in others}.isdisjoint(os.listxattr(folder))
@@ -115,7 +121,7 @@ def look(state: Path, inside: Inside = NOTHING) -> Traces:
         processes=_processes(layout, inside),
         mounts=frozenset(line for line in mounts if str(layout.state) in line or "trainstack" in line),
         links=_links(others),
-        cgroups=frozenset(str(path) for path in Path("/sys/fs/cgroup").rglob(layout.cgroup)),
+        cgroups=_groups(layout.cgroup),
         firewall="\n".join(line for line in firewall.splitlines() if not line.startswith("#")),
         sysctls=tuple(f"{path}={path.read_text().strip()}" for path in values if path.exists()),
         paths=frozenset(
