@@ -102,7 +102,7 @@ def _links(others: set[str]) -> frozenset[str]:
 def _groups(name: str) -> frozenset[str]:
     """The control groups of this name. Unlike Path.rglob, the walk goes on where a pod of another cluster ends."""
     walk = os.walk("/sys/fs/cgroup")
-    return frozenset(os.path.join(folder, name) for folder, names, _ in walk if name in names)
+    return frozenset(str(Path(folder, name)) for folder, names, _ in walk if name in names)
 
 
 def _covered(folder: Path, others: set[str]) -> bool:
