@@ -37,9 +37,9 @@ class Release:
     """Whether `flavorFungibility.preference: BorrowingOverPreemption` prefers borrowing. In v0.15 it prefers
     preemption, and the other value borrowing. Source: isPreferred in flavorassigner.go; CHANGELOG-0.16.md."""
     models_fair_sharing: bool = True
-    """Whether preemption under fair sharing is calculated. v0.14 preempts nobody in a drawn case where v0.15 does.
-    Source for v0.17: pkg/scheduler/preemption, where a queue within its nominal quota preempts whatever the shares
-    are."""
+    """Whether preemption under fair sharing is calculated. In a drawn case where v0.15 preempts a workload, v0.14
+    preempts none. Source for v0.17: pkg/scheduler/preemption, where a queue within its nominal quota preempts whatever
+    the shares are."""
     prefers_nominal_quota: bool = False
     """Whether fair sharing admits workloads that do not borrow before all others. No verdict on one workload depends
     on it; forecasts do not simulate it. Source: fair_sharing_iterator.go of v0.16."""
