@@ -14,8 +14,7 @@ from trainstack.dev.toolchain.places import GO_MODULES
 from trainstack.kueue.placement import JudgeError
 
 Body = Mapping[str, Any]
-PROGRAMS = ("kueue-judge",)
-"""One for each minor release."""
+_PROGRAM = "kueue-judge"
 _KUEUE = "sigs.k8s.io/kueue"
 _SECONDS = 60
 """Far more than a thousand workloads take."""
@@ -58,15 +57,11 @@ class Program:
 
 def kueue_judge(release: str) -> Program | str:
     """Return the program for a release of Kueue, or the reason why it is missing."""
-    known = {_release(name): name for name in PROGRAMS}
-    if release not in known:
-        return f"kueue-judge is of Kueue {', '.join(known)}, not of {release or 'an unknown release'}"
-    name = known[release]
+    group = GROUP_OF[_PROGRAM]
+    own = gomod.load(GO_MODULES / group.module / "go.mod").version(_KUEUE)
+    if release != own:
+        return f"kueue-judge is of Kueue {own}, not of {release or 'an unknown release'}"
     try:
-        return Program(tools.program(name), release)
+        return Program(tools.program(_PROGRAM), release)
     except tools.MissingTool:
-        return f"kueue-judge has not been built (trainstack dev tools {GROUP_OF[name].name})"
-
-
-def _release(program: str) -> str:
-    return gomod.load(GO_MODULES / GROUP_OF[program].module / "go.mod").version(_KUEUE)
+        return f"kueue-judge has not been built (trainstack dev tools {group.name})"
