@@ -103,7 +103,7 @@ def unmodelled(model: Model) -> Iterator[str]:
     topologies = sorted(name for name, flavor in (model.flavors or {}).items() if flavor.topology and name in used)
     if topologies:
         yield f"the placement of pods in a topology is not simulated: flavor {few(topologies)}"
-    dispatching = sorted(queue.name for queue in queues if model.multikueue_checks.intersection(queue.checks))
+    dispatching = sorted(queue.name for queue in queues if model.dispatches(queue))
     if dispatching:
         yield f"the quota of MultiKueue's worker clusters is not simulated: cluster queue {few(dispatching)}"
     if not model.gates.on("PrioritySortingWithinCohort"):

@@ -236,6 +236,10 @@ class Model:
     declared: bool = True
     """Read from an environment's files, whose paths the verdicts name; False: from a live cluster."""
 
+    def dispatches(self, queue: ClusterQueue) -> bool:
+        """Whether MultiKueue runs the queue's workloads in worker clusters."""
+        return not self.multikueue_checks.isdisjoint(queue.checks)
+
 
 @dataclass(frozen=True, slots=True)
 class PodSet:

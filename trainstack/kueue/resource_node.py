@@ -248,7 +248,7 @@ def missing_flavors(model: Model, queue: ClusterQueue) -> list[str]:
 def missing_topologies(model: Model, queue: ClusterQueue) -> list[str]:
     """Source: isTASViolated, clusterqueue.go."""
     known, flavors = model.topologies, model.flavors or {}
-    if known is None or not model.multikueue_checks.isdisjoint(queue.checks):
+    if known is None or model.dispatches(queue):
         return []
     used = (flavors[name].topology for group in queue.groups for name in group.flavors if name in flavors)
     return [name for name in dict.fromkeys(used) if name is not None and name not in known]

@@ -146,7 +146,7 @@ def flavor_overpromised(context: LiveContext) -> Iterator[Violation]:
 def _dispatching(model: Model) -> frozenset[str]:
     """Return the cluster queues whose workloads MultiKueue dispatches, to the nodes of other clusters."""
     queues = (model.cluster_queues or {}).items()
-    return frozenset(name for name, queue in queues if model.multikueue_checks.intersection(queue.checks))
+    return frozenset(name for name, queue in queues if model.dispatches(queue))
 
 
 def _local(model: Model) -> Model:
