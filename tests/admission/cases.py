@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.admission.choices import Choices
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.workloads import read_kueue_workload
@@ -78,8 +79,8 @@ class Case:
     asked: Body
     configuration: Body = field(default_factory=dict)
     """Kueue's."""
-    release: str = ""
-    """Kueue's; empty: the pinned one."""
+    release: str = PINNED.minor
+    """Kueue's."""
 
     def named(self, prefix: str, namespace: str) -> "Case":
         """The same with names of its own, in a namespace of its own."""
@@ -154,7 +155,7 @@ def cases(draw: Callable[[st.SearchStrategy[int]], int]) -> Case:
     return case
 
 
-def draw_case(choices: Choices, configuration: Body | None = None, release: str = "") -> Case | None:
+def draw_case(choices: Choices, configuration: Body | None = None, release: str = PINNED.minor) -> Case | None:
     """An environment with one to four queues, up to six workloads in it, and one that asks.
 
     None if the engine's answer is not Kueue's by intention (`slips_in`).

@@ -24,6 +24,7 @@ from tests.admission.cases import (
     made,
 )
 from tests.admission.choices import Choices
+from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Model
 from trainstack.kueue.scheduler import Event, Scheduler, UnsettledError
@@ -62,7 +63,7 @@ class Crowd:
         """The objects as the engine reads them."""
         name = self.jobs[0]["metadata"]["namespace"]
         namespace = {"kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
-        return read_model([*self.objects, *CLASSES, namespace], unread=("Node",))
+        return read_model([*self.objects, *CLASSES, namespace], unread=("Node",), release=PINNED.minor)
 
 
 CLASSES = tuple(

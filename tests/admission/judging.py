@@ -24,7 +24,6 @@ from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
 
-PINNED = "v0.15"
 JUDGES = {minor: f"judge-{minor}" for minor in RELEASES}
 """The toolchain's group of each minor release's program."""
 START = 1_800_000_000
@@ -174,7 +173,7 @@ def answers(asked: Sequence[Question]) -> list[Answer | None]:
 
     With fair sharing, Kueue's scheduler panics for a queue without a cohort whose own candidates do not suffice.
     """
-    (release,) = {question.case.release or PINNED for question in asked}
+    (release,) = {question.case.release for question in asked}
     (program,) = groups.BY_NAME[JUDGES[release]].programs
     text = json.dumps([question.input() for question in asked])
     done = subprocess.run([tools.program(program.name)], input=text, capture_output=True, text=True, check=True)

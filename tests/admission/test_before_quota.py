@@ -9,6 +9,7 @@ from tests.admission.bench import Bench, key, reserves
 from tests.admission.cases import made
 from tests.admission.kueue import Body, until
 from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_snapshot
 from trainstack.kueue.model import Workload
 from trainstack.kueue.verdict import Verdict
@@ -188,7 +189,7 @@ def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
     kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "Namespace")
     # As v1beta2 has them: in the stored version the cohort has another name.
     bodies = [bench.api.read(body) | {"kind": kind} for kind in kinds for body in bench.api.everywhere(kind)]
-    found = read_snapshot(body for body in bodies if "metadata" in body)
+    found = read_snapshot((body for body in bodies if "metadata" in body), release=PINNED.minor)
     workloads = [read_kueue_workload(body, found.model) for body in (asked, *pending)]
     first, *others = [workload for workload in workloads if isinstance(workload, Workload)]
     return AdmissionSimulator(found.model, pending=others).verdict(first)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_snapshot
 from trainstack.kueue.model import Admitted, FlavorResource, Model, QueueState, Usage, Workload
 from trainstack.kueue.workloads import read_kueue_workload
@@ -29,7 +30,7 @@ class Case:
     """The answer of a cycle."""
 
     def state(self, others: Iterable[Body] = ()) -> QueueState:
-        return read_snapshot([*self.objects, *others], kueue=self.configuration)
+        return read_snapshot([*self.objects, *others], kueue=self.configuration, release=PINNED.minor)
 
 
 @dataclass(slots=True)
