@@ -16,7 +16,7 @@ from trainstack.runs.manifests.indexed_job import NOT_REACHED
 from trainstack.runs.parameter_file import Data
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.attempts import ended_attempt, time_of
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.kinds import KINDS, launch_conditions
 from trainstack.runs.status.pods import marks, pod_views, problems
 from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
 from trainstack.sweeps.indexed import Batch, batches
@@ -108,7 +108,8 @@ def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
 
 
 def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: SweepObjects) -> LiveTrial:
-    status, failed = body.get("status") or {}, conditions(body).get("Failed", {})
+    status = body.get("status") or {}
+    failed = {each["type"]: each for each in launch_conditions(body)}.get("Failed", {})
     reason = controller = ""
     if launch.phase == "queued":
         reason = _waits(body, read)

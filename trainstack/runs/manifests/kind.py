@@ -64,6 +64,10 @@ class PodSet:
     mounts_path: str
 
 
+def status_conditions(launch: Body) -> Sequence[Body]:
+    return (launch.get("status") or {}).get("conditions") or ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkloadKind:
     """A kind: how a launch of it is built, named, read back and followed on a cluster."""
@@ -87,6 +91,9 @@ class WorkloadKind:
     """The pod sets of a run at a path of the settings, the leading one (of rank 0) first."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
     """The state of a live launch by role."""
+    conditions: Callable[[Body], Sequence[Body]] = status_conditions
+    """The conditions of a live launch, by which it has ended: `Complete`, `Completed` or `Succeeded`; or `Failed`. A
+    kind whose status has none derives them from it."""
     definition: str | None = None
     """The CustomResourceDefinition; None for a kind that every cluster has."""
     operator: str | None = None

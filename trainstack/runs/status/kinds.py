@@ -1,6 +1,6 @@
 """How the launches of each kind are followed on a cluster."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from trainstack.runs.manifests.kind import Body, WorkloadKind
@@ -23,6 +23,11 @@ def launched_as(run: Workload) -> str:
 
 def framework_of(run: Workload) -> str:
     return KINDS[launched_as(run)].framework
+
+
+def launch_conditions(body: Body) -> Sequence[Body]:
+    """The conditions of a live launch, also of a kind that has none in its status."""
+    return KINDS[body["kind"]].conditions(body)
 
 
 def claims(body: Body, companions: Iterable[Body] = ()) -> tuple[str, ...]:

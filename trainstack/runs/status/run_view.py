@@ -11,7 +11,7 @@ from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.training_progress import Progress, progress
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.status.attempts import time_of
-from trainstack.runs.status.kinds import KINDS, claims
+from trainstack.runs.status.kinds import KINDS, claims, launch_conditions
 from trainstack.runs.status.pods import PodView, pod_views
 from trainstack.runs.status.usage import Usage, Use
 from trainstack.runs.status.waiting import Queueing, cluster_of, conditions, why_waiting
@@ -140,7 +140,7 @@ def bare_view(body: Body) -> RunView:
     status = body.get("status") or {}
     return RunView(
         launch=live_launch(body),
-        conditions=tuple(map(_condition, status.get("conditions") or ())),
+        conditions=tuple(map(_condition, launch_conditions(body))),
         started=time_of(status.get("startTime")),
         completed=time_of(status.get("completionTime")),
         queue=body["metadata"]["labels"].get(QUEUE),
