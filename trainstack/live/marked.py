@@ -11,6 +11,7 @@ from trainstack.lifecycle.recovery.state import Recorded
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, read
 from trainstack.objects.labels import STACK
+from trainstack.objects.launch_kinds import OPTIONAL
 from trainstack.objects.ownership import Identity, identity
 from trainstack.runs.status.kinds import KINDS
 
@@ -66,7 +67,8 @@ def read_marked(
     Raises ClusterError as `client.read` does.
 
     """
-    kinds = {**_VERSIONS, **{item.kind: item.api_version for item in recorded}}
+    always = {kind: version for kind, version in _VERSIONS.items() if kind not in OPTIONAL}
+    kinds = {**always, **{item.kind: item.api_version for item in recorded}}
     lists: dict[str, str] = {}
     unreadable = set()
     for kind, version in kinds.items():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES
 
 _CLUSTER_SCOPED = frozenset(
     ("AdmissionCheck", "APIService", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort", "FlowSchema")
@@ -12,8 +12,8 @@ _CLUSTER_SCOPED |= {"PriorityClass", "PriorityLevelConfiguration", "ResourceFlav
 _CLUSTER_SCOPED |= {"ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
 _CLUSTER_SCOPED |= {"MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "Topology"}
 _NAMESPACED = frozenset(
-    ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role", *LAUNCHES)
-) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload"}
+    ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role")
+) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload", *ALL_LAUNCHES}
 
 
 def collection(api_version: str, kind: str, namespace: str | None) -> str:

@@ -51,6 +51,9 @@ Indexed Job of many trials. Read by the launch rules of sweeps, and by users."""
 LEDGER = "trainstack.dev/ledger"
 """Marks a ConfigMap that records a launch: `run`, or `batch` for an Indexed Job. Read by the launch rules."""
 
+KIND = "trainstack.dev/kind"
+"""The kind of the launch, on ledgers of the kinds in `launch_kinds.OPTIONAL` only. Read to find these launches."""
+
 CLAIM = "trainstack.dev/claim"
 """Annotation of a ledger: the time of the claim of its launch, in RFC 3339. The ledger is a claim until its data has
 `launched`, which the engine adds after the launch. Read by the launch rules and by `doctor`."""

@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping
 
-LAUNCHES: Mapping[str, tuple[str, str]] = {
+Resource = tuple[str, str]
+"""The API group, empty for the core, and the plural."""
+
+LAUNCHES: Mapping[str, Resource] = {
     "Job": ("batch", "jobs"),
     "JobSet": ("jobset.x-k8s.io", "jobsets"),
     "Pod": ("", "pods"),
     "PyTorchJob": ("kubeflow.org", "pytorchjobs"),
     "TrainJob": ("trainer.kubeflow.org", "trainjobs"),
 }
-"""By kind: the API group and the plural."""
+"""The kinds that every environment looks for, by kind."""
+
+OPTIONAL: Mapping[str, Resource] = {}
+"""The kinds that only environments with such launches look for, by kind: their ledgers name the kind."""
+
+ALL_LAUNCHES: Mapping[str, Resource] = {**LAUNCHES, **OPTIONAL}

@@ -7,7 +7,7 @@ from datetime import datetime
 from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owner_text, owners
 from trainstack.lifecycle.teardown.users import foreign_users
 from trainstack.objects.labels import RUN
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES
 from trainstack.objects.ownership import Identity, identity, listed, shown
 from trainstack.runs.launches import LiveLaunch, age, wait_or_stop
 from trainstack.settings.model import Settings
@@ -21,7 +21,7 @@ _RETAINED = {
 }
 """Why the engine retains an object, by kind."""
 STAGES: Mapping[str, tuple[str, ...]] = {
-    "runs": (*LAUNCHES, "TrainingRuntime"),
+    "runs": (*ALL_LAUNCHES, "TrainingRuntime"),
     "volumes": _VOLUMES,
     "local queues": ("LocalQueue",),
     "cluster queues": ("ClusterQueue",),

@@ -7,7 +7,7 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES
 from trainstack.platform.rbac.rights import API, Grant
 
 _ADMISSION, _CERTIFICATES = "admissionregistration.k8s.io", "certificates.k8s.io"
@@ -19,7 +19,7 @@ _READS = frozenset({"get", "list", "watch"})
 _SAFE_LEVELS = ("baseline", "restricted")
 """The Pod Security levels that refuse privileged pods, host namespaces and hostPath volumes."""
 _POD_MAKERS = {
-    *LAUNCHES.values(),
+    *ALL_LAUNCHES.values(),
     *(("apps", kind) for kind in ("daemonsets", "deployments", "replicasets", "statefulsets")),
     ("", "replicationcontrollers"),
     ("batch", "cronjobs"),

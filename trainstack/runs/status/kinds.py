@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from trainstack.objects.launch_kinds import ALL_LAUNCHES, OPTIONAL, Resource
 from trainstack.runs.manifests.kind import Body, WorkloadKind
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 
 _LAUNCHED_AS: Mapping[str, str] = MappingProxyType({"DataLoader": "Job"})
@@ -19,6 +21,18 @@ KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
 
 def launched_as(run: Workload) -> str:
     return _LAUNCHED_AS.get(run.kind, run.kind)
+
+
+def launch_resource(run: Workload) -> Resource:
+    return ALL_LAUNCHES[launched_as(run)]
+
+
+def optional_kinds(settings: Settings) -> tuple[Resource, ...]:
+    """The kinds of launches beyond LAUNCHES that an environment has, or that the Kueue that it installs manages."""
+    used = {launched_as(run) for _, run in settings.trained()}
+    if kueue := settings.operators.kueue:
+        used |= {kind for kind, facts in KINDS.items() if facts.framework in kueue.configuration.frameworks}
+    return tuple(OPTIONAL[kind] for kind in sorted(used & OPTIONAL.keys()))
 
 
 def framework_of(run: Workload) -> str:
