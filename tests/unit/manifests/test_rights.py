@@ -60,7 +60,9 @@ def test_a_volume_that_stays_cannot_be_deleted() -> None:
     granted = training("lab", [LAUNCHES["Job"]], {"kept": False, "scratch": True})
     deleting = {each for each in granted if (each.resource, each.verb) == ("persistentvolumeclaims", "delete")}
     assert deleting == grants("", "persistentvolumeclaims", ("delete",), "lab", ["scratch"])
-    assert training("lab", [LAUNCHES["Job"]], {}) & grants("", "persistentvolumeclaims", ("get", "list"), "lab") == set()
+    assert (
+        training("lab", [LAUNCHES["Job"]], {}) & grants("", "persistentvolumeclaims", ("get", "list"), "lab") == set()
+    )
 
 
 def test_a_team_has_no_right_beyond_its_namespace() -> None:

@@ -326,7 +326,13 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
         ),
         (
             "{name: train, namespace: a, kind: PyTorchJob, roles: {Mastr: {}}}",
-            ["Pulumi.test.yaml:4: workloads.runs[train].roles.Mastr: unknown key Mastr; write Master or Worker"],
+            [
+                "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob has no role Mastr; did you mean Master?",
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob needs roles.Master, unless it is elastic; "
+                    "add it"
+                ),
+            ],
         ),
         (
             "{name: train, namespace: a, kind: Pod, backoffLimit: 3, roles: {Master: {}}}",

@@ -38,7 +38,7 @@ def server_version(context: LiveContext) -> Iterator[Violation]:
     summary="The cluster does not serve the kind of a run, or Kueue's kinds in version v1beta2.",
     details="A warning if the environment itself installs the operator.",
     example="A PyTorchJob without the CustomResourceDefinition `pytorchjobs.kubeflow.org`.",
-    remedy="Have the operator installed, or declare it under `operators`.",
+    remedy="Have the operator installed, or declare it under `operators` if the settings have it.",
     silenceable=False,
 )
 def kind_missing(context: LiveContext) -> Iterator[Violation]:
@@ -56,7 +56,7 @@ def kind_missing(context: LiveContext) -> Iterator[Violation]:
             context,
             path,
             f"the cluster does not serve kind {kind} ({definition}) in the required version",
-            f"have {OPERATORS[operator].title} installed, or declare {OPERATORS[operator].path}",
+            OPERATORS[operator].remedy(OPERATORS[operator].title),
             own=declared(context.settings, operator),
         )
 
@@ -64,7 +64,7 @@ def kind_missing(context: LiveContext) -> Iterator[Violation]:
 @Rule(
     id="operator-unready",
     may_be=("warning", "unknown"),
-    summary="The controller of Kueue, the training operator, JobSet or Trainer was not found, or has no ready pod.",
+    summary="The controller of Kueue or of the kind of a run was not found, or has no ready pod.",
     details=(
         "Controllers are recognized by the names and labels of Deployments, or by the labels and containers of pods."
     ),
@@ -96,7 +96,7 @@ def _not_found(context: LiveContext, name: str, path: str) -> Violation:
     """Return the finding for an operator that is not recognized; it may run anyway if the cluster serves its kinds."""
     facts, own = OPERATORS[name], declared(context.settings, name)
     message = f"no Deployment or pod of {facts.title} was found"
-    remedy = f"have it installed, or declare {facts.path}"
+    remedy = facts.remedy("it")
     if (kind := _served(context, name)) and not own:
         message += f", although the cluster serves {kind}"
         remedy = f"check whether it runs in another form: kubectl get pods -A; only if it does not, {remedy}"

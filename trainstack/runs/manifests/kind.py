@@ -50,6 +50,19 @@ class LaunchedPods:
 
 
 @dataclass(frozen=True)
+class Controller:
+    """How the controller of an operator is recognized, wherever it is installed."""
+
+    title: str
+    names: tuple[str, ...]
+    """Of its Deployment, in its releases and charts; a container may have the same name."""
+    labels: Mapping[str, str]
+    """Of its Deployment, and usually of its pods."""
+    images: tuple[str, ...]
+    """The last part of its image's repository."""
+
+
+@dataclass(frozen=True)
 class PodSet:
     """Pods of a run with one template."""
 
@@ -98,8 +111,16 @@ class WorkloadKind:
     """The CustomResourceDefinition; None for a kind that every cluster has."""
     operator: str | None = None
     """The controller, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
+    controller: Controller | None = None
+    """The controller, if environments cannot install its operator."""
+    connects_to_pods: bool = False
+    """Whether the controller connects to the pods, which an isolated namespace does not allow."""
     role_label: str | None = None
     """The pods' label with their role in lower case; None if all pods have one role."""
+    first_role: str = "master"
+    """The role whose pod is listed first, and whose log is the launch's; without it, the first one in the alphabet."""
+    owners_of_pods: tuple[str, ...] = ()
+    """The definitions of objects that the launch owns and that own pods, besides Jobs and JobSets."""
     managed_by: tuple[str, ...] | None = None
     """The path of the field `managedBy`, which leaves the launch to MultiKueue; None: it is not dispatched."""
     index_label: str | None = None

@@ -65,7 +65,7 @@ class PodView:
 
 
 def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
-    """The pods of a launch of this kind, the master's first, then by role and index."""
+    """The pods of a launch of this kind, those of the kind's first role first, then by role and index."""
     facts = KINDS[kind]
     views = []
     made = sorted(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
@@ -90,7 +90,7 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
                 last_attempt=last_attempt(pod),
             )
         )
-    return tuple(sorted(views, key=lambda view: (view.role != "master", view.role, view.index, view.name)))
+    return tuple(sorted(views, key=lambda view: (view.role != facts.first_role, view.role, view.index, view.name)))
 
 
 def marks(pod: Mapping[str, Any]) -> dict[str, str]:

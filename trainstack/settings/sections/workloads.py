@@ -1,7 +1,7 @@
 """Section `trainstack:workloads`, and `workloads/<name>/workload.yaml`: the workloads to train."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -31,7 +31,7 @@ from trainstack.settings.values.kubernetes import (
 from trainstack.settings.values.pod_patch import PodPatch
 from trainstack.settings.values.quantities import Quantity
 
-RoleName = Literal["Master", "Worker"]
+RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$", max_length=63)]
 
 
 class Image(Section):
@@ -216,7 +216,7 @@ class Workload(Section):
     """Pod, Job and DataLoader. Only an unmanaged Pod may have `Always`, which is its default: the manifest then leaves
     the field out, and the cluster's default applies."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
-    """PyTorchJob and TrainJob."""
+    """PyTorchJob and TrainJob: `Master` and `Worker`."""
     elastic: Elastic | None = None
     """PyTorchJob, which then needs no Master."""
     nproc_per_node: str | None = Field(None, pattern="^(auto|cpu|gpu|[1-9][0-9]*)$")
@@ -275,6 +275,13 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "network": ("JobSet",),
 }
 """Fields that only some kinds have."""
+_ROLES_OF: dict[str, tuple[str, ...]] = {
+    "PyTorchJob": ("Master", "Worker"),
+    "TrainJob": ("Master", "Worker"),
+}
+"""The roles of kinds whose roles have fixed names."""
+_UNMANAGED: dict[str, str] = {"DataLoader": "runs no program"}
+"""The kinds that the wrapper does not support, with the reason."""
 
 
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
@@ -283,6 +290,9 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
             yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+    known = _ROLES_OF.get(kind, tuple(workload.roles))
+    for name in sorted(workload.roles.keys() - {*known}):
+        yield f"a {kind} has no role {name}: {nearest(name, known)}"
     if workload.restart_policy == "Always" and (kind in ("Job", "DataLoader") or (kind == "Pod" and workload.managed)):
         yield (
             "restartPolicy Always restarts a program that has succeeded, so only an unmanaged Pod may have it: "
@@ -354,8 +364,8 @@ def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
 
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
-    if workload.kind == "DataLoader":
-        yield "a DataLoader runs no program: set managed to false"
+    if reason := _UNMANAGED.get(workload.kind):
+        yield f"a {workload.kind} {reason}: set managed to false"
         return
     if not workload.command:
         yield "a managed workload needs a command: set it, since the wrapper cannot read the image's entrypoint"
