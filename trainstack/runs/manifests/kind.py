@@ -149,6 +149,27 @@ def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
     yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
 
 
+def role_pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+    """The pods of a kind for which each role is a pod set of Kueue, in alphabetical order."""
+    for name, role in sorted(run.roles.items()):
+        yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
+
+
+def replica_spec_pods(specs: Mapping[str, Body]) -> Iterator[LaunchedPods]:
+    """The pods of a Kubeflow job by its replica specs, in Kueue's order: the master or launcher first."""
+    for name, role in sorted(specs.items()):
+        yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
+
+
+def count_replica_specs(specs: Mapping[str, Body], status: Body | None) -> tuple[Replicas, ...]:
+    """The state of a Kubeflow job's replica specs by its status."""
+    counted = (status or {}).get("replicaStatuses") or {}
+    return tuple(
+        count_replicas(role.lower(), spec.get("replicas") or 1, counted.get(role) or {})
+        for role, spec in sorted(specs.items())
+    )
+
+
 def overridden(own_path: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:
     """The pods of a role, at `own_path`, which overrides some settings of its run, at `path`."""
     return PodSet(
