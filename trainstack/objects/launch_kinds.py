@@ -14,7 +14,9 @@ LAUNCHES: Mapping[str, Resource] = {
 }
 """The kinds that every environment looks for, by kind."""
 
-OPTIONAL: Mapping[str, Resource] = {}
+OPTIONAL: Mapping[str, Resource] = {
+    "MPIJob": ("kubeflow.org", "mpijobs"),
+}
 """The kinds that only environments with such launches look for, by kind: their ledgers name the kind."""
 
 ALL_LAUNCHES: Mapping[str, Resource] = {**LAUNCHES, **OPTIONAL}

@@ -7,6 +7,7 @@ from trainstack.runs.manifests.data_loader import DATA_LOADER
 from trainstack.runs.manifests.job import JOB
 from trainstack.runs.manifests.jobset import JOBSET
 from trainstack.runs.manifests.kind import WorkloadKind
+from trainstack.runs.manifests.mpijob import MPIJOB
 from trainstack.runs.manifests.pod import POD
 from trainstack.runs.manifests.pytorchjob import PYTORCHJOB
 from trainstack.runs.manifests.trainjob import TRAINJOB
@@ -16,6 +17,7 @@ WORKLOAD_KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
         "DataLoader": DATA_LOADER,
         "Job": JOB,
         "JobSet": JOBSET,
+        "MPIJob": MPIJOB,
         "Pod": POD,
         "PyTorchJob": PYTORCHJOB,
         "TrainJob": TRAINJOB,

@@ -100,6 +100,8 @@ class Role(PodOverrides):
     """One role of a distributed job."""
 
     replicas: Positive = 1
+    command: tuple[str, ...] | None = None
+    """Of an MPIJob's workers; None: its operator starts an SSH server."""
     restart_policy: Literal["Never", "OnFailure", "Always", "ExitCode"] = "OnFailure"
 
 
@@ -125,7 +127,7 @@ class Workload(Section):
     name: DnsLabel
     """Also the name of the folder `workloads/<name>/`. At most 45 characters, since a label value contains it with two
     hashes, and fewer for kinds whose pods' names contain them too."""
-    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"]
+    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob"]
     """`DataLoader` is a Job whose idle pod is used to copy files."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
     """The object's name. `derived`: `<name>-<run>-<launch>`, with hashes of its content, so that each launch is a new
@@ -216,13 +218,20 @@ class Workload(Section):
     """Pod, Job and DataLoader. Only an unmanaged Pod may have `Always`, which is its default: the manifest then leaves
     the field out, and the cluster's default applies."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
-    """PyTorchJob and TrainJob: `Master` and `Worker`."""
+    """PyTorchJob and TrainJob: `Master` and `Worker`. MPIJob: `Launcher`, which runs the program, and `Worker`."""
     elastic: Elastic | None = None
     """PyTorchJob, which then needs no Master."""
     nproc_per_node: str | None = Field(None, pattern="^(auto|cpu|gpu|[1-9][0-9]*)$")
     """PyTorchJob: processes that torchrun starts in each pod; None: torchrun's default."""
     clean_pod_policy: Literal["None", "Running", "All"] = "Running"
-    """PyTorchJob. The operator's default, `None`, lets workers run after the master's success, outside the quota."""
+    """PyTorchJob and MPIJob. The operators' default, `None`, lets workers run after the master's or launcher's success,
+    outside the quota."""
+    slots_per_worker: Positive | None = None
+    """MPIJob: the processes that MPI starts in each worker; None: 1."""
+    mpi_implementation: Literal["OpenMPI", "Intel", "MPICH"] | None = None
+    """MPIJob; None: OpenMPI."""
+    ssh_auth_mount_path: AbsolutePath | None = None
+    """MPIJob: the folder with the SSH keys, `.ssh` in the home of the image's user; None: `/root/.ssh`."""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     """JobSet."""
     success_policy: SuccessPolicy | None = None
@@ -257,18 +266,25 @@ class Workload(Section):
         return self.kind == "Pod" and policy == "Always"
 
 
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind.startswith("M") else f"a {kind}"
+
+
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
-    "roles": ("PyTorchJob", "TrainJob"),
+    "roles": ("PyTorchJob", "TrainJob", "MPIJob"),
     "elastic": ("PyTorchJob",),
     "nproc_per_node": ("PyTorchJob",),
-    "clean_pod_policy": ("PyTorchJob",),
+    "clean_pod_policy": ("PyTorchJob", "MPIJob"),
+    "slots_per_worker": ("MPIJob",),
+    "mpi_implementation": ("MPIJob",),
+    "ssh_auth_mount_path": ("MPIJob",),
     "restart_policy": ("Pod", "Job", "DataLoader"),
     "completions": ("Job", "DataLoader"),
     "parallelism": ("Job", "DataLoader"),
     "min_parallelism": ("Job",),
-    "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"),
+    "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob"),
     # Trainer would recreate the JobSet of a finished TrainJob, and train again.
-    "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet"),
+    "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet", "MPIJob"),
     "replicated_jobs": ("JobSet",),
     "success_policy": ("JobSet",),
     "failure_policy": ("JobSet",),
@@ -278,9 +294,13 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
 _ROLES_OF: dict[str, tuple[str, ...]] = {
     "PyTorchJob": ("Master", "Worker"),
     "TrainJob": ("Master", "Worker"),
+    "MPIJob": ("Launcher", "Worker"),
 }
 """The roles of kinds whose roles have fixed names."""
-_UNMANAGED: dict[str, str] = {"DataLoader": "runs no program"}
+_UNMANAGED: dict[str, str] = {
+    "DataLoader": "runs no program",
+    "MPIJob": "starts its processes over SSH, outside the wrapper",
+}
 """The kinds that the wrapper does not support, with the reason."""
 
 
@@ -289,10 +309,13 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
     for field, kinds in _FIELDS_OF.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
-            yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+            yield f"{_a(kind)} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
     known = _ROLES_OF.get(kind, tuple(workload.roles))
     for name in sorted(workload.roles.keys() - {*known}):
-        yield f"a {kind} has no role {name}: {nearest(name, known)}"
+        yield f"{_a(kind)} has no role {name}: {nearest(name, known)}"
+    for name, role in workload.roles.items():
+        if role.command is not None and (kind, name) != ("MPIJob", "Worker"):
+            yield f"{name} has no command of its own: remove roles.{name}.command (only workers of an MPIJob have one)"
     if workload.restart_policy == "Always" and (kind in ("Job", "DataLoader") or (kind == "Pod" and workload.managed)):
         yield (
             "restartPolicy Always restarts a program that has succeeded, so only an unmanaged Pod may have it: "
@@ -303,6 +326,7 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         "JobSet": _faults_of_jobset,
         "TrainJob": _faults_of_trainjob,
         "PyTorchJob": _faults_of_pytorchjob,
+        "MPIJob": _faults_of_mpijob,
     }
     if kind in rules:
         yield from rules[kind](workload)
@@ -345,6 +369,23 @@ def _faults_of_pytorchjob(workload: Workload) -> Iterator[str]:
         yield "a PyTorchJob has one Master: leave out its replicas"
 
 
+def _faults_of_mpijob(workload: Workload) -> Iterator[str]:
+    """Source: pkg/apis/kubeflow/validation of the MPI operator."""
+    roles = workload.roles
+    if "Launcher" not in roles:
+        yield "an MPIJob needs roles.Launcher, which runs the program: add it"
+    elif roles["Launcher"].replicas != 1:
+        yield "an MPIJob has one Launcher: leave out its replicas"
+    for name, role in sorted(roles.items()):
+        if role.restart_policy not in ("Never", "OnFailure"):
+            yield f"the MPI operator refuses restartPolicy {role.restart_policy} of {name}: set Never or OnFailure"
+    if workload.ssh_auth_mount_path is None and (workload.security == "restricted" or workload.run_as_user is not None):
+        yield (
+            "its pods do not run as root, whose folder /root/.ssh gets the SSH keys: set sshAuthMountPath to .ssh in "
+            "the home of the image's user, or security to baseline"
+        )
+
+
 def _faults_of_job(workload: Workload) -> Iterator[str]:
     least, at_once = workload.min_parallelism, min(workload.parallelism, workload.completions)
     if least is not None and least >= at_once:
@@ -365,7 +406,7 @@ def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
     if reason := _UNMANAGED.get(workload.kind):
-        yield f"a {workload.kind} {reason}: set managed to false"
+        yield f"{_a(workload.kind)} {reason}: set managed to false"
         return
     if not workload.command:
         yield "a managed workload needs a command: set it, since the wrapper cannot read the image's entrypoint"
