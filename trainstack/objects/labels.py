@@ -40,6 +40,9 @@ LAUNCH = "trainstack.dev/launch"
 """The launch's name, `<run-id>-<6 hex>`, even if its object has another name. On launches and their pods. Read by the
 launch rules, and by the CLI to find a launch's pods."""
 
+ROLE = "trainstack.dev/role"
+"""The role of a pod, on the pods of kinds whose controllers set no such label. Read by the CLI."""
+
 SWEEP = "trainstack.dev/sweep"
 """The sweep's name. On the launches of its trials, their pods and ledgers, and on the ConfigMaps with its parameter
 file. Read by the launch rules of sweeps, the CLI and users."""

@@ -1,6 +1,7 @@
 """The state of a launch's pods: role, index, phase, and why a pod does not start."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,17 +70,19 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
     facts = KINDS[kind]
     views = []
     made = sorted(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
-    for place, pod in enumerate(made):
+    seen: Counter[str] = Counter()
+    for pod in made:
         metadata, status = pod["metadata"], pod.get("status", {})
         own = marks(pod)
+        role = own.get(facts.role_label or "", ONLY_ROLE)
         index = own.get(facts.index_label or "", "")
         spec = pod.get("spec", {})
         views.append(
             PodView(
                 name=metadata["name"],
                 uid=metadata["uid"],
-                role=own.get(facts.role_label or "", ONLY_ROLE),
-                index=int(index) if index.isdigit() else place,
+                role=role,
+                index=int(index) if index.isdigit() else seen[role],
                 phase=status.get("phase", "Unknown"),
                 node=spec.get("nodeName", ""),
                 restarts=sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or ()),
@@ -90,6 +93,7 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
                 last_attempt=last_attempt(pod),
             )
         )
+        seen[role] += 1
     return tuple(sorted(views, key=lambda view: (view.role != facts.first_role, view.role, view.index, view.name)))
 
 
