@@ -123,7 +123,7 @@ def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: Sweep
         reason=reason,
         controller=controller,
         started=time_of(status.get("startTime")),
-        finished=time_of(status.get("completionTime") or failed.get("lastTransitionTime")),
+        finished=time_of(status.get("completionTime") or status.get("endTime") or failed.get("lastTransitionTime")),
         attempts=len(pods),
     )
 

@@ -117,8 +117,9 @@ class WorkloadKind:
     """Whether the controller connects to the pods, which an isolated namespace does not allow."""
     role_label: str | None = None
     """The pods' label with their role in lower case; None if all pods have one role."""
-    first_role: str = "master"
-    """The role whose pod is listed first, and whose log is the launch's; without it, the first one in the alphabet."""
+    first_roles: tuple[str, ...] = ("master",)
+    """The roles whose pods are listed first, in this order; the others are in alphabetical order. The log of the first
+    pod is the launch's."""
     owners_of_pods: tuple[str, ...] = ()
     """The definitions of objects that the launch owns and that own pods, besides Jobs and JobSets."""
     managed_by: tuple[str, ...] | None = None

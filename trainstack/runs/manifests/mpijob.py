@@ -75,7 +75,7 @@ MPIJOB = WorkloadKind(
         images=("mpi-operator",),
     ),
     role_label="training.kubeflow.org/job-role",
-    first_role="launcher",
+    first_roles=("launcher",),
     index_label="training.kubeflow.org/replica-index",
     framework="kubeflow.org/mpijob",
     replicas=lambda body: count_replica_specs(body["spec"]["mpiReplicaSpecs"], body.get("status")),

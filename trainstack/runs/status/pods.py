@@ -66,7 +66,7 @@ class PodView:
 
 
 def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
-    """The pods of a launch of this kind, those of the kind's first role first, then by role and index."""
+    """The pods of a launch of this kind, those of the kind's first roles first, then by role and index."""
     facts = KINDS[kind]
     views = []
     made = sorted(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
@@ -94,7 +94,13 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
             )
         )
         seen[role] += 1
-    return tuple(sorted(views, key=lambda view: (view.role != facts.first_role, view.role, view.index, view.name)))
+    first = facts.first_roles
+
+    def order(view: PodView) -> tuple[int, str, int, str]:
+        place = first.index(view.role) if view.role in first else len(first)
+        return place, view.role, view.index, view.name
+
+    return tuple(sorted(views, key=order))
 
 
 def marks(pod: Mapping[str, Any]) -> dict[str, str]:

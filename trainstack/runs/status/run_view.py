@@ -72,7 +72,8 @@ class RunView:
     started: datetime | None = None
     """`status.startTime`; None before the start and for kinds without that field (JobSet, TrainJob)."""
     completed: datetime | None = None
-    """`status.completionTime`; set on a Job that succeeded, and by Kubeflow on any job that ended."""
+    """`status.completionTime`; set on a Job that succeeded, and by Kubeflow on any job that ended. KubeRay sets
+    `status.endTime`."""
     queue: str | None = None
     position: int | Unknown | None = None
     """In the queue, from 0; None if it is not queued."""
@@ -142,7 +143,7 @@ def bare_view(body: Body) -> RunView:
         launch=live_launch(body),
         conditions=tuple(map(_condition, launch_conditions(body))),
         started=time_of(status.get("startTime")),
-        completed=time_of(status.get("completionTime")),
+        completed=time_of(status.get("completionTime") or status.get("endTime")),
         queue=body["metadata"]["labels"].get(QUEUE),
         replicas=KINDS[body["kind"]].replicas(body),
     )
