@@ -16,6 +16,7 @@ LAUNCHES: Mapping[str, Resource] = {
 
 OPTIONAL: Mapping[str, Resource] = {
     "MPIJob": ("kubeflow.org", "mpijobs"),
+    "RayJob": ("ray.io", "rayjobs"),
 }
 """The kinds that only environments with such launches look for, by kind: their ledgers name the kind."""
 

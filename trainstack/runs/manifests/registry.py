@@ -10,6 +10,7 @@ from trainstack.runs.manifests.kind import WorkloadKind
 from trainstack.runs.manifests.mpijob import MPIJOB
 from trainstack.runs.manifests.pod import POD
 from trainstack.runs.manifests.pytorchjob import PYTORCHJOB
+from trainstack.runs.manifests.rayjob import RAYJOB
 from trainstack.runs.manifests.trainjob import TRAINJOB
 
 WORKLOAD_KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
@@ -20,6 +21,7 @@ WORKLOAD_KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
         "MPIJob": MPIJOB,
         "Pod": POD,
         "PyTorchJob": PYTORCHJOB,
+        "RayJob": RAYJOB,
         "TrainJob": TRAINJOB,
     }
 )

@@ -1,5 +1,6 @@
 """Section `trainstack:workloads`, and `workloads/<name>/workload.yaml`: the workloads to train."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -127,7 +128,7 @@ class Workload(Section):
     name: DnsLabel
     """Also the name of the folder `workloads/<name>/`. At most 45 characters, since a label value contains it with two
     hashes, and fewer for kinds whose pods' names contain them too."""
-    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob"]
+    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob"]
     """`DataLoader` is a Job whose idle pod is used to copy files."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
     """The object's name. `derived`: `<name>-<run>-<launch>`, with hashes of its content, so that each launch is a new
@@ -218,7 +219,9 @@ class Workload(Section):
     """Pod, Job and DataLoader. Only an unmanaged Pod may have `Always`, which is its default: the manifest then leaves
     the field out, and the cluster's default applies."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
-    """PyTorchJob and TrainJob: `Master` and `Worker`. MPIJob: `Launcher`, which runs the program, and `Worker`."""
+    """PyTorchJob and TrainJob: `Master` and `Worker`. MPIJob: `Launcher`, which runs the program, and `Worker`.
+    RayJob: `head`, which runs the program, worker groups by their names, and `submitter`, a pod that submits the
+    program and whose log is the program's; without it, KubeRay submits the program over HTTP."""
     elastic: Elastic | None = None
     """PyTorchJob, which then needs no Master."""
     nproc_per_node: str | None = Field(None, pattern="^(auto|cpu|gpu|[1-9][0-9]*)$")
@@ -266,12 +269,15 @@ class Workload(Section):
         return self.kind == "Pod" and policy == "Always"
 
 
+_GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
 def _a(kind: str) -> str:
     return f"an {kind}" if kind.startswith("M") else f"a {kind}"
 
 
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
-    "roles": ("PyTorchJob", "TrainJob", "MPIJob"),
+    "roles": ("PyTorchJob", "TrainJob", "MPIJob", "RayJob"),
     "elastic": ("PyTorchJob",),
     "nproc_per_node": ("PyTorchJob",),
     "clean_pod_policy": ("PyTorchJob", "MPIJob"),
@@ -282,7 +288,7 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "completions": ("Job", "DataLoader"),
     "parallelism": ("Job", "DataLoader"),
     "min_parallelism": ("Job",),
-    "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob"),
+    "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob"),
     # Trainer would recreate the JobSet of a finished TrainJob, and train again.
     "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet", "MPIJob"),
     "replicated_jobs": ("JobSet",),
@@ -300,6 +306,7 @@ _ROLES_OF: dict[str, tuple[str, ...]] = {
 _UNMANAGED: dict[str, str] = {
     "DataLoader": "runs no program",
     "MPIJob": "starts its processes over SSH, outside the wrapper",
+    "RayJob": "starts its program through Ray, outside the wrapper",
 }
 """The kinds that the wrapper does not support, with the reason."""
 
@@ -327,6 +334,7 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         "TrainJob": _faults_of_trainjob,
         "PyTorchJob": _faults_of_pytorchjob,
         "MPIJob": _faults_of_mpijob,
+        "RayJob": _faults_of_rayjob,
     }
     if kind in rules:
         yield from rules[kind](workload)
@@ -384,6 +392,24 @@ def _faults_of_mpijob(workload: Workload) -> Iterator[str]:
             "its pods do not run as root, whose folder /root/.ssh gets the SSH keys: set sshAuthMountPath to .ssh in "
             "the home of the image's user, or security to baseline"
         )
+
+
+def _faults_of_rayjob(workload: Workload) -> Iterator[str]:
+    """Source: ValidateRayJobSpec of KubeRay, and Kueue's webhook of RayJobs."""
+    roles = workload.roles
+    if not workload.command:
+        yield "a RayJob needs a command, its entrypoint: add it"
+    if "head" not in roles:
+        yield "a RayJob needs roles.head, which runs the program: add it"
+    for name, role in sorted(roles.items()):
+        if not _GROUP_NAME.fullmatch(name):
+            yield f"worker group {name} is not a DNS label: use lower-case letters, digits and '-'"
+        if name in ("head", "submitter") and role.replicas != 1:
+            yield f"a RayJob has one {name}: leave out its replicas"
+        if role.args is not None:
+            yield f"the program of a RayJob has one list of arguments: move roles.{name}.args to args"
+        if role.restart_policy in (("Always", "ExitCode") if name == "submitter" else ("ExitCode",)):
+            yield f"pods of {name} cannot have restartPolicy {role.restart_policy}: leave it out"
 
 
 def _faults_of_job(workload: Workload) -> Iterator[str]:
