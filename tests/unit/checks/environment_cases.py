@@ -19,6 +19,7 @@ from tests.unit.make import (
     make_sweeps,
     make_volume,
 )
+from tests.unit.workloads.test_rayjob_manifest import make_rayjob
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 from trainstack.settings.model import Cluster, Loader, Settings
 from trainstack.settings.sections.code import Code
@@ -344,6 +345,16 @@ MORE: dict[str, list[Case]] = {
             "workloads.runs[train].code",
             "its pods fetch code from https://git.example.org/mnist, but namespace research allows no egress",
             "list the server's addresses under environment.namespaces[research].network.egress",
+            "warning",
+        )
+    ],
+    "ingress-missing": [
+        Case(
+            make_settings(make_rayjob(queue=None, priority=None)),
+            "workloads.runs[train].kind",
+            "KubeRay connects to its pods, but namespace research is isolated",
+            "add a NetworkPolicy that allows it, and silence this rule, or set "
+            "environment.namespaces[research].network.isolated to false",
             "warning",
         )
     ],
