@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from tests.apiserver import ApiServer, api_server
+from tests.definitions import FILES, definition
 from tests.unit.checks.cases import ROOT
 from trainstack.live.paths import collection
 from trainstack.platform.operators.release import read_release
@@ -22,7 +23,7 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KINDS = {
     *("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "MultiKueueCluster", "MultiKueueConfig"),
     *("ProvisioningRequestConfig", "ResourceFlavor", "Topology", "WorkloadPriorityClass"),
-    *("PyTorchJob", "JobSet", "TrainJob", "TrainingRuntime"),
+    *("PyTorchJob", "JobSet", "TrainJob", "TrainingRuntime", *FILES),
 }
 """The kinds that a stack declares beside Kubernetes' own."""
 _INVALID = (400, 422)
@@ -99,6 +100,7 @@ def dry_run_server(folder: Path) -> Iterator[Server]:
 
 def _definitions() -> Iterator[Manifest]:
     """The operators' definitions in the version that is declared, without webhooks, behind which nothing is."""
+    yield from map(definition, FILES)
     releases = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
     for release in (each["manifest"] for each in releases.values()):
         for body in read_release(ROOT / release["path"], release["sha256"], ROOT / ".trainstack/cache"):
