@@ -14,7 +14,7 @@ TENANT = "tenant-"
 """The prefix of the names of teams' roles and bindings."""
 
 
-def rights(team: Team, stack: str, optional: Collection[Resource]) -> list[Manifest]:
+def rights(team: Team, stack: str, optional: Collection[Resource] = ()) -> list[Manifest]:
     """Build the optional ServiceAccount, the Role and the RoleBinding of a team.
 
     `optional`: the kinds of launches beyond LAUNCHES that the platform serves.
