@@ -20,4 +20,11 @@ OPTIONAL: Mapping[str, Resource] = {
 }
 """The kinds that only environments with such launches look for, by kind: their ledgers name the kind."""
 
+
+def plural(kind: str) -> str:
+    """The plural of a kind by the rule that Kubernetes' generators follow."""
+    name = kind.lower()
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}es" if name.endswith("s") else f"{name}s"
+
+
 ALL_LAUNCHES: Mapping[str, Resource] = {**LAUNCHES, **OPTIONAL}

@@ -16,7 +16,7 @@ from trainstack.runs.manifests.indexed_job import NOT_REACHED
 from trainstack.runs.parameter_file import Data
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.attempts import ended_attempt, time_of
-from trainstack.runs.status.kinds import KINDS, launch_conditions
+from trainstack.runs.status.kinds import kind_of_launch, launch_conditions
 from trainstack.runs.status.pods import marks, pod_views, problems
 from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
 from trainstack.sweeps.indexed import Batch, batches
@@ -103,7 +103,7 @@ def _phase(pod: Body) -> str | None:
 
 def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
     """Role and index, if the pod has them. All pods of a Job that is not indexed are attempts of the same replica."""
-    found, facts = marks(pod), KINDS[kind]
+    found, facts = marks(pod), kind_of_launch(kind)
     return found.get(facts.role_label or ""), found.get(facts.index_label or "")
 
 

@@ -295,7 +295,7 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             [
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train].kind: is missing; "
-                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader or TrainJob or JobSet or MPIJob or RayJob)"
+                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader or TrainJob or JobSet or MPIJob or RayJob or Object)"
                 ),
             ],
         ),
@@ -343,7 +343,7 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
                 ),
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train]: a Pod has no roles; "
-                    "leave it out (kinds that have it: PyTorchJob, TrainJob, MPIJob, RayJob)"
+                    "leave it out (kinds that have it: PyTorchJob, TrainJob, MPIJob, RayJob, Object)"
                 ),
             ],
         ),

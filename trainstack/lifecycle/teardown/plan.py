@@ -80,7 +80,9 @@ def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
     """
     known = live.known or frozenset()
     deleted = sorted(known - live.retained, key=str)
-    stages = {stage: tuple(who for who in deleted if _stage(who[0]) == stage) for stage in STAGES}
+    launches = {(launch.kind, launch.namespace, launch.name) for launch in live.launches}
+    stage_of = {who: "runs" if who in launches else _stage(who[0]) for who in deleted}
+    stages = {stage: tuple(who for who in deleted if stage_of[who] == stage) for stage in STAGES}
     stays = {who: _RETAINED.get(who[0], "the engine retains it") for who in known & live.retained}
     refusals = [
         *(_protected(volume, live.stack) for volume in live.protected),
@@ -109,9 +111,10 @@ def _stage(kind: str) -> str:
 
 
 def _kept_for_runs(live: LiveStack) -> set[Identity]:
-    """Return ledgers, wrappers and parameter files: the ConfigMaps that are not part of an operator's release."""
+    """Return launches, ledgers, wrappers and parameter files: ConfigMaps that are not part of an operator's release."""
+    launches = {(launch.kind, launch.namespace, launch.name) for launch in live.launches}
     operators = {body["metadata"].get("namespace") for body in live.of("Deployment")}
-    return {
+    return launches | {
         identity(body)
         for body in live.of("ConfigMap")
         if RUN in body["metadata"]["labels"] or body["metadata"]["namespace"] not in operators

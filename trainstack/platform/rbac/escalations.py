@@ -23,6 +23,11 @@ _POD_MAKERS = {
     *(("apps", kind) for kind in ("daemonsets", "deployments", "replicasets", "statefulsets")),
     ("", "replicationcontrollers"),
     ("batch", "cronjobs"),
+    # What a workload of kind Object may be.
+    *(("kubeflow.org", f"{kind}jobs") for kind in ("jax", "paddle", "tf", "xgboost")),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets"),
+    ("ray.io", "rayclusters"),
+    ("workload.codeflare.dev", "appwrappers"),
 }
 _SENSITIVE = _POD_MAKERS | {("", "configmaps"), ("", "events")}
 """Kinds whose objects contain configuration, arguments or environment variables."""

@@ -9,7 +9,7 @@ from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
 from trainstack.preflight.versions import KUEUE_FIRST, clashes, version
-from trainstack.runs.status.kinds import KINDS, launched_as
+from trainstack.runs.status.kinds import kind_of_launch, launch_resource, launched_as
 
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
 _FINE = (404, 409)
@@ -42,12 +42,12 @@ def server_version(context: LiveContext) -> Iterator[Violation]:
     silenceable=False,
 )
 def kind_missing(context: LiveContext) -> Iterator[Violation]:
-    required: dict[str, tuple[str, str, str]] = {}
+    required: dict[str, tuple[str, str, str | None]] = {}
     for path, run in context.runs():
         kind = launched_as(run)
-        facts = KINDS[kind]
-        if facts.definition and facts.operator:
-            required.setdefault(kind, (f"{path}.kind", facts.definition, facts.operator))
+        facts = kind_of_launch(kind)
+        if definition := ".".join(reversed(launch_resource(run))) if run.object else facts.definition:
+            required.setdefault(kind, (f"{path}.kind", definition, facts.operator))
         if run.queue is not None:
             required.setdefault("LocalQueue", (f"{path}.queue", "localqueues.kueue.x-k8s.io", "kueue"))
     for kind in sorted(required.keys() & context.live.unserved):
@@ -56,8 +56,8 @@ def kind_missing(context: LiveContext) -> Iterator[Violation]:
             context,
             path,
             f"the cluster does not serve kind {kind} ({definition}) in the required version",
-            OPERATORS[operator].remedy(OPERATORS[operator].title),
-            own=declared(context.settings, operator),
+            OPERATORS[operator].remedy(OPERATORS[operator].title) if operator else "have its operator installed",
+            own=operator is not None and declared(context.settings, operator),
         )
 
 
@@ -106,7 +106,7 @@ def _not_found(context: LiveContext, name: str, path: str) -> Violation:
 def _served(context: LiveContext, name: str) -> str | None:
     """Return a kind of the operator that a run needs and the cluster serves."""
     runs = [run for _, run in context.runs()]
-    kinds = {kind for run in runs if KINDS[kind := launched_as(run)].operator == name}
+    kinds = {kind for run in runs if kind_of_launch(kind := launched_as(run)).operator == name}
     if name == "kueue" and any(run.queue is not None for run in runs):
         kinds.add("LocalQueue")
     return min(kinds - context.live.unserved, default=None)

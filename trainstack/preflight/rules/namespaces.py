@@ -10,7 +10,7 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import Context, RuleContext
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.runs.status.kinds import KINDS, launched_as
+from trainstack.runs.status.kinds import kind_of_launch, launched_as
 from trainstack.settings.sections.workloads import Workload
 
 
@@ -128,7 +128,7 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
 def ingress_missing(context: RuleContext) -> Iterator[Violation]:
     isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.isolated}
     for path, run in context.runs():
-        facts = KINDS[launched_as(run)]
+        facts = kind_of_launch(launched_as(run))
         if facts.connects_to_pods and facts.controller and run.namespace in isolated:
             message = f"{facts.controller.title} connects to its pods, but namespace {run.namespace} is isolated"
             remedy = (

@@ -8,6 +8,7 @@ from trainstack.runs.manifests.job import JOB
 from trainstack.runs.manifests.jobset import JOBSET
 from trainstack.runs.manifests.kind import WorkloadKind
 from trainstack.runs.manifests.mpijob import MPIJOB
+from trainstack.runs.manifests.object import OBJECT
 from trainstack.runs.manifests.pod import POD
 from trainstack.runs.manifests.pytorchjob import PYTORCHJOB
 from trainstack.runs.manifests.rayjob import RAYJOB
@@ -19,6 +20,7 @@ WORKLOAD_KINDS: Mapping[str, WorkloadKind] = MappingProxyType(
         "Job": JOB,
         "JobSet": JOBSET,
         "MPIJob": MPIJOB,
+        "Object": OBJECT,
         "Pod": POD,
         "PyTorchJob": PYTORCHJOB,
         "RayJob": RAYJOB,

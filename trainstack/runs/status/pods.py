@@ -9,7 +9,7 @@ from typing import Any
 from trainstack.runs.manifests.git_init_container import CONTAINER as CHECKOUT
 from trainstack.runs.manifests.kind import ONLY_ROLE
 from trainstack.runs.status.attempts import Attempt, last_attempt
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.kinds import kind_of_launch
 
 _USUAL = (None, "PodInitializing", "ContainerCreating")
 """Waiting reasons of a container that is starting normally."""
@@ -67,7 +67,7 @@ class PodView:
 
 def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
     """The pods of a launch of this kind, those of the kind's first roles first, then by role and index."""
-    facts = KINDS[kind]
+    facts = kind_of_launch(kind)
     views = []
     made = sorted(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
     seen: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.training_progress import Progress, progress
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.status.attempts import time_of
-from trainstack.runs.status.kinds import KINDS, claims, launch_conditions
+from trainstack.runs.status.kinds import claims, kind_of_launch, launch_conditions
 from trainstack.runs.status.pods import PodView, pod_views
 from trainstack.runs.status.usage import Usage, Use
 from trainstack.runs.status.waiting import Queueing, cluster_of, conditions, why_waiting
@@ -145,7 +145,7 @@ def bare_view(body: Body) -> RunView:
         started=time_of(status.get("startTime")),
         completed=time_of(status.get("completionTime") or status.get("endTime")),
         queue=body["metadata"]["labels"].get(QUEUE),
-        replicas=KINDS[body["kind"]].replicas(body),
+        replicas=kind_of_launch(body["kind"]).replicas(body),
     )
 
 

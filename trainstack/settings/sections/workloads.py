@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from copy import deepcopy
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -13,9 +14,11 @@ from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy
+from trainstack.settings.sections.objects import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.topology import ANNOTATIONS, TopologyRequest, faults_of_pod_sets
+from trainstack.settings.values.field_paths import put_at, value_at
 from trainstack.settings.values.kubernetes import (
     AbsolutePath,
     Annotations,
@@ -128,8 +131,8 @@ class Workload(Section):
     name: DnsLabel
     """Also the name of the folder `workloads/<name>/`. At most 45 characters, since a label value contains it with two
     hashes, and fewer for kinds whose pods' names contain them too."""
-    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob"]
-    """`DataLoader` is a Job whose idle pod is used to copy files."""
+    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob", "Object"]
+    """`DataLoader` is a Job whose idle pod is used to copy files. `Object` is any other kind that Kueue queues."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
     """The object's name. `derived`: `<name>-<run>-<launch>`, with hashes of its content, so that each launch is a new
     object. `fixed`: `<name>`, and `<name>-<number>` for a sweep's trial; a new launch replaces the object.
@@ -221,7 +224,8 @@ class Workload(Section):
     roles: dict[RoleName, Role] = Field(default_factory=dict)
     """PyTorchJob and TrainJob: `Master` and `Worker`. MPIJob: `Launcher`, which runs the program, and `Worker`.
     RayJob: `head`, which runs the program, worker groups by their names, and `submitter`, a pod that submits the
-    program and whose log is the program's; without it, KubeRay submits the program over HTTP."""
+    program and whose log is the program's; without it, KubeRay submits the program over HTTP. Object: the names in
+    `object.pods`."""
     elastic: Elastic | None = None
     """PyTorchJob, which then needs no Master."""
     nproc_per_node: str | None = Field(None, pattern="^(auto|cpu|gpu|[1-9][0-9]*)$")
@@ -235,6 +239,8 @@ class Workload(Section):
     """MPIJob; None: OpenMPI."""
     ssh_auth_mount_path: AbsolutePath | None = None
     """MPIJob: the folder with the SSH keys, `.ssh` in the home of the image's user; None: `/root/.ssh`."""
+    object: KueueObject | None = None
+    """Object: what `kind` does not know."""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     """JobSet."""
     success_policy: SuccessPolicy | None = None
@@ -273,11 +279,12 @@ _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def _a(kind: str) -> str:
-    return f"an {kind}" if kind.startswith("M") else f"a {kind}"
+    return f"an {kind}" if kind.startswith(("M", "O")) else f"a {kind}"
 
 
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
-    "roles": ("PyTorchJob", "TrainJob", "MPIJob", "RayJob"),
+    "roles": ("PyTorchJob", "TrainJob", "MPIJob", "RayJob", "Object"),
+    "object": ("Object",),
     "elastic": ("PyTorchJob",),
     "nproc_per_node": ("PyTorchJob",),
     "clean_pod_policy": ("PyTorchJob", "MPIJob"),
@@ -307,6 +314,7 @@ _UNMANAGED: dict[str, str] = {
     "DataLoader": "runs no program",
     "MPIJob": "starts its processes over SSH, outside the wrapper",
     "RayJob": "starts its program through Ray, outside the wrapper",
+    "Object": "may start its processes in ways that the wrapper does not know",
 }
 """The kinds that the wrapper does not support, with the reason."""
 
@@ -335,6 +343,7 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         "PyTorchJob": _faults_of_pytorchjob,
         "MPIJob": _faults_of_mpijob,
         "RayJob": _faults_of_rayjob,
+        "Object": _faults_of_object,
     }
     if kind in rules:
         yield from rules[kind](workload)
@@ -410,6 +419,42 @@ def _faults_of_rayjob(workload: Workload) -> Iterator[str]:
             yield f"the program of a RayJob has one list of arguments: move roles.{name}.args to args"
         if role.restart_policy in (("Always", "ExitCode") if name == "submitter" else ("ExitCode",)):
             yield f"pods of {name} cannot have restartPolicy {role.restart_policy}: leave it out"
+
+
+def _faults_of_object(workload: Workload) -> Iterator[str]:
+    if workload.object is None:
+        yield "an Object needs object, with its apiVersion, kind, framework and pods: add it"
+        return
+    known = get_args(Workload.model_fields["kind"].annotation)
+    if workload.object.kind in known:
+        yield f"Trainstack knows the kind {workload.object.kind}: set kind to it, and leave out object"
+    if workload.active_deadline_seconds is not None:
+        yield "activeDeadlineSeconds has no known place in an Object: set the kind's own field in object.spec"
+    names = [pods.name for pods in workload.object.pods]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"object.pods has several entries named {name}: use unique names"
+    for name in sorted({*names} - workload.roles.keys()):
+        yield f"object.pods has the role {name}, which roles lacks: add roles.{name}"
+    for name in sorted(workload.roles.keys() - {*names}):
+        yield f"roles has {name}, which object.pods lacks: {nearest(name, names)}"
+    body = {"spec": deepcopy(workload.object.spec)}
+    for pods in workload.object.pods:
+        role = workload.roles.get(pods.name, Role())
+        if pods.replicas is None and role.replicas != 1:
+            yield f"{pods.name} has {role.replicas} replicas: set the path of their number, replicas, in object.pods"
+        for path, value in ((pods.template, {}), (pods.replicas, role.replicas)):
+            yield from () if path is None else _fault_of_path(body, path, value)
+
+
+def _fault_of_path(body: dict[str, Any], path: str, value: object) -> Iterator[str]:
+    """Set a path of an object; yield why that is impossible."""
+    if value_at(body, path) is not None:
+        yield f"object.spec or another path already sets {path}: remove one of them"
+        return
+    try:
+        put_at(body, path, value)
+    except ValueError as error:
+        yield f"{error}; add it to object.spec, or correct the path"
 
 
 def _faults_of_job(workload: Workload) -> Iterator[str]:

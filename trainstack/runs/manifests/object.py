@@ -1,0 +1,89 @@
+"""A workload as an object of a kind that has no module of its own, by the paths of its pods."""
+
+import copy
+import json
+from collections.abc import Iterator
+
+from trainstack.objects.labels import PODS, ROLE, Manifest
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.kind import (
+    Body,
+    LaunchedPods,
+    PodSet,
+    Replicas,
+    WorkloadKind,
+    count_replicas,
+    overridden,
+)
+from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.metadata import launch_object
+from trainstack.runs.pods import Pod, pods
+from trainstack.settings.sections.objects import KueueObject
+from trainstack.settings.sections.workloads import Workload
+from trainstack.settings.values.field_paths import put_at, value_at
+
+
+def kueue_object(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The object, without the field by which Kueue suspends it. Its annotation has the paths of its pods."""
+    declared = _declared(workload)
+    entries = [entry.model_dump(by_alias=True, exclude_none=True) for entry in declared.pods]
+    annotations = {PODS: json.dumps(entries, separators=(",", ":"))}
+    spec = copy.deepcopy(declared.spec)
+    body = launch_object(declared.kind, declared.api_version, workload, stack, launch, spec, annotations)
+    by_role = {pod.role: pod for pod in pods(workload)}
+    for entry in declared.pods:
+        pod = by_role[entry.name]
+        put_at(body, entry.template, _template(workload, pod, launch))
+        if entry.replicas is not None:
+            put_at(body, entry.replicas, pod.replicas)
+    return body
+
+
+def _declared(workload: Workload) -> KueueObject:
+    if workload.object is None:
+        raise WorkloadError(f"workload {workload.name}: an Object needs `object`; add it")
+    return workload.object
+
+
+def _template(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
+    template = pod_template(workload, pod, launch, container=CONTAINER, restart_policy=pod.restart_policy)
+    template["metadata"]["labels"] = {**template["metadata"]["labels"], ROLE: pod.role}
+    return template
+
+
+def _derived_names(workload: Workload, name: str) -> list[str]:
+    return [f"{name}-{role}-{pods.replicas - 1}" for role, pods in workload.roles.items()]
+
+
+def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    for entry in json.loads(launch["metadata"]["annotations"][PODS]):
+        count = value_at(launch, entry["replicas"]) if "replicas" in entry else 1
+        yield LaunchedPods(entry["name"], 1 if count is None else count, value_at(launch, entry["template"]))
+
+
+def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+    for entry in _declared(run).pods:
+        role = run.roles[entry.name]
+        yield overridden(f"{path}.roles.{entry.name}", path, run, role, entry.name, role.replicas)
+
+
+def _replicas(body: Body) -> tuple[Replicas, ...]:
+    """The pods by role, counted as far as the status has Kubeflow's `replicaStatuses`."""
+    counted = (body.get("status") or {}).get("replicaStatuses") or {}
+    by_role = {str(role).lower(): state for role, state in counted.items()}
+    return tuple(count_replicas(pods.name, pods.count, by_role.get(pods.name) or {}) for pods in _launched_pods(body))
+
+
+OBJECT = WorkloadKind(
+    build=kueue_object,
+    derived_names=_derived_names,
+    service="its operator may give it a Service",
+    launched_pods=_launched_pods,
+    pod_sets=_pod_sets,
+    # They differ between objects.
+    api_version="",
+    framework="",
+    role_label=ROLE,
+    replicas=_replicas,
+)
