@@ -39,6 +39,7 @@ GROUPS = {
     "PyTorchJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs",
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets",
     "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs",
+    "JAXJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/jaxjobs",
     "MPIJob": "/apis/kubeflow.org/v2beta1/namespaces/{namespace}/mpijobs",
     "RayJob": "/apis/ray.io/v1/namespaces/{namespace}/rayjobs",
     "TrainingRuntime": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainingruntimes",
@@ -127,6 +128,7 @@ KINDS = {
     "kubeflow.org/pytorchjob": ("trainingOperator", "pytorchjobs.kubeflow.org"),
     "jobset.x-k8s.io/jobset": ("jobset", "jobsets.jobset.x-k8s.io"),
     "trainer.kubeflow.org/trainjob": ("trainer", "trainjobs.trainer.kubeflow.org"),
+    "kubeflow.org/jaxjob": ("trainingOperator", "jaxjobs.kubeflow.org"),
     **{OF_LAUNCHES[kind].framework: None for kind in FILES},
 }
 """What Kueue manages here, with the operator and the definition that the kind comes from, unless it is Kubernetes' own

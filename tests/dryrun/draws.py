@@ -321,7 +321,7 @@ ROLES = {
     "resources": resources,
     "volumes": mounts,
 }
-RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train", "mpi", "ray")
+RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train", "mpi", "ray", "object")
 OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
     ("environment", "namespaces", 1, "name"): names,
     ("environment", "namespaces", 1, "labels"): st.one_of(labels, pod_security),
@@ -411,7 +411,7 @@ OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
     },
     **{
         ("workloads", "runs", RUNS.index(run), "roles", role, key): drawn
-        for run, role in (("pytorch", "Worker"), ("mpi", "Worker"), ("ray", "workers"))
+        for run, role in (("pytorch", "Worker"), ("mpi", "Worker"), ("ray", "workers"), ("object", "worker"))
         for key, drawn in ROLES.items()
     },
 }
@@ -434,6 +434,18 @@ def _run(name: str, kind: str, **changes: Any) -> Config:
     return {**base, **program, **recorded, **changes}
 
 
+JAX: Config = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "JAXJob",
+    "framework": "kubeflow.org/jaxjob",
+    "pods": [
+        {
+            "name": "worker",
+            "template": "spec.jaxReplicaSpecs.Worker.template",
+            "replicas": "spec.jaxReplicaSpecs.Worker.replicas",
+        }
+    ],
+}
 BASE: Config = {
     "environment": {"namespaces": [{"name": "research"}, {"name": "spare"}]},
     "storage": {
@@ -487,6 +499,7 @@ BASE: Config = {
             _run("train", "TrainJob", roles={"Master": {}}),
             _run("mpi", "MPIJob", managed=False, sshAuthMountPath="/.ssh", roles={"Launcher": {}, "Worker": {}}),
             _run("ray", "RayJob", managed=False, roles={"head": {}, "submitter": {}, "workers": {}}),
+            _run("object", "Object", managed=False, object=JAX, roles={"worker": {}}),
         ]
     },
 }  # fmt: skip

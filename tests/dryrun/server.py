@@ -23,7 +23,7 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KINDS = {
     *("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "MultiKueueCluster", "MultiKueueConfig"),
     *("ProvisioningRequestConfig", "ResourceFlavor", "Topology", "WorkloadPriorityClass"),
-    *("PyTorchJob", "JobSet", "TrainJob", "TrainingRuntime", *FILES),
+    *("PyTorchJob", "JobSet", "TrainJob", "TrainingRuntime", "JAXJob", *FILES),
 }
 """The kinds that a stack declares beside Kubernetes' own."""
 _INVALID = (400, 422)

@@ -74,7 +74,7 @@ def prose(page: Path) -> str:
     return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
-FRAMEWORKS = sorted({kind.framework for kind in KINDS.values()} - {"pod"})
+FRAMEWORKS = ["kubeflow.org/jaxjob", *sorted({kind.framework for kind in KINDS.values()} - {"pod"})]
 """Of a Kueue that manages every kind that the docs show."""
 
 

@@ -295,7 +295,8 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             [
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train].kind: is missing; "
-                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader or TrainJob or JobSet or MPIJob or RayJob or Object)"
+                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader or TrainJob or JobSet or MPIJob or RayJob or "
+                    "Object)"
                 ),
             ],
         ),
