@@ -174,6 +174,11 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
         ({}, {"object": None}, "an Object needs object, with its apiVersion, kind, framework and pods: add it"),
         ({}, {"kind": "Job", "roles": {}}, "a Job has no object"),
         ({"kind": "RayJob"}, {}, "Trainstack knows the kind RayJob: set kind to it, and leave out object"),
+        (
+            {"framework": "leaderworkerset.x-k8s.io/leaderworkerset"},
+            {},
+            "Kueue makes several Workloads of one object of framework leaderworkerset",
+        ),
         ({}, {"active_deadline_seconds": 60}, "activeDeadlineSeconds has no known place in an Object"),
         ({}, {"roles": {}}, r"object\.pods has the role worker, which roles lacks: add roles\.worker"),
         (

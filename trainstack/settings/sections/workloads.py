@@ -275,6 +275,8 @@ class Workload(Section):
         return self.kind == "Pod" and policy == "Always"
 
 
+_SEVERAL_WORKLOADS = ("deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "statefulset")
+"""The frameworks whose objects are not the owners of one Workload each: their pods, or groups of them, are queued."""
 _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -428,6 +430,8 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
     known = get_args(Workload.model_fields["kind"].annotation)
     if workload.object.kind in known:
         yield f"Trainstack knows the kind {workload.object.kind}: set kind to it, and leave out object"
+    if workload.object.framework in _SEVERAL_WORKLOADS:
+        yield f"Kueue makes several Workloads of one object of framework {workload.object.framework}: use another kind"
     if workload.active_deadline_seconds is not None:
         yield "activeDeadlineSeconds has no known place in an Object: set the kind's own field in object.spec"
     names = [pods.name for pods in workload.object.pods]
