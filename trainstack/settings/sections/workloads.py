@@ -441,8 +441,12 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
         yield f"object.pods has the role {name}, which roles lacks: add roles.{name}"
     for name in sorted(workload.roles.keys() - {*names}):
         yield f"roles has {name}, which object.pods lacks: {nearest(name, names)}"
-    body = {"spec": deepcopy(workload.object.spec)}
-    for pods in workload.object.pods:
+    yield from _faults_of_paths(workload, workload.object)
+
+
+def _faults_of_paths(workload: Workload, declared: KueueObject) -> Iterator[str]:
+    body = {"spec": deepcopy(declared.spec)}
+    for pods in declared.pods:
         role = workload.roles.get(pods.name, Role())
         if pods.replicas is None and role.replicas != 1:
             yield f"{pods.name} has {role.replicas} replicas: set the path of their number, replicas, in object.pods"
