@@ -80,7 +80,9 @@ def read_marked(
                 lists[f"{path}?labelSelector={quote(f'{STACK}={stack}')}"] = kind
     found: dict[Identity, LiveObject] = {}
     for path, answer in read(list(lists), context, metadata_of_items=True).items():
-        if not answer.found and answer.status != NOT_FOUND:
+        # The plural of an unknown kind may be another one.
+        is_known = lists[path] in _VERSIONS
+        if not answer.found and not (is_known and answer.status == NOT_FOUND):
             unreadable.add(lists[path])
         for item in answer.items("", lists[path]):
             found[identity(item)] = _live(item)
