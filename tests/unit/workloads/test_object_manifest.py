@@ -200,7 +200,7 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
         (
             {"spec": {"jaxReplicaSpecs": []}},
             {},
-            r"does not lead to a field: 'Worker' is missing; add it to object\.spec",
+            r"leads to no field, since 'Worker' is missing: add it",
         ),
         (
             {
@@ -208,7 +208,7 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
                 "spec": {"components": [{}]},
             },
             {"roles": {"worker": Role()}},
-            r"spec\.components\[1\]\.template does not lead to a field: 1 is missing",
+            r"spec\.components\[1\]\.template leads to no field, since 1 is missing: add it to spec",
         ),
     ],
 )

@@ -1,11 +1,13 @@
 """A workload as an object of a kind that Trainstack does not know."""
 
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from trainstack.settings.base import DnsLabel, Section
-from trainstack.settings.values.field_paths import FieldPath
+from trainstack.settings.base import DnsLabel, Section, refuse
+from trainstack.settings.values.field_paths import FieldPath, put_at, value_at
 
 
 class ObjectPods(Section):
@@ -32,3 +34,29 @@ class KueueObject(Section):
     """The object's `spec` without its pods."""
     pods: Annotated[tuple[ObjectPods, ...], Field(min_length=1)]
     """The pods in the order of Kueue's pod sets."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "KueueObject":
+        refuse(_faults(self))
+        return self
+
+
+_SEVERAL_WORKLOADS = ("deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "statefulset")
+"""The frameworks whose objects are not the owners of one Workload each: their pods, or groups of them, are queued."""
+
+
+def _faults(declared: KueueObject) -> Iterator[str]:
+    if declared.framework in _SEVERAL_WORKLOADS:
+        yield f"Kueue makes several Workloads of one object of framework {declared.framework}: use another kind"
+    names = [pods.name for pods in declared.pods]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"pods has several entries named {name}: use unique names"
+    body = {"spec": deepcopy(declared.spec)}
+    for path in (path for pods in declared.pods for path in (pods.template, pods.replicas) if path is not None):
+        if value_at(body, path) is not None:
+            yield f"spec or another path already sets {path}: remove one of them"
+            continue
+        try:
+            put_at(body, path, 1)
+        except ValueError as error:
+            yield f"{error}: add it to spec, or correct the path"

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from copy import deepcopy
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -18,7 +17,6 @@ from trainstack.settings.sections.objects import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.topology import ANNOTATIONS, TopologyRequest, faults_of_pod_sets
-from trainstack.settings.values.field_paths import put_at, value_at
 from trainstack.settings.values.kubernetes import (
     AbsolutePath,
     Annotations,
@@ -275,8 +273,6 @@ class Workload(Section):
         return self.kind == "Pod" and policy == "Always"
 
 
-_SEVERAL_WORKLOADS = ("deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "statefulset")
-"""The frameworks whose objects are not the owners of one Workload each: their pods, or groups of them, are queued."""
 _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -430,39 +426,16 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
     known = get_args(Workload.model_fields["kind"].annotation)
     if workload.object.kind in known:
         yield f"Trainstack knows the kind {workload.object.kind}: set kind to it, and leave out object"
-    if workload.object.framework in _SEVERAL_WORKLOADS:
-        yield f"Kueue makes several Workloads of one object of framework {workload.object.framework}: use another kind"
     if workload.active_deadline_seconds is not None:
         yield "activeDeadlineSeconds has no known place in an Object: set the kind's own field in object.spec"
-    names = [pods.name for pods in workload.object.pods]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"object.pods has several entries named {name}: use unique names"
-    for name in sorted({*names} - workload.roles.keys()):
+    roles, declared = workload.roles, {pods.name: pods for pods in workload.object.pods}
+    for name in sorted(declared.keys() - roles.keys()):
         yield f"object.pods has the role {name}, which roles lacks: add roles.{name}"
-    for name in sorted(workload.roles.keys() - {*names}):
-        yield f"roles has {name}, which object.pods lacks: {nearest(name, names)}"
-    yield from _faults_of_paths(workload, workload.object)
-
-
-def _faults_of_paths(workload: Workload, declared: KueueObject) -> Iterator[str]:
-    body = {"spec": deepcopy(declared.spec)}
-    for pods in declared.pods:
-        role = workload.roles.get(pods.name, Role())
-        if pods.replicas is None and role.replicas != 1:
-            yield f"{pods.name} has {role.replicas} replicas: set the path of their number, replicas, in object.pods"
-        for path, value in ((pods.template, {}), (pods.replicas, role.replicas)):
-            yield from () if path is None else _fault_of_path(body, path, value)
-
-
-def _fault_of_path(body: dict[str, Any], path: str, value: object) -> Iterator[str]:
-    """Set a path of an object; yield why that is impossible."""
-    if value_at(body, path) is not None:
-        yield f"object.spec or another path already sets {path}: remove one of them"
-        return
-    try:
-        put_at(body, path, value)
-    except ValueError as error:
-        yield f"{error}; add it to object.spec, or correct the path"
+    for name in sorted(roles.keys() - declared.keys()):
+        yield f"roles has {name}, which object.pods lacks: {nearest(name, declared)}"
+    for name in sorted(roles.keys() & declared.keys()):
+        if declared[name].replicas is None and roles[name].replicas != 1:
+            yield f"{name} has {roles[name].replicas} replicas: set the path of their number, replicas, in object.pods"
 
 
 def _faults_of_job(workload: Workload) -> Iterator[str]:

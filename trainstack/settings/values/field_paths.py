@@ -42,7 +42,7 @@ def _child(holder: Any, step: str | int, path: str) -> Any:
     try:
         return holder[step]
     except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"{path} does not lead to a field: {step!r} is missing") from error
+        raise ValueError(f"{path} leads to no field, since {step!r} is missing") from error
 
 
 def _steps(path: str) -> list[str | int]:
