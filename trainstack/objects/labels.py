@@ -43,9 +43,9 @@ launch rules, and by the CLI to find a launch's pods."""
 ROLE = "trainstack.dev/role"
 """The role of a pod, on the pods of kinds whose controllers set no such label. Read by the CLI."""
 
-PODS = "trainstack.dev/pods"
-"""Annotation of a launch of a workload of kind Object: the paths of its pods by role, as JSON. Read wherever the pods
-of a launch are read back from its object."""
+OBJECT = "trainstack.dev/object"
+"""Annotation of a launch of a workload of kind Object: where it has its pods and its end, as JSON. Read wherever a
+launch is read back from its object."""
 
 SWEEP = "trainstack.dev/sweep"
 """The sweep's name. On the launches of its trials, their pods and ledgers, and on the ConfigMaps with its parameter

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainstack.objects.labels import LAUNCH, PODS, RUN, STACK
+from trainstack.objects.labels import LAUNCH, OBJECT, RUN, STACK
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.kinds import KINDS
 
@@ -90,7 +90,7 @@ _LAUNCH_TYPES = {type_token(facts.api_version, kind): (facts.api_version, kind) 
 def _launch_type(resource: StateResource) -> tuple[str, str] | None:
     """The API version and the kind of a launch; None for another resource."""
     annotations = (resource.outputs.get("metadata") or {}).get("annotations") or {}
-    if PODS not in annotations:
+    if OBJECT not in annotations:
         return _LAUNCH_TYPES.get(resource.type)
     api_version, _, kind = resource.type.removeprefix("kubernetes:").rpartition(":")
     return api_version, kind

@@ -11,7 +11,7 @@ from tests.unit.make import make_run, make_settings
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.live.paths import collection
-from trainstack.objects.labels import PODS
+from trainstack.objects.labels import OBJECT
 from trainstack.runs.identity import identity
 from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import check_names, is_dispatched, manifest
@@ -23,7 +23,7 @@ from trainstack.runs.status.kinds import claims, framework_of, kind_of_launch, l
 from trainstack.runs.status.pods import pod_views
 from trainstack.runs.status.run_pods import pod_sets
 from trainstack.runs.status.run_view import bare_view
-from trainstack.settings.sections.objects import KueueObject, ObjectPods
+from trainstack.settings.sections.objects import KueueObject, ObjectPods, StatusValues
 from trainstack.settings.sections.workloads import Role, Workload
 
 WORKERS = ObjectPods(
@@ -71,7 +71,7 @@ def test_a_kind_by_the_paths_of_its_pods() -> None:
     paths = [{"name": "worker", "template": WORKERS.template, "replicas": WORKERS.replicas}]
     before = workload.object.model_dump()
     launch = manifest(workload, "dev", make_launch())
-    assert json.loads(launch["metadata"].pop("annotations")[PODS]) == paths
+    assert json.loads(launch["metadata"].pop("annotations")[OBJECT]) == {"pods": paths}
     assert launch == {
         "apiVersion": "kubeflow.org/v1",
         "kind": "JAXJob",
@@ -116,6 +116,29 @@ def test_its_phase(spec: dict[str, Any], status: dict[str, Any], phase: str) -> 
     body = make_live(**status)
     body["spec"] |= spec
     assert live_launch(body).phase == phase
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"), [("RUNNING", "running"), ("COMPLETED", "succeeded"), ("FAILED", "failed"), ("LOST", "failed")]
+)
+def test_its_phase_by_fields_of_its_own(state: str, phase: str) -> None:
+    """For a kind without the usual conditions; the launch alone is read."""
+    where = "status.applicationState.state"
+    ends = {
+        "succeeded": StatusValues(path=where, values=("COMPLETED",)),
+        "failed": StatusValues(path=where, values=("FAILED", "LOST")),
+    }
+    body = {**manifest(make_object(ends), "dev", make_launch()), "status": {"applicationState": {"state": state}}}
+    body["metadata"]["creationTimestamp"] = NOW
+    assert live_launch(body).phase == phase
+
+
+@pytest.mark.parametrize("annotation", [None, "no JSON", "[]"])
+def test_an_edited_annotation_leaves_its_pods_unknown(annotation: str | None) -> None:
+    """The launch can still be read."""
+    body = make_live(conditions=[{"type": "Failed", "status": "True"}])
+    body["metadata"]["annotations"] = {OBJECT: annotation} if annotation else None
+    assert (launched_pods(body), live_launch(body).phase, bare_view(body).replicas) == ((), "failed", ())
 
 
 def test_its_replicas_and_pods() -> None:

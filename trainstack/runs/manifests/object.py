@@ -2,9 +2,10 @@
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from trainstack.objects.labels import PODS, ROLE, Manifest
+from trainstack.objects import labels
+from trainstack.objects.labels import Manifest
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
@@ -15,6 +16,7 @@ from trainstack.runs.manifests.kind import (
     WorkloadKind,
     count_replicas,
     overridden,
+    status_conditions,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_object
@@ -25,10 +27,10 @@ from trainstack.settings.values.field_paths import put_at, value_at
 
 
 def kueue_object(workload: Workload, stack: str, launch: Launch) -> Manifest:
-    """The object, without the field by which Kueue suspends it. Its annotation has the paths of its pods."""
+    """The object, without the field by which Kueue suspends it. Its annotation has what is needed to read it back."""
     declared = _declared(workload)
-    entries = [entry.model_dump(by_alias=True, exclude_none=True) for entry in declared.pods]
-    annotations = {PODS: json.dumps(entries, separators=(",", ":"))}
+    fields = declared.model_dump(mode="json", exclude_none=True, include={"pods", "succeeded", "failed"})
+    annotations = {labels.OBJECT: json.dumps(fields, separators=(",", ":"))}
     spec = copy.deepcopy(declared.spec)
     body = launch_object(declared.kind, declared.api_version, workload, stack, launch, spec, annotations)
     by_role = {pod.role: pod for pod in pods(workload)}
@@ -48,7 +50,7 @@ def _declared(workload: Workload) -> KueueObject:
 
 def _template(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
     template = pod_template(workload, pod, launch, container=CONTAINER, restart_policy=pod.restart_policy)
-    template["metadata"]["labels"] = {**template["metadata"]["labels"], ROLE: pod.role}
+    template["metadata"]["labels"] = {**template["metadata"]["labels"], labels.ROLE: pod.role}
     return template
 
 
@@ -57,9 +59,25 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    for entry in json.loads(launch["metadata"]["annotations"][PODS]):
+    for entry in _fields(launch).get("pods", ()):
         count = value_at(launch, entry["replicas"]) if "replicas" in entry else 1
         yield LaunchedPods(entry["name"], 1 if count is None else count, value_at(launch, entry["template"]))
+
+
+def _fields(launch: Body) -> Body:
+    """The annotation, whose absence or edit leaves the launch without known pods."""
+    try:
+        fields = json.loads((launch["metadata"].get("annotations") or {}).get(labels.OBJECT, "{}"))
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _conditions(launch: Body) -> Sequence[Body]:
+    """The status's own conditions, and those that the declared values of its fields amount to."""
+    ends = {"Succeeded": _fields(launch).get("succeeded"), "Failed": _fields(launch).get("failed")}
+    found = [end for end, field in ends.items() if field and value_at(launch, field["path"]) in field["values"]]
+    return [*({"type": end, "status": "True"} for end in found), *status_conditions(launch)]
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
@@ -84,6 +102,7 @@ OBJECT = WorkloadKind(
     # They differ between objects.
     api_version="",
     framework="",
-    role_label=ROLE,
+    role_label=labels.ROLE,
     replicas=_replicas,
+    conditions=_conditions,
 )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from trainstack.settings.base import DnsLabel, Section, refuse
-from trainstack.settings.values.field_paths import FieldPath, put_at, value_at
+from trainstack.settings.values.field_paths import FieldPath, StatusPath, put_at, value_at
 
 
 class ObjectPods(Section):
@@ -22,9 +22,15 @@ class ObjectPods(Section):
     """The path of the number of pods; None: there is one."""
 
 
+class StatusValues(Section):
+    """Values of a field of an object's status."""
+
+    path: StatusPath
+    values: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
 class KueueObject(Section):
-    """An object of a kind that Kueue queues. Its conditions, or its phase, show how it has ended: `Complete`,
-    `Completed`, `Succeeded` or `Failed`. Kueue suspends it by `spec.suspend` or `spec.runPolicy.suspend`."""
+    """An object of a kind that Kueue queues, and suspends by `spec.suspend` or `spec.runPolicy.suspend`."""
 
     api_version: Annotated[str, Field(pattern=r"^[a-z0-9-]+(\.[a-z0-9-]+)+/v[a-z0-9]+$")]
     kind: Annotated[str, Field(pattern="^[A-Z][A-Za-z0-9]*$", max_length=63)]
@@ -34,6 +40,11 @@ class KueueObject(Section):
     """The object's `spec` without its pods."""
     pods: Annotated[tuple[ObjectPods, ...], Field(min_length=1)]
     """The pods in the order of Kueue's pod sets."""
+    succeeded: StatusValues | None = None
+    """When the object has succeeded; None: with the condition or `status.phase` `Complete`, `Completed` or
+    `Succeeded`."""
+    failed: StatusValues | None = None
+    """When the object has failed; None: with the condition or `status.phase` `Failed`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "KueueObject":

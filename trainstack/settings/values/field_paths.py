@@ -8,6 +8,8 @@ from pydantic import Field
 
 FieldPath = Annotated[str, Field(pattern=r"^spec(\.[A-Za-z0-9_-]+(\[[0-9]+\])*)+$")]
 """A path below `spec`: keys joined by '.', and indexes of lists in brackets."""
+StatusPath = Annotated[str, Field(pattern=r"^status(\.[A-Za-z0-9_-]+(\[[0-9]+\])*)+$")]
+"""A path below `status`."""
 _STEP = re.compile(r"([A-Za-z0-9_-]+)|\[([0-9]+)\]")
 
 
