@@ -149,6 +149,19 @@ class ApiServer:
         self.send("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account).checked()
         return made
 
+    def define(self, definition: Body) -> None:
+        """Serve a kind, and return once it is served."""
+        folder = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        self.send("POST", folder, definition).checked()
+        end = time.monotonic() + START_SECONDS
+        path = f"{folder}/{definition['metadata']['name']}"
+        while not any(
+            each["type"] == "Established" and each["status"] == "True"
+            for each in (self.send("GET", path).checked()["status"].get("conditions") or ())
+        ):
+            assert time.monotonic() < end, f"{definition['metadata']['name']} is not served"
+            time.sleep(_POLL_SECONDS)
+
     def credentials(self, user: User) -> Body:
         """A kubeconfig's `user` entry for a person, with a certificate of this server's authority."""
         authority, signer = certificates._authority(Layout(self.state).certs)

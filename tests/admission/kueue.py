@@ -12,6 +12,7 @@ import yaml
 
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT
+from tests.definitions import FILES, definition
 from trainstack.declared.inputs import CACHE, release_path
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, operators
@@ -20,6 +21,7 @@ from trainstack.platform import probes
 from trainstack.platform.operators.install import staged
 from trainstack.platform.operators.kueue import CONFIG_KEY, CONFIG_MAP, CONTROLLER, NAMESPACE, kueue
 from trainstack.platform.operators.release import read_release
+from trainstack.runs.status.kinds import KINDS as OF_LAUNCHES
 from trainstack.settings.loading.load import load
 from trainstack.settings.sections.operators import ControllerResources, KueueConfiguration, Manifest
 
@@ -37,6 +39,9 @@ GROUPS = {
     "PyTorchJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs",
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets",
     "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs",
+    "JAXJob": "/apis/kubeflow.org/v1/namespaces/{namespace}/jaxjobs",
+    "MPIJob": "/apis/kubeflow.org/v2beta1/namespaces/{namespace}/mpijobs",
+    "RayJob": "/apis/ray.io/v1/namespaces/{namespace}/rayjobs",
     "TrainingRuntime": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainingruntimes",
     "Topology": "/apis/kueue.x-k8s.io/v1beta2/topologies",
     "ResourceFlavor": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
@@ -123,9 +128,11 @@ KINDS = {
     "kubeflow.org/pytorchjob": ("trainingOperator", "pytorchjobs.kubeflow.org"),
     "jobset.x-k8s.io/jobset": ("jobset", "jobsets.jobset.x-k8s.io"),
     "trainer.kubeflow.org/trainjob": ("trainer", "trainjobs.trainer.kubeflow.org"),
+    "kubeflow.org/jaxjob": ("trainingOperator", "jaxjobs.kubeflow.org"),
+    **{OF_LAUNCHES[kind].framework: None for kind in FILES},
 }
-"""What Kueue manages here, with the operator and the definition that the kind comes from. The definitions are enough
-for Kueue to make Workloads; no operator runs."""
+"""What Kueue manages here, with the operator and the definition that the kind comes from, unless it is Kubernetes' own
+or from the modules that Kueue requires. The definitions are enough for Kueue to make Workloads; no operator runs."""
 
 
 def install(cluster: Cluster, **configuration: Any) -> Api:
@@ -152,7 +159,7 @@ def install(cluster: Cluster, **configuration: Any) -> Api:
 def _definitions() -> list[Body]:
     """Of the kinds, and of what they refer to."""
     templates = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
-    found = []
+    found = [definition(kind) for kind in FILES]
     for kind in filter(None, KINDS.values()):
         pinned = Manifest.model_validate(templates[kind[0]]["manifest"])
         names = {kind[1], "trainingruntimes.trainer.kubeflow.org", "clustertrainingruntimes.trainer.kubeflow.org"}

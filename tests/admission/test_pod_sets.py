@@ -8,6 +8,9 @@ import pytest
 from tests.admission.bench import Bench, key
 from tests.admission.kueue import Body, until
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
+from tests.unit.workloads.test_mpijob_manifest import make_mpijob
+from tests.unit.workloads.test_object_manifest import make_object
+from tests.unit.workloads.test_rayjob_manifest import make_rayjob
 from trainstack.declared.declared import Declared
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import PodSet, Workload
@@ -42,6 +45,11 @@ def environment() -> Settings:
         make_distributed(name="uneven", roles={"Master": Role(resources=MIXED), "Worker": Role(replicas=3)}),
         make_distributed(name="trained", kind="TrainJob"),
         make_run(name="set", kind="JobSet", managed=False, replicated_jobs=JOBS),
+        make_mpijob(3, name="mpi", code=CODE),
+        make_mpijob(name="alone", roles={"Launcher": Role(resources=MIXED)}),
+        make_object(name="other", code=CODE),
+        make_rayjob(name="ray", code=CODE),
+        make_rayjob(name="http", roles={"head": Role(resources=MIXED), "b": Role(replicas=2), "a": Role(replicas=3)}),
     )
     held = make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold", cohort=None),))
     local = tuple(each.model_copy(update={"namespace": NAMESPACE}) for each in held.local_queues)

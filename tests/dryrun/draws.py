@@ -275,6 +275,12 @@ OF_RUNS = {
     "queue": names,
 }
 OF_KINDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "mpi": {
+        "slotsPerWorker": integers,
+        "mpiImplementation": st.sampled_from(("OpenMPI", "Intel", "MPICH", "openmpi")),
+        "sshAuthMountPath": paths,
+        "cleanPodPolicy": st.sampled_from(("None", "Running", "All", "Any")),
+    },
     "pytorch": {
         "elastic": elastic,
         "nprocPerNode": st.one_of(words, integers),
@@ -315,7 +321,7 @@ ROLES = {
     "resources": resources,
     "volumes": mounts,
 }
-RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train")
+RUNS = ("job", "pod", "loader", "pytorch", "jobset", "train", "mpi", "ray", "object")
 OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
     ("environment", "namespaces", 1, "name"): names,
     ("environment", "namespaces", 1, "labels"): st.one_of(labels, pod_security),
@@ -403,7 +409,11 @@ OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
         for run, fields in OF_KINDS.items()
         for key, drawn in fields.items()
     },
-    **{("workloads", "runs", RUNS.index("pytorch"), "roles", "Worker", key): drawn for key, drawn in ROLES.items()},
+    **{
+        ("workloads", "runs", RUNS.index(run), "roles", role, key): drawn
+        for run, role in (("pytorch", "Worker"), ("mpi", "Worker"), ("ray", "workers"), ("object", "worker"))
+        for key, drawn in ROLES.items()
+    },
 }
 """What is drawn, by its place. Things that others name stay as they are; beside them is one that nothing names."""
 
@@ -424,6 +434,18 @@ def _run(name: str, kind: str, **changes: Any) -> Config:
     return {**base, **program, **recorded, **changes}
 
 
+JAX: Config = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "JAXJob",
+    "framework": "kubeflow.org/jaxjob",
+    "pods": [
+        {
+            "name": "worker",
+            "template": "spec.jaxReplicaSpecs.Worker.template",
+            "replicas": "spec.jaxReplicaSpecs.Worker.replicas",
+        }
+    ],
+}
 BASE: Config = {
     "environment": {"namespaces": [{"name": "research"}, {"name": "spare"}]},
     "storage": {
@@ -475,6 +497,9 @@ BASE: Config = {
             _run("pytorch", "PyTorchJob", roles={"Master": {}, "Worker": {}}),
             _run("jobset", "JobSet", managed=False, replicatedJobs=[{"name": "a"}, {"name": "b"}]),
             _run("train", "TrainJob", roles={"Master": {}}),
+            _run("mpi", "MPIJob", managed=False, sshAuthMountPath="/.ssh", roles={"Launcher": {}, "Worker": {}}),
+            _run("ray", "RayJob", managed=False, roles={"head": {}, "submitter": {}, "workers": {}}),
+            _run("object", "Object", managed=False, object=JAX, roles={"worker": {}}),
         ]
     },
 }  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from tests.apiserver import ApiServer, api_server
+from tests.definitions import FILES, definition
 from tests.unit.checks.cases import ROOT
 from trainstack.live.paths import collection
 from trainstack.platform.operators.release import read_release
@@ -22,7 +23,7 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KINDS = {
     *("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "MultiKueueCluster", "MultiKueueConfig"),
     *("ProvisioningRequestConfig", "ResourceFlavor", "Topology", "WorkloadPriorityClass"),
-    *("PyTorchJob", "JobSet", "TrainJob", "TrainingRuntime"),
+    *("PyTorchJob", "JobSet", "TrainJob", "TrainingRuntime", "JAXJob", *FILES),
 }
 """The kinds that a stack declares beside Kubernetes' own."""
 _INVALID = (400, 422)
@@ -91,18 +92,20 @@ def dry_run_server(folder: Path) -> Iterator[Server]:
     """An API server with the namespace of the drawn objects, and the definitions of the operators' kinds."""
     with api_server(folder) as server:
         server.make_namespace(NAMESPACE)
-        for definition in _definitions():
-            server.send("POST", _DEFINITIONS, definition).checked()
+        for body in _definitions():
+            server.send("POST", _DEFINITIONS, body).checked()
         _wait_for_definitions(server)
         yield Server(server)
 
 
 def _definitions() -> Iterator[Manifest]:
     """The operators' definitions in the version that is declared, without webhooks, behind which nothing is."""
+    yield from map(definition, FILES)
     releases = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
     for release in (each["manifest"] for each in releases.values()):
         for body in read_release(ROOT / release["path"], release["sha256"], ROOT / ".trainstack/cache"):
-            if body["kind"] == "CustomResourceDefinition" and body["spec"]["names"]["kind"] in _KINDS:
+            # The training operator has an older MPIJob.
+            if body["kind"] == "CustomResourceDefinition" and body["spec"]["names"]["kind"] in _KINDS - {*FILES}:
                 spec = {key: value for key, value in body["spec"].items() if key != "conversion"}
                 spec["versions"] = [{**body["spec"]["versions"][-1], "storage": True}]
                 yield {**body, "metadata": {"name": body["metadata"]["name"]}, "spec": spec}

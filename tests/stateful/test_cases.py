@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver import ApiServer
+from tests.definitions import definition
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
 from tests.stateful.session import Session
 from tests.stateful.world import AWAY, HOME, World, make_world
+from trainstack.live import paths
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK
 
 NAMINGS = ("derived", "generated", "fixed")
@@ -155,3 +157,26 @@ def test_a_context_that_changes_during_an_up_takes_nothing_elsewhere(world: Worl
         return "go"
 
     world.up("ann", switch)
+
+
+def test_a_launch_of_a_further_kind_is_found_by_its_ledger(servers: dict[str, ApiServer], tmp_path: Path) -> None:
+    """Launched once, and found while it is active, though the files no longer have it; its end is read too."""
+    world, server = make_world(servers, tmp_path, "owner"), servers[HOME]
+    server.define(definition("MPIJob"))
+    folder = paths.collection("kubeflow.org/v2beta1", "MPIJob", world.namespaces[0])
+    roles = {"Launcher": {}, "Worker": {"replicas": 2}}
+    run = make_run("first", world.namespaces[0], kind="MPIJob", sshAuthMountPath="/.ssh", roles=roles)
+    world.people["ann"].runs.append(run)
+    went_well(world.up("ann"))
+    went_well(world.up("ann", refresh=True))
+    (launch,) = server.send("GET", folder).checked()["items"]
+
+    world.people["ann"].runs.clear()
+    refused = world.up("ann")
+    assert refused.ended is not None
+    assert not refused.ended.ok
+    assert f"MPIJob {world.namespaces[0]}/{launch['metadata']['name']}" in refused.ended.text
+
+    ended = {"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
+    server.send("PATCH", f"{folder}/{launch['metadata']['name']}/status", ended, cluster.MERGE).checked()
+    went_well(world.command("ann", "preview"))

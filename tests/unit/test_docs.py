@@ -29,6 +29,7 @@ from trainstack.preflight.preflight import check, unloaded
 from trainstack.preflight.registry import EVERY
 from trainstack.preflight.rule import Rule
 from trainstack.preflight.used_images import used_images
+from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.loading.merge import merge, plain
@@ -73,7 +74,7 @@ def prose(page: Path) -> str:
     return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
-FRAMEWORKS = ["batch/job", "kubeflow.org/pytorchjob", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"]
+FRAMEWORKS = ["kubeflow.org/jaxjob", *sorted({kind.framework for kind in KINDS.values()} - {"pod"})]
 """Of a Kueue that manages every kind that the docs show."""
 
 

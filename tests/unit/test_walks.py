@@ -70,12 +70,25 @@ def test_the_walk_of_a_field_of_pods() -> None:
     assert sorted(named_in("A new field of a run's pods")) == found
 
 
-def test_the_walk_of_a_workload_kind() -> None:
-    """By `JobSet`: four files for the kind, and three where its operator is new too."""
+@pytest.mark.parametrize("kind", ["MPIJob", "RayJob"])
+def test_the_walk_of_a_workload_kind(kind: str) -> None:
+    """By the latest kinds: a module and its registration, the settings and the kind's API group."""
+    found = [file for file, text in sources() if mentions(text, kind)]
+    assert len(found) == 4
+    assert of_kind(kind) == found
+
+
+def test_the_walk_of_a_kind_with_an_operator() -> None:
+    """By `JobSet`, whose operator environments install: three files more."""
     found = [file for file, text in sources() if mentions(text, "JobSet")]
-    kind, operator = named_in("A new workload kind"), named_in("With a new operator")
-    assert (len(kind), len(operator)) == (4, 3)
-    assert sorted([*kind, *operator]) == found
+    operator = named_in("With an operator that environments install")
+    assert len(operator) == 3
+    assert sorted([*of_kind("JobSet"), *operator]) == found
+
+
+def of_kind(kind: str) -> list[str]:
+    """The files of the walk of a kind, whose example is RayJob."""
+    return sorted(file.replace("rayjob", kind.lower()) for file in named_in("A new workload kind"))
 
 
 # The way of a setting, from the YAML text to the object, is traced: the environment below is loaded and the objects are

@@ -75,7 +75,7 @@ class Server(ThreadingHTTPServer):
         self.status["/apis/metrics.example/v1"] = 503
 
 
-LISTS = ("configmaps", "namespaces", "clusterqueues", "localqueues", "workloads")
+LISTS = ("configmaps", "namespaces", "clusterqueues", "localqueues", "workloads", "rayclusters", "rayservices")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -150,6 +150,18 @@ def test_everything_that_the_server_has_is_looked_at(server: Server) -> None:
     assert names(scene.all("ClusterQueue")) == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q")]
     assert "/api/v1/events" not in server.asked
     assert server.sent == []
+
+
+def test_owners_of_pods_are_looked_at(server: Server) -> None:
+    """Of a RayJob the pods belong to a RayCluster, which may be in a namespace of others."""
+    group = {"groupVersion": "ray.io/v1", "version": "v1"}
+    server.bodies["/apis"]["groups"].append({"name": "ray.io", "versions": [group], "preferredVersion": group})
+    kinds = [make_kind("RayCluster", "rayclusters"), make_kind("RayService", "rayservices")]
+    server.bodies["/apis/ray.io/v1"] = {"resources": kinds}
+    server.bodies["/apis/ray.io/v1/rayclusters"] = {"items": [make_item("a", "x", labels={})]}
+    scene = read_live_stack(make_settings(), retained=())
+    assert names(scene.all("RayCluster")) == [("ray.io/v1", "RayCluster", "a")]
+    assert scene.all("RayService") == ()
 
 
 def test_what_an_owner_may_not_read_stops_it(server: Server) -> None:

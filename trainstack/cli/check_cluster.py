@@ -15,7 +15,7 @@ from trainstack.declared.inputs import FAULTS
 from trainstack.dev.kueue_judge import kueue_judge
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
-from trainstack.objects.labels import LAUNCH, RUN, SWEEP, WORKLOAD, Manifest
+from trainstack.objects.labels import LAUNCH, OBJECT, RUN, SWEEP, WORKLOAD, Manifest
 from trainstack.platform import probes
 from trainstack.preflight import against_cluster
 from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE, MANIFESTS_UNBUILT
@@ -86,7 +86,9 @@ def _dry_runs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
     sweeps = set()
     for manifest in manifests:
         labels = manifest["metadata"]["labels"]
-        if manifest["kind"] in _DRY_RUN_KINDS and RUN in labels and labels.get(SWEEP) not in sweeps:
+        is_object = OBJECT in manifest["metadata"].get("annotations", {})
+        is_launch = manifest["kind"] in _DRY_RUN_KINDS or is_object
+        if is_launch and RUN in labels and labels.get(SWEEP) not in sweeps:
             sweeps |= {labels[SWEEP]} if SWEEP in labels else set()
             yield manifest
 

@@ -30,7 +30,7 @@ class Runs(pulumi.ComponentResource):
 
 
 class TrainingRun(pulumi.ComponentResource):
-    """One training run of any Pulumi program: a Job, PyTorchJob, TrainJob, JobSet or Pod, with its record.
+    """One training run of any Pulumi program, as an object of any kind of workload, with its record.
 
     The object is named after everything that would change the run's result. An unchanged run is therefore never
     launched again, and a changed one is a new object.

@@ -23,6 +23,7 @@ from trainstack.runs.manifests.build import companions, dispatched, manifest, pl
 from trainstack.runs.manifests.trial_names import Trial
 from trainstack.runs.manifests.trial_names import trials as trials_of
 from trainstack.runs.records import Ledger, wrapper_config_map, wrapper_reference
+from trainstack.runs.status.kinds import optional_kinds
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload
 from trainstack.sweeps.launches import PlannedSweep
@@ -95,8 +96,8 @@ class Declared:
 
     @cached_property
     def tenants(self) -> Component:
-        teams = self.settings.tenants.teams
-        return staged(manifest for team in teams for manifest in tenants.rights(team, self.settings.stack))
+        teams, optional = self.settings.tenants.teams, optional_kinds(self.settings)
+        return staged(manifest for team in teams for manifest in tenants.rights(team, self.settings.stack, optional))
 
     @cached_property
     def storage_classes(self) -> Component:

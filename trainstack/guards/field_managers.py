@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainstack.objects.labels import LAUNCH, is_field_manager
+from trainstack.objects.labels import LAUNCH, OBJECT, is_field_manager
 from trainstack.objects.ownership import identity
 from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.values.quantities import amount
@@ -36,7 +36,8 @@ def held(manifest: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Held
 
     A launch, which is never edited, has none. `metadata` is that of the live object.
     """
-    if manifest["kind"] in KINDS and LAUNCH in (manifest["metadata"].get("labels") or {}):
+    is_launch = manifest["kind"] in KINDS or OBJECT in (manifest["metadata"].get("annotations") or {})
+    if is_launch and LAUNCH in (manifest["metadata"].get("labels") or {}):
         return ()
     return tuple(
         Held(entry["manager"], entry.get("time", ""), path)

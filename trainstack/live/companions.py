@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.live.client import Answer
 from trainstack.live.paths import location
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.kinds import kind_of_launch
 
 Body = Mapping[str, Any]
 
@@ -21,5 +21,5 @@ def companions(body: Body, answers: Mapping[str, Answer]) -> list[Body]:
 
 
 def _path(body: Body) -> str | None:
-    companion = KINDS[body["kind"]].companion_of(body)
+    companion = kind_of_launch(body["kind"]).companion_of(body)
     return None if companion is None else location(companion)

@@ -21,7 +21,7 @@ from trainstack.platform.operators.kueue import CONFIG_KEY
 from trainstack.preflight.live_context import CLUSTER_SCOPED, READ_BY_TENANTS, DryRun, Live, Operator
 from trainstack.preflight.live_rules.secrets import secret_references
 from trainstack.preflight.operator_facts import OPERATORS
-from trainstack.runs.status.kinds import KINDS, launched_as
+from trainstack.runs.status.kinds import KINDS, launch_version, launched_as
 from trainstack.runs.status.pods import problems
 from trainstack.settings.model import Settings
 
@@ -91,7 +91,7 @@ def _lists(settings: Settings, *, owner: bool) -> dict[str, str]:
     for workload in workloads:
         kind, namespace = launched_as(workload), workload.namespace
         # Only whether the kind is served matters.
-        found[f"{kind} {namespace}"] = f"{paths.collection(version_of(kind), kind, namespace)}?limit=1"
+        found[f"{kind} {namespace}"] = f"{paths.collection(launch_version(workload), kind, namespace)}?limit=1"
     return found
 
 

@@ -11,6 +11,7 @@ from trainstack.lifecycle.recovery.state import Recorded
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, read
 from trainstack.objects.labels import STACK
+from trainstack.objects.launch_kinds import OPTIONAL
 from trainstack.objects.ownership import Identity, identity
 from trainstack.runs.status.kinds import KINDS
 
@@ -66,7 +67,8 @@ def read_marked(
     Raises ClusterError as `client.read` does.
 
     """
-    kinds = {**_VERSIONS, **{item.kind: item.api_version for item in recorded}}
+    always = {kind: version for kind, version in _VERSIONS.items() if kind not in OPTIONAL}
+    kinds = {**always, **{item.kind: item.api_version for item in recorded}}
     lists: dict[str, str] = {}
     unreadable = set()
     for kind, version in kinds.items():
@@ -78,7 +80,9 @@ def read_marked(
                 lists[f"{path}?labelSelector={quote(f'{STACK}={stack}')}"] = kind
     found: dict[Identity, LiveObject] = {}
     for path, answer in read(list(lists), context, metadata_of_items=True).items():
-        if not answer.found and answer.status != NOT_FOUND:
+        # The plural of an unknown kind may be another one.
+        is_known = lists[path] in _VERSIONS
+        if not answer.found and not (is_known and answer.status == NOT_FOUND):
             unreadable.add(lists[path])
         for item in answer.items("", lists[path]):
             found[identity(item)] = _live(item)

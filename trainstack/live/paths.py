@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES, plural
 
 _CLUSTER_SCOPED = frozenset(
     ("AdmissionCheck", "APIService", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "Cohort", "FlowSchema")
@@ -12,19 +12,20 @@ _CLUSTER_SCOPED |= {"PriorityClass", "PriorityLevelConfiguration", "ResourceFlav
 _CLUSTER_SCOPED |= {"ValidatingWebhookConfiguration", "WorkloadPriorityClass"}
 _CLUSTER_SCOPED |= {"MultiKueueCluster", "MultiKueueConfig", "ProvisioningRequestConfig", "Topology"}
 _NAMESPACED = frozenset(
-    ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role", *LAUNCHES)
-) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload"}
+    ("ConfigMap", "Deployment", "LimitRange", "LocalQueue", "NetworkPolicy", "PersistentVolumeClaim", "Role")
+) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload", *ALL_LAUNCHES}
 
 
 def collection(api_version: str, kind: str, namespace: str | None) -> str:
-    """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raises KeyError for an unknown kind."""
-    if kind not in _CLUSTER_SCOPED | _NAMESPACED:
+    """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raises KeyError for an unknown kind.
+
+    A kind that only a CustomResourceDefinition has may be unknown: it is then namespaced.
+    """
+    if kind not in _CLUSTER_SCOPED | _NAMESPACED and "." not in api_version.partition("/")[0]:
         raise KeyError(kind)
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    within = f"/namespaces/{namespace}" if namespace and kind in _NAMESPACED else ""
-    name = kind.lower()
-    plural = f"{name[:-1]}ies" if name.endswith("y") else f"{name}es" if name.endswith("s") else f"{name}s"
-    return f"{root}{within}/{plural}"
+    within = f"/namespaces/{namespace}" if namespace and kind not in _CLUSTER_SCOPED else ""
+    return f"{root}{within}/{plural(kind)}"
 
 
 def location(manifest: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from trainstack.live import paths
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, PAGE, Answer, ClusterError, RightsError, read, read_lists
 from trainstack.objects import labels
+from trainstack.objects.launch_kinds import LAUNCHES
 from trainstack.objects.ownership import Identity, identity, listed
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.names import ledger_name
@@ -18,6 +19,7 @@ from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.model import Settings
 
 LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
+_ALWAYS_LISTED = tuple((version, kind) for version, kind in LAUNCH_KINDS if kind in LAUNCHES)
 # A Job's pods have the label of its run, but not that of the stack.
 _ONE_BY_ONE = 20
 """The number of recorded launches of one kind in one namespace that are read individually. If there are more, a list
@@ -186,7 +188,12 @@ def _read_marked(stack: str, namespaces: Sequence[str | None], context: str | No
     A tenant may lack rights on a kind that it does not use, of which none of the namespace's ledgers is.
     """
     forbidden: set[tuple[str, str]] = set()
-    found = _list(LAUNCH_KINDS, namespaces, f"{labels.STACK}={stack}", context, forbidden)
+    selector = f"{labels.STACK}={stack}"
+    # A ledger is written before its launch.
+    optional = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.KIND}", context)
+    launches = [launch_of(read_ledger(body)) for body in optional if labels.KIND in body["metadata"]["labels"]]
+    kinds = sorted({(launch.api_version, launch.kind) for launch in launches})
+    found = _list((*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden)
     if forbidden:
         ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
         launched = [launch_of(read_ledger(body)) for body in ledgers]

@@ -16,6 +16,7 @@ from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import Identity
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.recorded import RecordedLaunch
+from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.model import Settings
 
 _DERIVED = {"ControllerRevision", "EndpointSlice", "Endpoints", "Event", "Lease"}
@@ -36,6 +37,8 @@ _WHOLE = (
 """The kinds that are read with spec and status."""
 _GROUPS = ("v1", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io")
 """The API groups of `_WHOLE`."""
+_OWNERS_OF_PODS = frozenset(definition for kind in KINDS.values() for definition in kind.owners_of_pods)
+"""Further kinds, by definition, which are read to find the launch that a pod belongs to."""
 
 
 @dataclass(frozen=True)
@@ -199,9 +202,13 @@ async def _instances(api: Api, kinds: Sequence[ServedKind], definitions: Sequenc
 async def _whole(
     api: Api, kinds: Sequence[ServedKind], names: Sequence[str], namespaces: Sequence[str | None]
 ) -> dict[str, tuple[Body, ...]]:
-    chosen = [kind for kind in kinds if kind.kind in names and kind.api_version.partition("/")[0] in _GROUPS]
+    chosen = [
+        kind
+        for kind in kinds
+        if (kind.kind in names and kind.api_version.partition("/")[0] in _GROUPS) or kind.definition in _OWNERS_OF_PODS
+    ]
     found = await _list(api, _lists(chosen, namespaces), all_or_error=None in namespaces)
-    return {name: tuple(body for body in found if body["kind"] == name) for name in names}
+    return {kind.kind: tuple(body for body in found if body["kind"] == kind.kind) for kind in chosen}
 
 
 def _lists(kinds: Iterable[ServedKind], namespaces: Sequence[str | None], query: str = "") -> Mapping[str, ServedKind]:

@@ -40,6 +40,13 @@ LAUNCH = "trainstack.dev/launch"
 """The launch's name, `<run-id>-<6 hex>`, even if its object has another name. On launches and their pods. Read by the
 launch rules, and by the CLI to find a launch's pods."""
 
+ROLE = "trainstack.dev/role"
+"""The role of a pod, on the pods of kinds whose controllers set no such label. Read by the CLI."""
+
+OBJECT = "trainstack.dev/object"
+"""Annotation of a launch of a workload of kind Object: where it has its pods and its end, as JSON. Read wherever a
+launch is read back from its object."""
+
 SWEEP = "trainstack.dev/sweep"
 """The sweep's name. On the launches of its trials, their pods and ledgers, and on the ConfigMaps with its parameter
 file. Read by the launch rules of sweeps, the CLI and users."""
@@ -50,6 +57,9 @@ Indexed Job of many trials. Read by the launch rules of sweeps, and by users."""
 
 LEDGER = "trainstack.dev/ledger"
 """Marks a ConfigMap that records a launch: `run`, or `batch` for an Indexed Job. Read by the launch rules."""
+
+KIND = "trainstack.dev/kind"
+"""The kind of the launch, on ledgers of the kinds in `launch_kinds.OPTIONAL` only. Read to find these launches."""
 
 CLAIM = "trainstack.dev/claim"
 """Annotation of a ledger: the time of the claim of its launch, in RFC 3339. The ledger is a claim until its data has

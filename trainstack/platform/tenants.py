@@ -3,7 +3,10 @@
 Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 """
 
+from collections.abc import Collection
+
 from trainstack.objects.labels import Manifest, metadata
+from trainstack.objects.launch_kinds import Resource
 from trainstack.platform.rbac.rights import API, for_a_team, rules
 from trainstack.settings.sections.tenants import Team
 
@@ -11,8 +14,11 @@ TENANT = "tenant-"
 """The prefix of the names of teams' roles and bindings."""
 
 
-def rights(team: Team, stack: str) -> list[Manifest]:
-    """Build the optional ServiceAccount, the Role and the RoleBinding of a team."""
+def rights(team: Team, stack: str, optional: Collection[Resource] = ()) -> list[Manifest]:
+    """Build the optional ServiceAccount, the Role and the RoleBinding of a team.
+
+    `optional`: the kinds of launches beyond LAUNCHES that the platform serves.
+    """
     name = f"{TENANT}{team.name}"
 
     def of_team(api_version: str, kind: str, name: str) -> Manifest:
@@ -22,7 +28,7 @@ def rights(team: Team, stack: str) -> list[Manifest]:
     accounts = [team.service_account] if team.service_account else []
     return [
         *(of_team("v1", "ServiceAccount", account) for account in accounts),
-        {**of_team(f"{API}/v1", "Role", name), "rules": rules(for_a_team(team.namespace))},
+        {**of_team(f"{API}/v1", "Role", name), "rules": rules(for_a_team(team.namespace, optional))},
         {
             **of_team(f"{API}/v1", "RoleBinding", name),
             "roleRef": {"apiGroup": API, "kind": "Role", "name": name},

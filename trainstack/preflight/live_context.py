@@ -20,7 +20,7 @@ from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rule_context import Context
 from trainstack.preflight.versions import version
-from trainstack.runs.status.kinds import KINDS, launched_as
+from trainstack.runs.status.kinds import kind_of_launch, launched_as
 from trainstack.runs.status.run_pods import queued
 from trainstack.settings.errors import nearest
 from trainstack.settings.model import Settings
@@ -230,7 +230,7 @@ def needed(settings: Settings) -> dict[str, str]:
     for path, run in queued(settings):
         if run.queue is not None:
             found.setdefault("kueue", f"{path}.queue")
-        if operator := KINDS[launched_as(run)].operator:
+        if operator := kind_of_launch(launched_as(run)).operator:
             found.setdefault(operator, f"{path}.kind")
     return found
 

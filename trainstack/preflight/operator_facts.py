@@ -3,53 +3,57 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from trainstack.runs.manifests.kind import Controller
+from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Install
 
 
-@dataclass(frozen=True)
-class OperatorFacts:
-    title: str
-    path: str
-    """Of its section in the settings."""
-    names: tuple[str, ...]
-    """Of its Deployment, in its releases and charts; a container may have the same name."""
-    labels: Mapping[str, str]
-    """Of its Deployment, and usually of its pods."""
-    images: tuple[str, ...]
-    """The last part of its image's repository."""
+@dataclass(frozen=True, kw_only=True)
+class OperatorFacts(Controller):
+    path: str = ""
+    """Of its section in the settings; empty for an operator that environments cannot install."""
+
+    def remedy(self, name: str) -> str:
+        """What to do where it is missing. `name`: for the message."""
+        return f"have {name} installed{f', or declare {self.path}' if self.path else ''}"
 
 
 OPERATORS: Mapping[str, OperatorFacts] = {
     "kueue": OperatorFacts(
-        "Kueue",
-        "operators.kueue",
-        ("kueue-controller-manager",),
-        {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "controller"},
-        ("kueue",),
+        path="operators.kueue",
+        title="Kueue",
+        names=("kueue-controller-manager",),
+        labels={"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "controller"},
+        images=("kueue",),
     ),
     "training-operator": OperatorFacts(
-        "the training operator",
-        "operators.trainingOperator",
-        ("training-operator",),
-        {"control-plane": "kubeflow-training-operator"},
+        path="operators.trainingOperator",
+        title="the training operator",
+        names=("training-operator",),
+        labels={"control-plane": "kubeflow-training-operator"},
         # A charm's image has the name of its resource.
-        ("training-operator", "training-operator-image"),
+        images=("training-operator", "training-operator-image"),
     ),
     "jobset": OperatorFacts(
-        "JobSet",
-        "operators.jobset",
-        ("jobset-controller-manager", "jobset-controller"),
-        {"app.kubernetes.io/part-of": "jobset"},
-        ("jobset",),
+        path="operators.jobset",
+        title="JobSet",
+        names=("jobset-controller-manager", "jobset-controller"),
+        labels={"app.kubernetes.io/part-of": "jobset"},
+        images=("jobset",),
     ),
     "trainer": OperatorFacts(
-        "Kubeflow Trainer",
-        "operators.trainer",
-        ("kubeflow-trainer-controller-manager",),
-        {"app.kubernetes.io/name": "trainer", "app.kubernetes.io/component": "manager"},
-        ("trainer-controller-manager",),
+        path="operators.trainer",
+        title="Kubeflow Trainer",
+        names=("kubeflow-trainer-controller-manager",),
+        labels={"app.kubernetes.io/name": "trainer", "app.kubernetes.io/component": "manager"},
+        images=("trainer-controller-manager",),
     ),
+    **{
+        kind.operator: OperatorFacts(**vars(kind.controller))
+        for kind in KINDS.values()
+        if kind.operator and kind.controller
+    },
 }
 
 

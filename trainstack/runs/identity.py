@@ -63,6 +63,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     code          the repository, independent of the protocol, and the commit; only if there is any
     data          the digest of the data's manifest
     seed          the random seed
+    object        of a kind Object: its kind and the spec around its pods
     elastic       of an elastic run: the minimum and maximum number of workers
     parameters    of a trial: its set, however the program receives it
     nprocPerNode  processes per pod, if set
@@ -91,6 +92,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         result["code"] = {"git": workload.code.repository, "revision": workload.code.revision}
     if facts.parameter_set is not None:
         result["parameters"] = dict(facts.parameter_set.parameters)
+    if workload.object is not None:
+        result["object"] = [workload.object.api_version, workload.object.kind, workload.object.spec]
     if workload.elastic is not None:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
     if workload.nproc_per_node is not None:

@@ -21,6 +21,7 @@ from trainstack.objects import labels
 from trainstack.runs.parameter_file import file_of, number_of
 from trainstack.runs.records import Claim, Ledger
 from trainstack.runs.status.attempts import endless, last_attempt
+from trainstack.runs.status.kinds import launch_conditions
 
 EDIT_IS_LATER = "the edit (memory, queue, labels, …) takes effect at the next launch"
 """The note on an edit of an active launch."""
@@ -92,10 +93,10 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
     """Read a launch's state from its live object, with the labels that it has lost restored."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
     # A Pod has a phase where the other kinds have conditions.
-    true = {status.get("phase")} | {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    true = {status.get("phase")} | {c["type"] for c in launch_conditions(body) if c.get("status") == "True"}
     suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
     phase: Phase
-    # Complete: Job, TrainJob; Succeeded: Pod, PyTorchJob; Completed: JobSet.
+    # As in `WorkloadKind.conditions`, and the phase of a Pod.
     if true & {"Complete", "Succeeded", "Completed"}:
         phase = "succeeded"
     elif "Failed" in true:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trainstack.objects.labels import LAUNCH, RUN, STACK
+from trainstack.objects.labels import LAUNCH, OBJECT, RUN, STACK
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.kinds import KINDS
 
@@ -87,19 +87,28 @@ def type_token(api_version: str, kind: str) -> str:
 _LAUNCH_TYPES = {type_token(facts.api_version, kind): (facts.api_version, kind) for kind, facts in KINDS.items()}
 
 
+def _launch_type(resource: StateResource) -> tuple[str, str] | None:
+    """The API version and the kind of a launch; None for another resource."""
+    annotations = (resource.outputs.get("metadata") or {}).get("annotations") or {}
+    if OBJECT not in annotations:
+        return _LAUNCH_TYPES.get(resource.type)
+    api_version, _, kind = resource.type.removeprefix("kubernetes:").rpartition(":")
+    return api_version, kind
+
+
 def recorded_launches(stack: str, state: Iterable[StateResource]) -> tuple[RecordedLaunch, ...]:
     """The launches in a stack's state, including those whose objects were deleted since the last refresh."""
     return tuple(
         _of_state(stack, resource)
         for resource in state
         if resource.parent_type in (RUNS, SWEEP)
-        and resource.type in _LAUNCH_TYPES
+        and _launch_type(resource)
         and "name" in (resource.outputs.get("metadata") or {})
     )
 
 
 def _of_state(stack: str, resource: StateResource) -> RecordedLaunch:
-    api_version, kind = _LAUNCH_TYPES[resource.type]
+    api_version, kind = _launch_type(resource) or ("", "")
     metadata = resource.outputs["metadata"]
     # A refresh may have read an object whose labels were removed. The provider keeps the declared object in
     # `__inputs`, and a derived name contains the launch and the run.

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainstack.objects.labels import CLAIM, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
+from trainstack.objects.labels import CLAIM, KIND, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
+from trainstack.objects.launch_kinds import LAUNCHES
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import canonical
 from trainstack.runs.manifests.launched_pods import mounted
@@ -96,6 +97,8 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
     labels = {LEDGER: of, RUN: ledger.run_id, WORKLOAD: ledger.workload}
     if ledger.sweep:
         labels[SWEEP] = ledger.sweep
+    if ledger.launch["kind"] not in LAUNCHES:
+        labels[KIND] = ledger.launch["kind"]
     data = {
         "run": ledger.run_id,
         "workload": ledger.workload,

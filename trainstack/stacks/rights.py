@@ -14,6 +14,7 @@ from trainstack.live.environment import version_of
 from trainstack.live.identity import SYSTEM
 from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.labels import PATCH_FORCE, POD_SECURITY, PREPARED, STACK, Manifest
+from trainstack.objects.launch_kinds import LAUNCHES, Resource
 from trainstack.objects.ownership import identity
 from trainstack.platform import probes
 from trainstack.platform.operators.kueue import CONFIG_KEY
@@ -37,7 +38,7 @@ from trainstack.platform.rbac.rights import (
 from trainstack.platform.retained import retained
 from trainstack.platform.tenants import TENANT
 from trainstack.preflight.live_context import CLUSTER_SCOPED
-from trainstack.runs.status.kinds import launched_as
+from trainstack.runs.status.kinds import launch_resource, optional_kinds
 from trainstack.settings.model import Settings
 
 DEPLOYER, RESEARCHER = "deployer", "researcher"
@@ -77,7 +78,8 @@ def rights_of(environment: Declared) -> Rights:
         role_name(settings.stack, DEPLOYER): deployer(settings, declared),
         role_name(settings.stack, RESEARCHER): researcher(settings, declared),
     }
-    of_teams = {f"{TENANT}{team.name}": for_a_team(team.namespace) for team in settings.tenants.teams}
+    optional = optional_kinds(settings)
+    of_teams = {f"{TENANT}{team.name}": for_a_team(team.namespace, optional) for team in settings.tenants.teams}
     return Rights(
         namespaces=tuple(
             _prepared(namespace)
@@ -141,7 +143,8 @@ def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
 
 
 def _found(settings: Settings) -> set[Grant]:
-    return {grant for namespace in run_namespaces(settings) for grant in found(namespace or "")}
+    optional = optional_kinds(settings)
+    return {grant for namespace in run_namespaces(settings) for grant in found(namespace or "", optional)}
 
 
 def _read_by_guards(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
@@ -152,7 +155,7 @@ def _read_by_guards(settings: Settings, declared: Iterable[Manifest]) -> set[Gra
     if settings.environment.profile == "tenant":
         return {grant for namespace in run_namespaces(settings) if namespace for grant in guarded(namespace)}
     kinds = {_kind(manifest) for manifest in declared if manifest["kind"] != "Secret"}
-    if any("TrainJob" in launched for launched in _trained(settings).values()):
+    if any(LAUNCHES["TrainJob"] in launched for launched in _trained(settings).values()):
         kinds.add(RUNTIMES)
     return {
         *grants("", "namespaces", ("get",), names=[SYSTEM]),
@@ -205,13 +208,13 @@ def _declared(manifest: Manifest, namespace: str, *, is_deleted: bool) -> set[Gr
     return result
 
 
-def _trained(settings: Settings) -> Mapping[str, set[str]]:
+def _trained(settings: Settings) -> Mapping[str, set[Resource]]:
     """Return the kinds of the runs' objects by namespace, including namespaces of volumes."""
     if "training" not in settings.environment.layers:
         return {}
-    result: dict[str, set[str]] = {volume.namespace: set() for volume in settings.storage.volumes}
+    result: dict[str, set[Resource]] = {volume.namespace: set() for volume in settings.storage.volumes}
     for _, run in settings.trained():
-        result.setdefault(run.namespace, set()).add(launched_as(run))
+        result.setdefault(run.namespace, set()).add(launch_resource(run))
     return result
 
 

@@ -16,7 +16,7 @@ from trainstack.runs.manifests.indexed_job import NOT_REACHED
 from trainstack.runs.parameter_file import Data
 from trainstack.runs.records import Ledger
 from trainstack.runs.status.attempts import ended_attempt, time_of
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.kinds import kind_of_launch, launch_conditions
 from trainstack.runs.status.pods import marks, pod_views, problems
 from trainstack.runs.status.waiting import Queueing, conditions, why_waiting
 from trainstack.sweeps.indexed import Batch, batches
@@ -103,12 +103,13 @@ def _phase(pod: Body) -> str | None:
 
 def _replica(pod: Body, kind: str) -> tuple[str | None, str | None]:
     """Role and index, if the pod has them. All pods of a Job that is not indexed are attempts of the same replica."""
-    found, facts = marks(pod), KINDS[kind]
+    found, facts = marks(pod), kind_of_launch(kind)
     return found.get(facts.role_label or ""), found.get(facts.index_label or "")
 
 
 def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: SweepObjects) -> LiveTrial:
-    status, failed = body.get("status") or {}, conditions(body).get("Failed", {})
+    status = body.get("status") or {}
+    failed = {each["type"]: each for each in launch_conditions(body)}.get("Failed", {})
     reason = controller = ""
     if launch.phase == "queued":
         reason = _waits(body, read)
@@ -122,7 +123,7 @@ def _of_launch(launch: LiveLaunch, body: Body, pods: Sequence[Body], read: Sweep
         reason=reason,
         controller=controller,
         started=time_of(status.get("startTime")),
-        finished=time_of(status.get("completionTime") or failed.get("lastTransitionTime")),
+        finished=time_of(status.get("completionTime") or status.get("endTime") or failed.get("lastTransitionTime")),
         attempts=len(pods),
     )
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.unit.checks.live import Body, make_queue
 from tests.unit.make import make_distributed, make_queues, make_run, make_settings, make_storage, make_volume
+from tests.unit.workloads.test_mpijob_manifest import make_mpijob
+from tests.unit.workloads.test_object_manifest import make_object
 from trainstack.declared.declared import Declared
 from trainstack.preflight.against_cluster import examine
 from trainstack.preflight.downgrades import WHY
@@ -160,6 +162,20 @@ CASES: dict[str, list[Case]] = {
             "have the training operator installed, or declare operators.trainingOperator",
         ),
         Case(
+            make_settings(make_mpijob(queue=None, priority=None), operators=Operators()),
+            make_live(unserved=frozenset({"MPIJob"}), operators=operators(mpi_operator=TRAINING)),
+            f"{RUN}.kind",
+            "the cluster does not serve kind MPIJob (mpijobs.kubeflow.org) in the required version",
+            "have the MPI operator installed",
+        ),
+        Case(
+            make_settings(make_object(queue=None, priority=None), operators=Operators()),
+            make_live(unserved=frozenset({"JAXJob"})),
+            f"{RUN}.kind",
+            "the cluster does not serve kind JAXJob (jaxjobs.kubeflow.org) in the required version",
+            "have its operator installed",
+        ),
+        Case(
             make_settings(make_run()),
             make_live(unserved=frozenset({"LocalQueue"})),
             f"{RUN}.queue",
@@ -169,6 +185,13 @@ CASES: dict[str, list[Case]] = {
         ),
     ],
     "operator-unready": [
+        Case(
+            make_settings(make_mpijob(queue=None, priority=None), operators=Operators()),
+            make_live(operators=operators(mpi_operator=None)),
+            f"{RUN}.kind",
+            "no Deployment or pod of the MPI operator was found, although the cluster serves MPIJob",
+            "check whether it runs in another form: kubectl get pods -A; only if it does not, have it installed",
+        ),
         Case(
             make_settings(make_run(), operators=Operators()),
             make_live(operators=operators(kueue=None)),

@@ -17,8 +17,11 @@ from tests.unit.make import (
     make_settings,
     make_storage,
     make_sweeps,
+    make_training_operator,
     make_volume,
 )
+from tests.unit.workloads.test_mpijob_manifest import make_mpijob
+from tests.unit.workloads.test_rayjob_manifest import make_rayjob
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 from trainstack.settings.model import Cluster, Loader, Settings
 from trainstack.settings.sections.code import Code
@@ -345,6 +348,27 @@ MORE: dict[str, list[Case]] = {
             "its pods fetch code from https://git.example.org/mnist, but namespace research allows no egress",
             "list the server's addresses under environment.namespaces[research].network.egress",
             "warning",
+        )
+    ],
+    "ingress-missing": [
+        Case(
+            make_settings(make_rayjob(queue=None, priority=None)),
+            "workloads.runs[train].kind",
+            "KubeRay connects to its pods, but namespace research is isolated",
+            "add a NetworkPolicy that allows it, and silence this rule, or set "
+            "environment.namespaces[research].network.isolated to false",
+            "warning",
+        )
+    ],
+    "scheme-clash": [
+        Case(
+            make_settings(
+                make_mpijob(queue=None, priority=None),
+                operators=Operators(training_operator=make_training_operator(schemes=("pytorchjob", "mpijob"))),
+            ),
+            "workloads.runs[train].kind",
+            "the training operator is installed with mpijob, whose definition is not that of MPIJob",
+            "remove mpijob from operators.trainingOperator.schemes",
         )
     ],
     "feature-gate-unknown": [

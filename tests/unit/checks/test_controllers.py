@@ -137,8 +137,19 @@ def test_operators_are_told_apart() -> None:
     found = {name: Controllers((), (*others, *pods)).find(facts) for name, facts in OPERATORS.items()}
     assert {name: each and each.body["metadata"]["name"] for name, each in found.items()} == {
         **{name: name for name in images},
-        "training-operator": None,
+        **dict.fromkeys(("training-operator", "kuberay", "mpi-operator")),
     }
+
+
+def test_operators_that_are_not_installed_here_are_recognized() -> None:
+    """As their own manifests and charts install them."""
+    ray = make_deployment("kuberay-operator", "quay.io/kuberay/operator:v1.5.1")
+    named = make_deployment("ray", "mirror/operator:1", labels=OPERATORS["kuberay"].labels)
+    mpi = make_deployment("mpi-operator", "mpioperator/mpi-operator:0.7.0")
+    for name, body in (("kuberay", ray), ("kuberay", named), ("mpi-operator", mpi)):
+        found = Controllers((body,), ()).find(OPERATORS[name])
+        assert found is not None
+        assert found.body is body
 
 
 def test_lists_that_may_not_be_read_are_not_taken_for_empty() -> None:

@@ -103,5 +103,7 @@ def test_a_tenant_is_asked_for_its_namespaces_alone(server: Server) -> None:
 
 def test_a_kind_that_nobody_knows_is_not_judged(server: Server) -> None:
     """An older program's state may hold one."""
-    strange = Recorded("example.com/v1", ("Strange", None, "one"))
-    assert marked.read_marked("lab", [strange], (None,), None).unreadable == {"Strange"}
+    for strange in (("Strange", None, "one"), ("Strange", "research", "one")):
+        assert marked.read_marked("lab", [Recorded("example.com/v1", strange)], (None,), None).unreadable == {"Strange"}
+    strange = ("Strange", "research", "one")
+    assert marked.read_marked("lab", [Recorded("apps/v1", strange)], (None,), None).unreadable == {"Strange"}

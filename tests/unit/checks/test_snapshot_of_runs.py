@@ -1,14 +1,19 @@
 """Where an environment's runs are looked for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_run, make_settings, make_storage
+from tests.unit.workloads.launches import make_launch
+from tests.unit.workloads.test_mpijob_manifest import make_mpijob
 from trainstack.live import snapshot
 from trainstack.live.client import Answer
-from trainstack.live.snapshot import read_runs, run_namespaces
+from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
+from trainstack.runs.manifests.build import manifest
+from trainstack.runs.records import Ledger, ledger_config_map
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 
 
@@ -38,3 +43,50 @@ def test_a_launch_that_is_being_deleted_is_gone_already(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(snapshot, "read", read)
     assert [each.name for each in read_runs(make_settings()).live] == [bodies[0]["metadata"]["name"]]
+
+
+def make_served(monkeypatch: pytest.MonkeyPatch, lists: Mapping[str, Sequence[Any]]) -> list[str]:
+    """An API server with these objects by plural; returns the paths of the lists that it is asked for."""
+    asked: list[str] = []
+
+    def read(paths: Sequence[str], _: object) -> dict[str, Answer]:
+        asked.extend(path.partition("?")[0] for path in paths)
+        found = {path: lists.get(path.partition("?")[0].rpartition("/")[2], ()) for path in paths}
+        return {path: Answer(200, {"items": [*items]}) for path, items in found.items()}
+
+    monkeypatch.setattr(snapshot, "read", read)
+    return asked
+
+
+def test_a_kind_that_few_environments_use_is_looked_for_where_a_ledger_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when the files no longer have the run; elsewhere nobody needs the right to list it."""
+    launch = manifest(make_mpijob(), "dev", make_launch())
+    live = {**launch, "metadata": {**launch["metadata"], "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    ledger = Ledger(
+        run_id="train-1", workload="train", namespace="research", attempt=1, launch_name="train-1-2", launch=launch
+    )
+    recorded = ledger_config_map("dev", ledger)
+    assert recorded["metadata"]["labels"]["trainstack.dev/kind"] == "MPIJob"
+
+    asked = make_served(monkeypatch, {"configmaps": [recorded], "mpijobs": [live]})
+    assert [body["kind"] for body in read_launches("dev", (None,), None)] == ["MPIJob"]
+    assert "/apis/kubeflow.org/v2beta1/mpijobs" in asked
+    assert [each.kind for each in read_runs(make_settings()).live] == ["MPIJob"]
+
+    other = ledger_config_map(
+        "dev",
+        Ledger(
+            run_id="train-1",
+            workload="train",
+            namespace="research",
+            attempt=1,
+            launch_name="train-1-2",
+            launch=manifest(make_run(), "dev", make_launch()),
+        ),
+    )
+    assert "trainstack.dev/kind" not in other["metadata"]["labels"]
+    asked = make_served(monkeypatch, {"configmaps": [other]})
+    assert read_launches("dev", (None,), None) == []
+    assert not [path for path in asked if "mpijobs" in path]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.live import NOW, RUN, make_launch_body
+from tests.unit.checks.live import NOW, RUN, make_condition, make_launch_body
 from tests.unit.make import make_settings, make_storage, make_volume
 from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.leftovers import explained, left
-from trainstack.lifecycle.teardown.plan import STAGES, Plan, decide, protected
+from trainstack.lifecycle.teardown.plan import STAGES, Plan, decide, decide_keeping_platform, protected
 from trainstack.lifecycle.teardown.users import ownerless, queue_users
-from trainstack.objects.ownership import Identity
+from trainstack.objects.ownership import Identity, identity
 from trainstack.runs.launches import live_launch
 from trainstack.settings.sections.environment import Environment
 
@@ -163,6 +163,26 @@ def test_objects_of_others_that_say_nothing_are_in_nobodys_way() -> None:
     kinds = {"ClusterQueue": "", "Cohort": "", "ResourceFlavor": "", "AdmissionCheck": "", "MultiKueueConfig": ""}
     bare = {kind: (make_body(kind, "a", place),) for kind, place in {**kinds, "LocalQueue": "x"}.items()}
     assert refusals(lists=bare) == ()
+
+
+def test_the_pods_of_a_ray_cluster_of_ours_are_ours() -> None:
+    """Though the RayCluster has no label of the stack."""
+    job = {**make_launch_body(), "kind": "RayJob"}
+    cluster = make_body("RayCluster", "c", "research", metadata=owned_by(job))
+    pods = (make_pod(metadata=owned_by(cluster)),)
+    own, gone = (*make_scene().own, job), frozenset[Identity]()
+    assert refusals(own=own, retained=gone, lists={"Pod": pods, "RayCluster": (cluster,)}) == ()
+    assert refusals(own=own, retained=gone, lists={"Pod": pods}) != ()
+
+
+def test_an_object_of_a_kind_of_its_own_goes_with_the_runs() -> None:
+    """Whatever its kind: the launches of the stack name it."""
+    job = {**make_launch_body(), "kind": "JAXJob", "status": {"conditions": [make_condition("Succeeded")]}}
+    who = identity(job)
+    found = plan(make_scene(own=(*make_scene().own, job), launches=(live_launch(job),)))
+    assert who in found.stages["runs"]
+    kept = make_scene(launches=(live_launch(job),), known=frozenset({who}))
+    assert decide_keeping_platform(kept, AT).stages["runs"] == (who,)
 
 
 def test_our_own_workloads_and_those_that_ended_are_in_nobodys_way() -> None:

@@ -1,6 +1,6 @@
 """Rights as roles."""
 
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES, LAUNCHES
 from trainstack.platform.rbac.rights import Grant, as_roles, for_a_team, granted_by, grants, rules, training
 from trainstack.runs.status.kinds import KINDS
 
@@ -50,17 +50,19 @@ def test_a_right_covers_what_is_narrower() -> None:
 
 def test_every_kind_of_launch_is_known() -> None:
     """With the API group by which it is looked for."""
-    assert {kind: group for kind, (group, _) in LAUNCHES.items()} == {
+    assert {kind: group for kind, (group, _) in ALL_LAUNCHES.items()} == {
         kind: facts.api_version.rpartition("/")[0] for kind, facts in KINDS.items()
     }
 
 
 def test_a_volume_that_stays_cannot_be_deleted() -> None:
     """By whoever deploys; and a claim that goes is known by its name."""
-    granted = training("lab", ["Job"], {"kept": False, "scratch": True})
+    granted = training("lab", [LAUNCHES["Job"]], {"kept": False, "scratch": True})
     deleting = {each for each in granted if (each.resource, each.verb) == ("persistentvolumeclaims", "delete")}
     assert deleting == grants("", "persistentvolumeclaims", ("delete",), "lab", ["scratch"])
-    assert training("lab", ["Job"], {}) & grants("", "persistentvolumeclaims", ("get", "list"), "lab") == set()
+    assert (
+        training("lab", [LAUNCHES["Job"]], {}) & grants("", "persistentvolumeclaims", ("get", "list"), "lab") == set()
+    )
 
 
 def test_a_team_has_no_right_beyond_its_namespace() -> None:

@@ -295,7 +295,8 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
             [
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train].kind: is missing; "
-                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader or TrainJob or JobSet)"
+                    "add `kind:` (Pod or Job or PyTorchJob or DataLoader or TrainJob or JobSet or MPIJob or RayJob or "
+                    "Object)"
                 ),
             ],
         ),
@@ -326,18 +327,24 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
         ),
         (
             "{name: train, namespace: a, kind: PyTorchJob, roles: {Mastr: {}}}",
-            ["Pulumi.test.yaml:4: workloads.runs[train].roles.Mastr: unknown key Mastr; write Master or Worker"],
+            [
+                "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob has no role Mastr; did you mean Master?",
+                (
+                    "Pulumi.test.yaml:4: workloads.runs[train]: a PyTorchJob needs roles.Master, unless it is elastic; "
+                    "add it"
+                ),
+            ],
         ),
         (
             "{name: train, namespace: a, kind: Pod, backoffLimit: 3, roles: {Master: {}}}",
             [
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train]: a Pod has no backoffLimit; "
-                    "leave it out (kinds that have it: Job, PyTorchJob, DataLoader, TrainJob, JobSet)"
+                    "leave it out (kinds that have it: Job, PyTorchJob, DataLoader, TrainJob, JobSet, MPIJob, RayJob)"
                 ),
                 (
                     "Pulumi.test.yaml:4: workloads.runs[train]: a Pod has no roles; "
-                    "leave it out (kinds that have it: PyTorchJob, TrainJob)"
+                    "leave it out (kinds that have it: PyTorchJob, TrainJob, MPIJob, RayJob, Object)"
                 ),
             ],
         ),

@@ -27,11 +27,12 @@ from trainstack.platform import probes
 from trainstack.platform.rbac.escalations import escalations
 from trainstack.platform.rbac.policies import held, policies
 from trainstack.platform.rbac.rights import DECLARE, WATCH, Grant, for_a_team, granted_by, grants
+from trainstack.runs.status.kinds import optional_kinds
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.secrets import Secrets
-from trainstack.settings.sections.workloads import ReplicatedJob
+from trainstack.settings.sections.workloads import ReplicatedJob, Role
 from trainstack.settings.values.stack_name import stacks
 from trainstack.stacks.rights import deployer, researcher, rights_of
 
@@ -98,6 +99,19 @@ def test_a_teams_role_is_what_an_environment_of_all_kinds_needs() -> None:
     assert {run.kind for run in runs} == {*LAUNCHES}
     settings = make_tenant(*runs, storage=make_storage(classes=(), volumes=(make_volume(retain=False),)))
     assert any_name(deployer(settings, ()) | researcher(settings, ())) == for_a_team("research")
+
+
+def test_a_kind_that_few_environments_use_is_granted_where_it_is_used() -> None:
+    """To a tenant with such a run, and to a team whose platform has Kueue manage the kind."""
+    kind = ("kubeflow.org", "mpijobs")
+    run = make_run(kind="MPIJob", managed=False, security="baseline", roles={"Launcher": Role()})
+    needed = deployer(make_tenant(run), ()) | researcher(make_tenant(run), ())
+    assert grants(*kind, ("get", "list", "watch", "create", "patch", "delete"), "research") <= needed
+    assert any_name(needed) <= for_a_team("research", [kind])
+    assert not {each for each in deployer(make_tenant(make_run()), ()) if each.resource == "mpijobs"}
+    for frameworks, optional in ((("batch/job",), ()), (("batch/job", "kubeflow.org/mpijob"), (kind,))):
+        operators = Operators(kueue=make_kueue(frameworks=frameworks))
+        assert optional_kinds(make_settings(make_run(), operators=operators)) == optional
 
 
 def test_a_tenant_has_the_kinds_that_it_uses() -> None:

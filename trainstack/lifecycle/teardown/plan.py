@@ -7,7 +7,7 @@ from datetime import datetime
 from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owner_text, owners
 from trainstack.lifecycle.teardown.users import foreign_users
 from trainstack.objects.labels import RUN
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES
 from trainstack.objects.ownership import Identity, identity, listed, shown
 from trainstack.runs.launches import LiveLaunch, age, wait_or_stop
 from trainstack.settings.model import Settings
@@ -21,7 +21,7 @@ _RETAINED = {
 }
 """Why the engine retains an object, by kind."""
 STAGES: Mapping[str, tuple[str, ...]] = {
-    "runs": (*LAUNCHES, "TrainingRuntime"),
+    "runs": (*ALL_LAUNCHES, "TrainingRuntime"),
     "volumes": _VOLUMES,
     "local queues": ("LocalQueue",),
     "cluster queues": ("ClusterQueue",),
@@ -80,7 +80,9 @@ def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
     """
     known = live.known or frozenset()
     deleted = sorted(known - live.retained, key=str)
-    stages = {stage: tuple(who for who in deleted if _stage(who[0]) == stage) for stage in STAGES}
+    launches = {(launch.kind, launch.namespace, launch.name) for launch in live.launches}
+    stage_of = {who: "runs" if who in launches else _stage(who[0]) for who in deleted}
+    stages = {stage: tuple(who for who in deleted if stage_of[who] == stage) for stage in STAGES}
     stays = {who: _RETAINED.get(who[0], "the engine retains it") for who in known & live.retained}
     refusals = [
         *(_protected(volume, live.stack) for volume in live.protected),
@@ -109,9 +111,10 @@ def _stage(kind: str) -> str:
 
 
 def _kept_for_runs(live: LiveStack) -> set[Identity]:
-    """Return ledgers, wrappers and parameter files: the ConfigMaps that are not part of an operator's release."""
+    """Return launches, ledgers, wrappers and parameter files: ConfigMaps that are not part of an operator's release."""
+    launches = {(launch.kind, launch.namespace, launch.name) for launch in live.launches}
     operators = {body["metadata"].get("namespace") for body in live.of("Deployment")}
-    return {
+    return launches | {
         identity(body)
         for body in live.of("ConfigMap")
         if RUN in body["metadata"]["labels"] or body["metadata"]["namespace"] not in operators

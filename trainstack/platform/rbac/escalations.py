@@ -7,7 +7,7 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES
 from trainstack.platform.rbac.rights import API, Grant
 
 _ADMISSION, _CERTIFICATES = "admissionregistration.k8s.io", "certificates.k8s.io"
@@ -19,10 +19,15 @@ _READS = frozenset({"get", "list", "watch"})
 _SAFE_LEVELS = ("baseline", "restricted")
 """The Pod Security levels that refuse privileged pods, host namespaces and hostPath volumes."""
 _POD_MAKERS = {
-    *LAUNCHES.values(),
+    *ALL_LAUNCHES.values(),
     *(("apps", kind) for kind in ("daemonsets", "deployments", "replicasets", "statefulsets")),
     ("", "replicationcontrollers"),
     ("batch", "cronjobs"),
+    # What a workload of kind Object may be.
+    *(("kubeflow.org", f"{kind}jobs") for kind in ("jax", "paddle", "tf", "xgboost")),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets"),
+    ("ray.io", "rayclusters"),
+    ("workload.codeflare.dev", "appwrappers"),
 }
 _SENSITIVE = _POD_MAKERS | {("", "configmaps"), ("", "events")}
 """Kinds whose objects contain configuration, arguments or environment variables."""

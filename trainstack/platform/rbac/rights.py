@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trainstack.objects.labels import MANAGED_BY, OWNER, Manifest
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import LAUNCHES, Resource
 
 API = "rbac.authorization.k8s.io"
 RUNTIMES = ("trainer.kubeflow.org", "trainingruntimes")
@@ -49,11 +49,14 @@ def grants(
     return {Grant(group, resource, verb, namespace, name) for verb in verbs for name in chosen}
 
 
-def found(everywhere: str) -> set[Grant]:
-    """The rights to find a stack's launches and ledgers, for every change and every command."""
+def found(everywhere: str, optional: Iterable[Resource] = ()) -> set[Grant]:
+    """The rights to find a stack's launches and ledgers, for every change and every command.
+
+    `optional`: the kinds of launches that the stack has beyond LAUNCHES.
+    """
     return {
         *grants("", "configmaps", ("list",), everywhere),
-        *(grant for kind in LAUNCHES.values() for grant in grants(*kind, ("list",), everywhere)),
+        *(grant for kind in (*LAUNCHES.values(), *optional) for grant in grants(*kind, ("list",), everywhere)),
     }
 
 
@@ -78,13 +81,14 @@ def deleted(group: str, resource: str, namespace: str, names: Iterable[str] = ("
     }
 
 
-def training(namespace: str, kinds: Collection[str], claims: Mapping[str, bool]) -> set[Grant]:
+def training(namespace: str, kinds: Collection[Resource], claims: Mapping[str, bool]) -> set[Grant]:
     """The rights to declare and delete volumes and runs in a namespace, "" for all.
 
-    `kinds`: keys of LAUNCHES. `claims`: by name of a volume claim, "" for any, whether it is deleted with the stack.
+    `kinds`: those of its launches. `claims`: by name of a volume claim, "" for any, whether it is deleted with the
+    stack.
     """
-    owned = [("", "configmaps"), *(LAUNCHES[kind] for kind in kinds)]
-    owned += [RUNTIMES] if "TrainJob" in kinds else []
+    owned = [("", "configmaps"), *kinds]
+    owned += [RUNTIMES] if LAUNCHES["TrainJob"] in kinds else []
     result = grants("", "persistentvolumeclaims", DECLARE, namespace, claims) if claims else set()
     if deletable := [name for name, is_deleted in claims.items() if is_deleted]:
         result |= deleted("", "persistentvolumeclaims", namespace, deletable)
@@ -94,15 +98,15 @@ def training(namespace: str, kinds: Collection[str], claims: Mapping[str, bool])
     return result
 
 
-def day_two(namespace: str, kinds: Collection[str]) -> set[Grant]:
+def day_two(namespace: str, kinds: Collection[Resource]) -> set[Grant]:
     """The rights of `status`, `wait`, `logs`, `events`, `upload`, `ls`, `fetch` and `check --cluster` in a namespace.
 
     A temporary Job transfers files. `check --cluster` sends the runs as a dry run, which requires `create`.
     """
-    runtimes = [RUNTIMES] if "TrainJob" in kinds else []
+    runtimes = [RUNTIMES] if LAUNCHES["TrainJob"] in kinds else []
     return {
         *grants("batch", "jobs", ("get", "list", "create", "delete"), namespace),
-        *(grant for kind in kinds for grant in grants(*LAUNCHES[kind], ("get", "list", "create"), namespace)),
+        *(grant for kind in kinds for grant in grants(*kind, ("get", "list", "create"), namespace)),
         *(grant for kind in runtimes for grant in grants(*kind, ("get", "create"), namespace)),
         *grants("", "persistentvolumeclaims", ("get", "list"), namespace),
         *grants("", "pods", ("get", "list"), namespace),
@@ -118,10 +122,14 @@ def day_two(namespace: str, kinds: Collection[str]) -> set[Grant]:
     }
 
 
-def for_a_team(namespace: str) -> set[Grant]:
-    """The rights of a team's members to deploy and use its stack, with any kinds, volumes and runs."""
-    declared = training(namespace, LAUNCHES, {"": True})
-    return found(namespace) | guarded(namespace) | declared | day_two(namespace, LAUNCHES)
+def for_a_team(namespace: str, optional: Collection[Resource] = ()) -> set[Grant]:
+    """The rights of a team's members to deploy and use its stack, with any kinds, volumes and runs.
+
+    `optional`: the kinds of launches beyond LAUNCHES that the platform serves.
+    """
+    kinds = [*LAUNCHES.values(), *optional]
+    declared = training(namespace, kinds, {"": True})
+    return found(namespace, optional) | guarded(namespace) | declared | day_two(namespace, kinds)
 
 
 def rules(granted: Iterable[Grant]) -> list[Manifest]:

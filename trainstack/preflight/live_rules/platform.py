@@ -9,7 +9,7 @@ from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
 from trainstack.preflight.versions import KUEUE_FIRST, clashes, version
-from trainstack.runs.status.kinds import KINDS, launched_as
+from trainstack.runs.status.kinds import kind_of_launch, launch_resource, launched_as
 
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
 _FINE = (404, 409)
@@ -38,16 +38,16 @@ def server_version(context: LiveContext) -> Iterator[Violation]:
     summary="The cluster does not serve the kind of a run, or Kueue's kinds in version v1beta2.",
     details="A warning if the environment itself installs the operator.",
     example="A PyTorchJob without the CustomResourceDefinition `pytorchjobs.kubeflow.org`.",
-    remedy="Have the operator installed, or declare it under `operators`.",
+    remedy="Have the operator installed, or declare it under `operators` if the settings have it.",
     silenceable=False,
 )
 def kind_missing(context: LiveContext) -> Iterator[Violation]:
-    required: dict[str, tuple[str, str, str]] = {}
+    required: dict[str, tuple[str, str, str | None]] = {}
     for path, run in context.runs():
         kind = launched_as(run)
-        facts = KINDS[kind]
-        if facts.definition and facts.operator:
-            required.setdefault(kind, (f"{path}.kind", facts.definition, facts.operator))
+        facts = kind_of_launch(kind)
+        if definition := ".".join(reversed(launch_resource(run))) if run.object else facts.definition:
+            required.setdefault(kind, (f"{path}.kind", definition, facts.operator))
         if run.queue is not None:
             required.setdefault("LocalQueue", (f"{path}.queue", "localqueues.kueue.x-k8s.io", "kueue"))
     for kind in sorted(required.keys() & context.live.unserved):
@@ -56,15 +56,15 @@ def kind_missing(context: LiveContext) -> Iterator[Violation]:
             context,
             path,
             f"the cluster does not serve kind {kind} ({definition}) in the required version",
-            f"have {OPERATORS[operator].title} installed, or declare {OPERATORS[operator].path}",
-            own=declared(context.settings, operator),
+            OPERATORS[operator].remedy(OPERATORS[operator].title) if operator else "have its operator installed",
+            own=operator is not None and declared(context.settings, operator),
         )
 
 
 @Rule(
     id="operator-unready",
     may_be=("warning", "unknown"),
-    summary="The controller of Kueue, the training operator, JobSet or Trainer was not found, or has no ready pod.",
+    summary="The controller of Kueue or of the kind of a run was not found, or has no ready pod.",
     details=(
         "Controllers are recognized by the names and labels of Deployments, or by the labels and containers of pods."
     ),
@@ -96,7 +96,7 @@ def _not_found(context: LiveContext, name: str, path: str) -> Violation:
     """Return the finding for an operator that is not recognized; it may run anyway if the cluster serves its kinds."""
     facts, own = OPERATORS[name], declared(context.settings, name)
     message = f"no Deployment or pod of {facts.title} was found"
-    remedy = f"have it installed, or declare {facts.path}"
+    remedy = facts.remedy("it")
     if (kind := _served(context, name)) and not own:
         message += f", although the cluster serves {kind}"
         remedy = f"check whether it runs in another form: kubectl get pods -A; only if it does not, {remedy}"
@@ -106,7 +106,7 @@ def _not_found(context: LiveContext, name: str, path: str) -> Violation:
 def _served(context: LiveContext, name: str) -> str | None:
     """Return a kind of the operator that a run needs and the cluster serves."""
     runs = [run for _, run in context.runs()]
-    kinds = {kind for run in runs if KINDS[kind := launched_as(run)].operator == name}
+    kinds = {kind for run in runs if kind_of_launch(kind := launched_as(run)).operator == name}
     if name == "kueue" and any(run.queue is not None for run in runs):
         kinds.add("LocalQueue")
     return min(kinds - context.live.unserved, default=None)

@@ -24,7 +24,7 @@ _OTHERWISE: Mapping[Cause, str] = {
     "namespace-unmanaged": "use another namespace, or have the selector changed",
     "placement": "request a wider level, fewer or smaller pods, or add nodes",
     "pod-refused": "keep the requests within the limits",
-    "pod-sets": "declare at most eight replicatedJobs, with more replicas each, or split the run",
+    "pod-sets": "use at most eight, with more replicas each, or split the run",
     "taint": "let its pods select and tolerate the nodes of one of the queue's flavors",
     "topology": "use a queue whose flavors have a topology if and only if the pods request one",
     "topology-level": "request a level of the topology, or use a queue whose flavors have the level",

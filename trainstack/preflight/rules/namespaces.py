@@ -10,6 +10,7 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import Context, RuleContext
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.status.kinds import kind_of_launch, launched_as
 from trainstack.settings.sections.workloads import Workload
 
 
@@ -111,3 +112,27 @@ def egress_missing(context: RuleContext) -> Iterator[Violation]:
             message = f"its pods fetch code from {run.code.git}, but namespace {run.namespace} allows no egress"
             remedy = f"list the server's addresses under environment.namespaces[{run.namespace}].network.egress"
             yield Violation(f"{path}.code", message, remedy)
+
+
+@Rule(
+    id="ingress-missing",
+    severity="warning",
+    summary="The operator of a run connects to its pods, but its namespace allows no such connections.",
+    details="Where NetworkPolicies are enforced, KubeRay does not learn how a RayJob ends.",
+    example="`kind: RayJob` in an isolated namespace.",
+    remedy=(
+        "Add a NetworkPolicy that allows the operator to connect to port 8265 of the head, or set `network: {isolated: "
+        "false}` of the namespace."
+    ),
+)
+def ingress_missing(context: RuleContext) -> Iterator[Violation]:
+    isolated = {namespace.name for namespace in context.settings.environment.namespaces if namespace.isolated}
+    for path, run in context.runs():
+        facts = kind_of_launch(launched_as(run))
+        if facts.connects_to_pods and facts.controller and run.namespace in isolated:
+            message = f"{facts.controller.title} connects to its pods, but namespace {run.namespace} is isolated"
+            remedy = (
+                "add a NetworkPolicy that allows it, and silence this rule, or set "
+                f"environment.namespaces[{run.namespace}].network.isolated to false"
+            )
+            yield Violation(f"{path}.kind", message, remedy)

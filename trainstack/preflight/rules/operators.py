@@ -13,7 +13,7 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.versions import clashes, version
 from trainstack.runs.manifests.trainjob import misfits
-from trainstack.runs.status.kinds import framework_of
+from trainstack.runs.status.kinds import framework_of, kind_of_launch, launched_as
 from trainstack.settings.errors import nearest
 from trainstack.settings.values.paths import child
 
@@ -132,6 +132,24 @@ def scheme_missing(context: RuleContext) -> Iterator[Violation]:
         if operator and scheme is not None and scheme not in operator.schemes:
             message = f"the training operator is installed without {scheme}: the cluster does not serve {run.kind}"
             yield Violation(f"{path}.kind", message, f"add {scheme} to operators.trainingOperator.schemes")
+
+
+@Rule(
+    id="scheme-clash",
+    summary="The training operator is installed with its own version of a run's kind, which another operator serves.",
+    details="A CustomResourceDefinition of that name can exist only once.",
+    example="`schemes: [pytorchjob, mpijob]`, and `kind: MPIJob` of the MPI operator v2.",
+    remedy="Remove the kind from `operators.trainingOperator.schemes`.",
+)
+def scheme_clash(context: RuleContext) -> Iterator[Violation]:
+    operator = context.settings.operators.training_operator
+    for path, run in context.runs() if operator else ():
+        facts = kind_of_launch(launched_as(run))
+        group, _, scheme = framework_of(run).partition("/")
+        is_other = facts.operator not in (None, "training-operator")
+        if operator and is_other and group == "kubeflow.org" and scheme in operator.schemes:
+            message = f"the training operator is installed with {scheme}, whose definition is not that of {run.kind}"
+            yield Violation(f"{path}.kind", message, f"remove {scheme} from operators.trainingOperator.schemes")
 
 
 @Rule(

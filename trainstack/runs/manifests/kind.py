@@ -50,6 +50,19 @@ class LaunchedPods:
 
 
 @dataclass(frozen=True)
+class Controller:
+    """How the controller of an operator is recognized, wherever it is installed."""
+
+    title: str
+    names: tuple[str, ...]
+    """Of its Deployment, in its releases and charts; a container may have the same name."""
+    labels: Mapping[str, str]
+    """Of its Deployment, and usually of its pods."""
+    images: tuple[str, ...]
+    """The last part of its image's repository."""
+
+
+@dataclass(frozen=True)
 class PodSet:
     """Pods of a run with one template."""
 
@@ -62,6 +75,10 @@ class PodSet:
     resources_path: str
     mounts: tuple[Mount, ...]
     mounts_path: str
+
+
+def status_conditions(launch: Body) -> Sequence[Body]:
+    return (launch.get("status") or {}).get("conditions") or ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +104,24 @@ class WorkloadKind:
     """The pod sets of a run at a path of the settings, the leading one (of rank 0) first."""
     replicas: Callable[[Body], tuple[Replicas, ...]]
     """The state of a live launch by role."""
+    conditions: Callable[[Body], Sequence[Body]] = status_conditions
+    """The conditions of a live launch, by which it has ended: `Complete`, `Completed` or `Succeeded`; or `Failed`. A
+    kind whose status has none derives them from it."""
     definition: str | None = None
     """The CustomResourceDefinition; None for a kind that every cluster has."""
     operator: str | None = None
     """The controller, by the key of `preflight.operator_facts.OPERATORS`; None for the cluster itself."""
+    controller: Controller | None = None
+    """The controller, if environments cannot install its operator."""
+    connects_to_pods: bool = False
+    """Whether the controller connects to the pods, which an isolated namespace does not allow."""
     role_label: str | None = None
     """The pods' label with their role in lower case; None if all pods have one role."""
+    first_roles: tuple[str, ...] = ("master",)
+    """The roles whose pods are listed first, in this order; the others are in alphabetical order. The log of the first
+    pod is the launch's."""
+    owners_of_pods: tuple[str, ...] = ()
+    """The definitions of objects that the launch owns and that own pods, besides Jobs and JobSets."""
     managed_by: tuple[str, ...] | None = None
     """The path of the field `managedBy`, which leaves the launch to MultiKueue; None: it is not dispatched."""
     index_label: str | None = None
@@ -119,6 +148,27 @@ def count_jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> t
 def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
     count = min(run.parallelism, run.completions)
     yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
+
+
+def role_pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+    """The pods of a kind for which each role is a pod set of Kueue, in alphabetical order."""
+    for name, role in sorted(run.roles.items()):
+        yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
+
+
+def replica_spec_pods(specs: Mapping[str, Body]) -> Iterator[LaunchedPods]:
+    """The pods of a Kubeflow job by its replica specs, in Kueue's order: the master or launcher first."""
+    for name, role in sorted(specs.items()):
+        yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
+
+
+def count_replica_specs(specs: Mapping[str, Body], status: Body | None) -> tuple[Replicas, ...]:
+    """The state of a Kubeflow job's replica specs by its status."""
+    counted = (status or {}).get("replicaStatuses") or {}
+    return tuple(
+        count_replicas(role.lower(), spec.get("replicas") or 1, counted.get(role) or {})
+        for role, spec in sorted(specs.items())
+    )
 
 
 def overridden(own_path: str, path: str, run: Workload, own: PodOverrides, name: str, count: int) -> PodSet:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
+from trainstack.objects.labels import OBJECT
 from trainstack.runs.manifests.kind import Body, LaunchedPods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 
 
 def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[LaunchedPods, ...]:
     """The pods of a launch by role, empty for other kinds. `companions`: its companions, as far as they are known."""
-    kind = WORKLOAD_KINDS.get(launch["kind"])
+    is_object = OBJECT in (launch.get("metadata", {}).get("annotations") or {})
+    kind = WORKLOAD_KINDS.get("Object" if is_object else launch["kind"])
     return () if kind is None else tuple(kind.launched_pods(launch, tuple(companions)))
 
 

@@ -3,19 +3,14 @@
 Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/
 """
 
-from collections.abc import Iterator
-
 from trainstack.objects.labels import Manifest
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
     LIMITS,
-    Body,
-    LaunchedPods,
-    PodSet,
-    Replicas,
     WorkloadKind,
-    count_replicas,
-    overridden,
+    count_replica_specs,
+    replica_spec_pods,
+    role_pod_sets,
     set_fields,
 )
 from trainstack.runs.manifests.pod_template import pod_template
@@ -54,37 +49,18 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
     return [f"{name}-{role.lower()}-{pods.replicas - 1}" for role, pods in workload.roles.items()]
 
 
-def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    # The master is first, as for Kueue.
-    for name, role in sorted(launch["spec"]["pytorchReplicaSpecs"].items()):
-        yield LaunchedPods(name.lower(), role.get("replicas", 1), role["template"])
-
-
-def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    for name, role in sorted(run.roles.items()):
-        yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
-
-
-def _replicas(body: Body) -> tuple[Replicas, ...]:
-    counted = (body.get("status") or {}).get("replicaStatuses") or {}
-    return tuple(
-        count_replicas(role.lower(), spec.get("replicas") or 1, counted.get(role) or {})
-        for role, spec in sorted(body["spec"]["pytorchReplicaSpecs"].items())
-    )
-
-
 PYTORCHJOB = WorkloadKind(
     build=pytorchjob,
     derived_names=_derived_names,
     service="the training operator creates a Service for each pod",
-    launched_pods=_launched_pods,
-    pod_sets=_pod_sets,
+    launched_pods=lambda launch, _: replica_spec_pods(launch["spec"]["pytorchReplicaSpecs"]),
+    pod_sets=role_pod_sets,
     api_version=API_VERSION,
     definition="pytorchjobs.kubeflow.org",
     operator="training-operator",
     role_label="training.kubeflow.org/replica-type",
     index_label="training.kubeflow.org/replica-index",
     framework="kubeflow.org/pytorchjob",
-    replicas=_replicas,
+    replicas=lambda body: count_replica_specs(body["spec"]["pytorchReplicaSpecs"], body.get("status")),
     managed_by=("spec", "runPolicy", "managedBy"),
 )

@@ -1,6 +1,7 @@
 """The state of a launch's pods: role, index, phase, and why a pod does not start."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from trainstack.runs.manifests.git_init_container import CONTAINER as CHECKOUT
 from trainstack.runs.manifests.kind import ONLY_ROLE
 from trainstack.runs.status.attempts import Attempt, last_attempt
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.kinds import kind_of_launch
 
 _USUAL = (None, "PodInitializing", "ContainerCreating")
 """Waiting reasons of a container that is starting normally."""
@@ -65,21 +66,23 @@ class PodView:
 
 
 def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ...]:
-    """The pods of a launch of this kind, the master's first, then by role and index."""
-    facts = KINDS[kind]
+    """The pods of a launch of this kind, those of the kind's first roles first, then by role and index."""
+    facts = kind_of_launch(kind)
     views = []
     made = sorted(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
-    for place, pod in enumerate(made):
+    seen: Counter[str] = Counter()
+    for pod in made:
         metadata, status = pod["metadata"], pod.get("status", {})
         own = marks(pod)
+        role = own.get(facts.role_label or "", ONLY_ROLE)
         index = own.get(facts.index_label or "", "")
         spec = pod.get("spec", {})
         views.append(
             PodView(
                 name=metadata["name"],
                 uid=metadata["uid"],
-                role=own.get(facts.role_label or "", ONLY_ROLE),
-                index=int(index) if index.isdigit() else place,
+                role=role,
+                index=int(index) if index.isdigit() else seen[role],
                 phase=status.get("phase", "Unknown"),
                 node=spec.get("nodeName", ""),
                 restarts=sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or ()),
@@ -90,7 +93,14 @@ def pod_views(pods: Sequence[Mapping[str, Any]], kind: str) -> tuple[PodView, ..
                 last_attempt=last_attempt(pod),
             )
         )
-    return tuple(sorted(views, key=lambda view: (view.role != "master", view.role, view.index, view.name)))
+        seen[role] += 1
+    first = facts.first_roles
+
+    def order(view: PodView) -> tuple[int, str, int, str]:
+        place = first.index(view.role) if view.role in first else len(first)
+        return place, view.role, view.index, view.name
+
+    return tuple(sorted(views, key=order))
 
 
 def marks(pod: Mapping[str, Any]) -> dict[str, str]:

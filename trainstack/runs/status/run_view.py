@@ -11,7 +11,7 @@ from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.training_progress import Progress, progress
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.status.attempts import time_of
-from trainstack.runs.status.kinds import KINDS, claims
+from trainstack.runs.status.kinds import claims, kind_of_launch, launch_conditions
 from trainstack.runs.status.pods import PodView, pod_views
 from trainstack.runs.status.usage import Usage, Use
 from trainstack.runs.status.waiting import Queueing, cluster_of, conditions, why_waiting
@@ -72,7 +72,8 @@ class RunView:
     started: datetime | None = None
     """`status.startTime`; None before the start and for kinds without that field (JobSet, TrainJob)."""
     completed: datetime | None = None
-    """`status.completionTime`; set on a Job that succeeded, and by Kubeflow on any job that ended."""
+    """`status.completionTime`; set on a Job that succeeded, and by Kubeflow on any job that ended. KubeRay sets
+    `status.endTime`."""
     queue: str | None = None
     position: int | Unknown | None = None
     """In the queue, from 0; None if it is not queued."""
@@ -140,11 +141,11 @@ def bare_view(body: Body) -> RunView:
     status = body.get("status") or {}
     return RunView(
         launch=live_launch(body),
-        conditions=tuple(map(_condition, status.get("conditions") or ())),
+        conditions=tuple(map(_condition, launch_conditions(body))),
         started=time_of(status.get("startTime")),
-        completed=time_of(status.get("completionTime")),
+        completed=time_of(status.get("completionTime") or status.get("endTime")),
         queue=body["metadata"]["labels"].get(QUEUE),
-        replicas=KINDS[body["kind"]].replicas(body),
+        replicas=kind_of_launch(body["kind"]).replicas(body),
     )
 
 

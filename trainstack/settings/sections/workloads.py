@@ -1,7 +1,8 @@
 """Section `trainstack:workloads`, and `workloads/<name>/workload.yaml`: the workloads to train."""
 
+import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -12,6 +13,7 @@ from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.elastic import Elastic
 from trainstack.settings.sections.jobsets import DependsOn, FailurePolicy, Network, SuccessPolicy
+from trainstack.settings.sections.objects import KueueObject
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
 from trainstack.settings.sections.secrets import SecretValue
 from trainstack.settings.sections.topology import ANNOTATIONS, TopologyRequest, faults_of_pod_sets
@@ -31,7 +33,7 @@ from trainstack.settings.values.kubernetes import (
 from trainstack.settings.values.pod_patch import PodPatch
 from trainstack.settings.values.quantities import Quantity
 
-RoleName = Literal["Master", "Worker"]
+RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$", max_length=63)]
 
 
 class Image(Section):
@@ -100,6 +102,8 @@ class Role(PodOverrides):
     """One role of a distributed job."""
 
     replicas: Positive = 1
+    command: tuple[str, ...] | None = None
+    """Of an MPIJob's workers; None: its operator starts an SSH server."""
     restart_policy: Literal["Never", "OnFailure", "Always", "ExitCode"] = "OnFailure"
 
 
@@ -125,8 +129,8 @@ class Workload(Section):
     name: DnsLabel
     """Also the name of the folder `workloads/<name>/`. At most 45 characters, since a label value contains it with two
     hashes, and fewer for kinds whose pods' names contain them too."""
-    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"]
-    """`DataLoader` is a Job whose idle pod is used to copy files."""
+    kind: Literal["Pod", "Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob", "Object"]
+    """`DataLoader` is a Job whose idle pod is used to copy files. `Object` is any other kind that Kueue queues."""
     naming: Literal["derived", "fixed", "generated"] = "derived"
     """The object's name. `derived`: `<name>-<run>-<launch>`, with hashes of its content, so that each launch is a new
     object. `fixed`: `<name>`, and `<name>-<number>` for a sweep's trial; a new launch replaces the object.
@@ -216,13 +220,25 @@ class Workload(Section):
     """Pod, Job and DataLoader. Only an unmanaged Pod may have `Always`, which is its default: the manifest then leaves
     the field out, and the cluster's default applies."""
     roles: dict[RoleName, Role] = Field(default_factory=dict)
-    """PyTorchJob and TrainJob."""
+    """PyTorchJob and TrainJob: `Master` and `Worker`. MPIJob: `Launcher`, which runs the program, and `Worker`.
+    RayJob: `head`, which runs the program, worker groups by their names, and `submitter`, a pod that submits the
+    program and whose log is the program's; without it, KubeRay submits the program over HTTP. Object: the names in
+    `object.pods`."""
     elastic: Elastic | None = None
     """PyTorchJob, which then needs no Master."""
     nproc_per_node: str | None = Field(None, pattern="^(auto|cpu|gpu|[1-9][0-9]*)$")
     """PyTorchJob: processes that torchrun starts in each pod; None: torchrun's default."""
     clean_pod_policy: Literal["None", "Running", "All"] = "Running"
-    """PyTorchJob. The operator's default, `None`, lets workers run after the master's success, outside the quota."""
+    """PyTorchJob and MPIJob. The operators' default, `None`, lets workers run after the master's or launcher's success,
+    outside the quota."""
+    slots_per_worker: Positive | None = None
+    """MPIJob: the processes that MPI starts in each worker; None: 1."""
+    mpi_implementation: Literal["OpenMPI", "Intel", "MPICH"] | None = None
+    """MPIJob; None: OpenMPI."""
+    ssh_auth_mount_path: AbsolutePath | None = None
+    """MPIJob: the folder with the SSH keys, `.ssh` in the home of the image's user; None: `/root/.ssh`."""
+    object: KueueObject | None = None
+    """Object: what `kind` does not know."""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     """JobSet."""
     success_policy: SuccessPolicy | None = None
@@ -257,24 +273,48 @@ class Workload(Section):
         return self.kind == "Pod" and policy == "Always"
 
 
+_GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind.startswith(("M", "O")) else f"a {kind}"
+
+
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
-    "roles": ("PyTorchJob", "TrainJob"),
+    "roles": ("PyTorchJob", "TrainJob", "MPIJob", "RayJob", "Object"),
+    "object": ("Object",),
     "elastic": ("PyTorchJob",),
     "nproc_per_node": ("PyTorchJob",),
-    "clean_pod_policy": ("PyTorchJob",),
+    "clean_pod_policy": ("PyTorchJob", "MPIJob"),
+    "slots_per_worker": ("MPIJob",),
+    "mpi_implementation": ("MPIJob",),
+    "ssh_auth_mount_path": ("MPIJob",),
     "restart_policy": ("Pod", "Job", "DataLoader"),
     "completions": ("Job", "DataLoader"),
     "parallelism": ("Job", "DataLoader"),
     "min_parallelism": ("Job",),
-    "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet"),
+    "backoff_limit": ("Job", "PyTorchJob", "DataLoader", "TrainJob", "JobSet", "MPIJob", "RayJob"),
     # Trainer would recreate the JobSet of a finished TrainJob, and train again.
-    "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet"),
+    "ttl_seconds_after_finished": ("Job", "PyTorchJob", "DataLoader", "JobSet", "MPIJob"),
     "replicated_jobs": ("JobSet",),
     "success_policy": ("JobSet",),
     "failure_policy": ("JobSet",),
     "network": ("JobSet",),
 }
 """Fields that only some kinds have."""
+_ROLES_OF: dict[str, tuple[str, ...]] = {
+    "PyTorchJob": ("Master", "Worker"),
+    "TrainJob": ("Master", "Worker"),
+    "MPIJob": ("Launcher", "Worker"),
+}
+"""The roles of kinds whose roles have fixed names."""
+_UNMANAGED: dict[str, str] = {
+    "DataLoader": "runs no program",
+    "MPIJob": "starts its processes over SSH, outside the wrapper",
+    "RayJob": "starts its program through Ray, outside the wrapper",
+    "Object": "may start its processes in ways that the wrapper does not know",
+}
+"""The kinds that the wrapper does not support, with the reason."""
 
 
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
@@ -282,7 +322,13 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
     for field, kinds in _FIELDS_OF.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
-            yield f"a {kind} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+            yield f"{_a(kind)} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+    known = _ROLES_OF.get(kind, tuple(workload.roles))
+    for name in sorted(workload.roles.keys() - {*known}):
+        yield f"{_a(kind)} has no role {name}: {nearest(name, known)}"
+    for name, role in workload.roles.items():
+        if role.command is not None and (kind, name) != ("MPIJob", "Worker"):
+            yield f"{name} has no command of its own: remove roles.{name}.command (only workers of an MPIJob have one)"
     if workload.restart_policy == "Always" and (kind in ("Job", "DataLoader") or (kind == "Pod" and workload.managed)):
         yield (
             "restartPolicy Always restarts a program that has succeeded, so only an unmanaged Pod may have it: "
@@ -293,6 +339,9 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
         "JobSet": _faults_of_jobset,
         "TrainJob": _faults_of_trainjob,
         "PyTorchJob": _faults_of_pytorchjob,
+        "MPIJob": _faults_of_mpijob,
+        "RayJob": _faults_of_rayjob,
+        "Object": _faults_of_object,
     }
     if kind in rules:
         yield from rules[kind](workload)
@@ -335,6 +384,60 @@ def _faults_of_pytorchjob(workload: Workload) -> Iterator[str]:
         yield "a PyTorchJob has one Master: leave out its replicas"
 
 
+def _faults_of_mpijob(workload: Workload) -> Iterator[str]:
+    """Source: pkg/apis/kubeflow/validation of the MPI operator."""
+    roles = workload.roles
+    if "Launcher" not in roles:
+        yield "an MPIJob needs roles.Launcher, which runs the program: add it"
+    elif roles["Launcher"].replicas != 1:
+        yield "an MPIJob has one Launcher: leave out its replicas"
+    for name, role in sorted(roles.items()):
+        if role.restart_policy not in ("Never", "OnFailure"):
+            yield f"the MPI operator refuses restartPolicy {role.restart_policy} of {name}: set Never or OnFailure"
+    if workload.ssh_auth_mount_path is None and (workload.security == "restricted" or workload.run_as_user is not None):
+        yield (
+            "its pods do not run as root, whose folder /root/.ssh gets the SSH keys: set sshAuthMountPath to .ssh in "
+            "the home of the image's user, or security to baseline"
+        )
+
+
+def _faults_of_rayjob(workload: Workload) -> Iterator[str]:
+    """Source: ValidateRayJobSpec of KubeRay, and Kueue's webhook of RayJobs."""
+    roles = workload.roles
+    if not workload.command:
+        yield "a RayJob needs a command, its entrypoint: add it"
+    if "head" not in roles:
+        yield "a RayJob needs roles.head, which runs the program: add it"
+    for name, role in sorted(roles.items()):
+        if not _GROUP_NAME.fullmatch(name):
+            yield f"worker group {name} is not a DNS label: use lower-case letters, digits and '-'"
+        if name in ("head", "submitter") and role.replicas != 1:
+            yield f"a RayJob has one {name}: leave out its replicas"
+        if role.args is not None:
+            yield f"the program of a RayJob has one list of arguments: move roles.{name}.args to args"
+        if role.restart_policy in (("Always", "ExitCode") if name == "submitter" else ("ExitCode",)):
+            yield f"pods of {name} cannot have restartPolicy {role.restart_policy}: leave it out"
+
+
+def _faults_of_object(workload: Workload) -> Iterator[str]:
+    if workload.object is None:
+        yield "an Object needs object, with its apiVersion, kind, framework and pods: add it"
+        return
+    known = get_args(Workload.model_fields["kind"].annotation)
+    if workload.object.kind in known:
+        yield f"Trainstack knows the kind {workload.object.kind}: set kind to it, and leave out object"
+    if workload.active_deadline_seconds is not None:
+        yield "activeDeadlineSeconds has no known place in an Object: set the kind's own field in object.spec"
+    roles, declared = workload.roles, {pods.name: pods for pods in workload.object.pods}
+    for name in sorted(declared.keys() - roles.keys()):
+        yield f"object.pods has the role {name}, which roles lacks: add roles.{name}"
+    for name in sorted(roles.keys() - declared.keys()):
+        yield f"roles has {name}, which object.pods lacks: {nearest(name, declared)}"
+    for name in sorted(roles.keys() & declared.keys()):
+        if declared[name].replicas is None and roles[name].replicas != 1:
+            yield f"{name} has {roles[name].replicas} replicas: set the path of their number, replicas, in object.pods"
+
+
 def _faults_of_job(workload: Workload) -> Iterator[str]:
     least, at_once = workload.min_parallelism, min(workload.parallelism, workload.completions)
     if least is not None and least >= at_once:
@@ -354,8 +457,8 @@ def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
 
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
-    if workload.kind == "DataLoader":
-        yield "a DataLoader runs no program: set managed to false"
+    if reason := _UNMANAGED.get(workload.kind):
+        yield f"{_a(workload.kind)} {reason}: set managed to false"
         return
     if not workload.command:
         yield "a managed workload needs a command: set it, since the wrapper cannot read the image's entrypoint"

@@ -1,0 +1,28 @@
+"""Definitions of the kinds whose operators environments do not install, from the Go modules that Kueue requires."""
+
+from typing import Any
+
+import yaml
+from rich.console import Console
+
+from trainstack.dev.toolchain import gotool
+from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.groups import BY_NAME
+from trainstack.runs.status.kinds import KINDS
+
+FILES = {
+    "MPIJob": ("github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
+    "RayJob": ("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/ray.io_rayjobs.yaml"),
+}
+"""By kind: the module, and the file in it."""
+
+
+def definition(kind: str) -> dict[str, Any]:
+    """The definition, with the version that is used here alone; `go mod download` has verified the file."""
+    builder = Builder(gotool.ensure(Console(stderr=True)))
+    module, file = FILES[kind]
+    text = (builder.module_folder(BY_NAME["cluster"], module) / file).read_text(encoding="utf-8")
+    body: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
+    used = KINDS[kind].api_version.partition("/")[2]
+    versions = [version for version in body["spec"]["versions"] if version["name"] == used]
+    return {**body, "spec": {**body["spec"], "versions": versions}}

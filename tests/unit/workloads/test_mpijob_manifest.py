@@ -1,0 +1,186 @@
+"""Workloads as MPIJobs."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.unit.make import make_mount, make_run
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from trainstack.runs.identity import identity
+from trainstack.runs.launches import live_launch
+from trainstack.runs.manifests.build import longest_child, manifest
+from trainstack.runs.manifests.kind import Replicas
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.pods import pod_views
+from trainstack.settings.sections.workloads import Resources, Role, Workload
+
+SSH = "/home/mpiuser/.ssh"
+SERVER = ("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config")
+
+
+def make_mpijob(workers: int = 2, **changes: Any) -> Workload:
+    """`make_run` as an unmanaged MPIJob of a launcher and workers."""
+    base = {
+        "kind": "MPIJob",
+        "managed": False,
+        "record": None,
+        "volumes": (),
+        "command": ("mpirun", "-n", "2", "python3", "train.py"),
+        "roles": {"Launcher": Role(), "Worker": Role(replicas=workers)},
+        "ssh_auth_mount_path": SSH,
+    }
+    return make_run(**{**base, **changes})
+
+
+def make_template(**container: Any) -> dict[str, Any]:
+    """The template of a pod whose container has these fields."""
+    base = {"name": "training", "image": "python:3.11", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    return {"metadata": {"labels": LAUNCH_LABELS}, "spec": {"containers": [{**base, **container}]}}
+
+
+def test_the_launcher_alone_has_the_program() -> None:
+    """The operator starts an SSH server in each worker, and deletes the workers at the end."""
+    workload = make_mpijob(args=("--epochs=2",), security="baseline", ssh_auth_mount_path=None)
+    command = ["mpirun", "-n", "2", "python3", "train.py"]
+    assert manifest(workload, "dev", make_launch()) == {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "train-1-2", "namespace": "research", "labels": OBJECT_LABELS},
+        "spec": {
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": make_template(command=command, args=["--epochs=2"])},
+                "Worker": {"replicas": 2, "template": make_template()},
+            },
+            "runPolicy": {"cleanPodPolicy": "Running"},
+        },
+    }
+
+
+def test_every_field_of_its_own() -> None:
+    """By the names of the operator's API; a server for SSH that does not need root has a command of its own."""
+    workload = make_mpijob(
+        slots_per_worker=4,
+        mpi_implementation="Intel",
+        clean_pod_policy="All",
+        backoff_limit=1,
+        active_deadline_seconds=60,
+        ttl_seconds_after_finished=0,
+        run_as_user=1000,
+        roles={
+            "Launcher": Role(restart_policy="Never"),
+            "Worker": Role(command=SERVER, volumes=(make_mount(),), restart_policy="OnFailure"),
+        },
+    )
+    spec = manifest(workload, "dev", make_launch())["spec"]
+    roles = spec.pop("mpiReplicaSpecs")
+    assert spec == {
+        "slotsPerWorker": 4,
+        "mpiImplementation": "Intel",
+        "sshAuthMountPath": SSH,
+        "runPolicy": {
+            "cleanPodPolicy": "All",
+            "backoffLimit": 1,
+            "activeDeadlineSeconds": 60,
+            "ttlSecondsAfterFinished": 0,
+        },
+    }
+    assert {name: role["restartPolicy"] for name, role in roles.items()} == {"Launcher": "Never", "Worker": "OnFailure"}
+    (server,) = roles["Worker"]["template"]["spec"]["containers"]
+    assert (server["command"], server["volumeMounts"][0]["name"]) == ([*SERVER], "training")
+    assert [violations(role["template"]["spec"]) for role in roles.values()] == [[], []]
+
+
+def test_its_pods_are_kueues_pod_sets() -> None:
+    """The launcher first; a role without replicas has one pod."""
+    launch = manifest(make_mpijob(3), "dev", make_launch())
+    assert [(pods.name, pods.count) for pods in launched_pods(launch)] == [("launcher", 1), ("worker", 3)]
+    del launch["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+    assert [pods.count for pods in launched_pods(launch)] == [1, 1]
+    assert [pods.path for pods in KINDS["MPIJob"].pod_sets("run", make_mpijob())] == [
+        "run.roles.Launcher",
+        "run.roles.Worker",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "phase"),
+    [
+        ({"suspend": True}, {"conditions": [{"type": "Suspended", "status": "True"}]}, "queued"),
+        ({"suspend": False}, {"conditions": [{"type": "Running", "status": "True"}]}, "running"),
+        (
+            {},
+            {"conditions": [{"type": "Succeeded", "status": "True"}, {"type": "Failed", "status": "False"}]},
+            "succeeded",
+        ),
+        ({}, {"conditions": [{"type": "Failed", "status": "True"}]}, "failed"),
+    ],
+)
+def test_its_phase(spec: dict[str, Any], status: dict[str, Any], phase: str) -> None:
+    """By `runPolicy.suspend` and the conditions."""
+    body = manifest(make_mpijob(), "dev", make_launch())
+    body["spec"]["runPolicy"] |= spec
+    body["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    assert live_launch({**body, "status": status}).phase == phase
+
+
+def test_its_replicas_and_pods_by_role() -> None:
+    """The launcher's log is the run's."""
+    body = manifest(make_mpijob(), "dev", make_launch())
+    counted = {"Launcher": {"active": 1}, "Worker": {"active": 1, "failed": 1}}
+    assert KINDS["MPIJob"].replicas({**body, "status": {"replicaStatuses": counted}}) == (
+        Replicas("launcher", 1, active=1),
+        Replicas("worker", 2, active=1, failed=1),
+    )
+    labels = [
+        {"training.kubeflow.org/job-role": "worker", "training.kubeflow.org/replica-index": "1"},
+        {"training.kubeflow.org/job-role": "worker", "training.kubeflow.org/replica-index": "0"},
+        {"training.kubeflow.org/job-role": "launcher"},
+    ]
+    pods = [{"metadata": {"name": f"pod-{n}", "uid": str(n), "labels": each}} for n, each in enumerate(labels)]
+    assert [view.name for view in pod_views(pods, "MPIJob")] == ["pod-2", "pod-1", "pod-0"]
+
+
+def test_the_longest_names() -> None:
+    """Of the launcher's pod, or of the last of many workers."""
+    assert longest_child(make_mpijob(), "train-1-2") == "train-1-2-launcher-xxxxx"
+    assert longest_child(make_mpijob(10**8), "train-1-2") == "train-1-2-worker-99999999"
+    alone = make_mpijob(roles={"Launcher": Role()})
+    assert longest_child(alone, "train-1-2") == "train-1-2-launcher-xxxxx"
+
+
+def test_the_number_of_workers_is_the_runs_identity() -> None:
+    """And so is their command; their resources are not."""
+
+    def of(worker: Role) -> Any:
+        return identity(make_mpijob(roles={"Launcher": Role(), "Worker": worker}), make_launch().facts)
+
+    assert of(Role(replicas=2)) != of(Role(replicas=3))
+    assert of(Role(command=SERVER)) != of(Role())
+    assert of(Role(resources=Resources(requests={"cpu": "4"}))) == of(Role())
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"managed": True}, "an MPIJob starts its processes over SSH, outside the wrapper: set managed to false"),
+        ({"roles": {"Worker": Role()}}, "an MPIJob needs roles.Launcher, which runs the program: add it"),
+        ({"roles": {"Launcher": Role(replicas=2)}}, "an MPIJob has one Launcher: leave out its replicas"),
+        ({"roles": {"Launcher": Role(), "Master": Role()}}, "an MPIJob has no role Master"),
+        (
+            {"roles": {"Launcher": Role(restart_policy="Always")}},
+            "the MPI operator refuses restartPolicy Always of Launcher: set Never or OnFailure",
+        ),
+        ({"roles": {"Launcher": Role(command=("mpirun",))}}, "Launcher has no command of its own"),
+        ({"ssh_auth_mount_path": None}, "its pods do not run as root, whose folder /root/.ssh gets the SSH keys"),
+        ({"ssh_auth_mount_path": None, "security": "baseline", "run_as_user": 1}, "its pods do not run as root"),
+        ({"completions": 2}, "an MPIJob has no completions"),
+        ({"kind": "Job", "roles": {}}, "a Job has no sshAuthMountPath: leave it out"),
+    ],
+)
+def test_what_an_mpijob_cannot_have(changes: dict[str, Any], problem: str) -> None:
+    """The operator would refuse it, or the run would not start."""
+    with pytest.raises(ValidationError, match=problem):
+        make_mpijob(**changes)

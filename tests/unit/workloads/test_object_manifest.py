@@ -1,0 +1,251 @@
+"""Workloads as objects of kinds that have no module of their own."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.unit.checks.live import NOW
+from tests.unit.make import make_run, make_settings
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from trainstack.live.paths import collection
+from trainstack.objects.labels import OBJECT
+from trainstack.runs.identity import identity
+from trainstack.runs.launches import live_launch
+from trainstack.runs.manifests.build import check_names, is_dispatched, manifest
+from trainstack.runs.manifests.kind import Replicas
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.recorded import RUNS, recorded_launches, state_resource
+from trainstack.runs.records import Ledger, ledger_config_map
+from trainstack.runs.status.kinds import claims, framework_of, kind_of_launch, launch_resource, optional_kinds
+from trainstack.runs.status.pods import pod_views
+from trainstack.runs.status.run_pods import pod_sets
+from trainstack.runs.status.run_view import bare_view
+from trainstack.settings.sections.objects import KueueObject, ObjectPods, StatusValues
+from trainstack.settings.sections.workloads import Role, Workload
+
+WORKERS = ObjectPods(
+    name="worker",
+    template="spec.jaxReplicaSpecs.Worker.template",
+    replicas="spec.jaxReplicaSpecs.Worker.replicas",
+)
+JAX: dict[str, Any] = {
+    "api_version": "kubeflow.org/v1",
+    "kind": "JAXJob",
+    "framework": "kubeflow.org/jaxjob",
+    "spec": {"runPolicy": {"cleanPodPolicy": "Running"}, "jaxReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure"}}},
+    "pods": (WORKERS,),
+}
+WRAPPED: dict[str, Any] = {
+    "api_version": "workload.codeflare.dev/v1beta2",
+    "kind": "AppWrapper",
+    "framework": "workload.codeflare.dev/appwrapper",
+    "spec": {"components": [{"template": {"apiVersion": "v1", "kind": "Pod"}}]},
+    "pods": (ObjectPods(name="one", template="spec.components[0].template.spec.template"),),
+}
+
+
+def make_object(declared: dict[str, Any] | None = None, **changes: Any) -> Workload:
+    """`make_run` as a JAXJob of two workers, on no volume."""
+    base = {"kind": "Object", "managed": False, "record": None, "volumes": (), "container": "jax"}
+    roles = {"worker": Role(replicas=2)}
+    return make_run(**{**base, "object": KueueObject(**{**JAX, **(declared or {})}), "roles": roles, **changes})
+
+
+def make_live(**status: Any) -> dict[str, Any]:
+    """A live JAXJob with this status."""
+    body = manifest(make_object(), "dev", make_launch())
+    return {**body, "metadata": {**body["metadata"], "creationTimestamp": NOW, "uid": "1"}, "status": status}
+
+
+def test_a_kind_by_the_paths_of_its_pods() -> None:
+    """The templates are built as for any kind, and put into the declared spec, which stays as it is."""
+    workload = make_object(security="baseline")
+    assert workload.object is not None
+    container: dict[str, Any] = {"name": "jax", "image": "python:3.11", "command": ["python3", "train.py"]}
+    container |= {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    labels = {**LAUNCH_LABELS, "trainstack.dev/role": "worker"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    paths = [{"name": "worker", "template": WORKERS.template, "replicas": WORKERS.replicas}]
+    before = workload.object.model_dump()
+    launch = manifest(workload, "dev", make_launch())
+    assert json.loads(launch["metadata"].pop("annotations")[OBJECT]) == {"pods": paths}
+    assert launch == {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "JAXJob",
+        "metadata": {"name": "train-1-2", "namespace": "research", "labels": OBJECT_LABELS},
+        "spec": {
+            "runPolicy": {"cleanPodPolicy": "Running"},
+            "jaxReplicaSpecs": {"Worker": {"restartPolicy": "OnFailure", "template": template, "replicas": 2}},
+        },
+    }
+    assert workload.object.model_dump() == before
+
+
+def test_its_pods_are_read_back_by_the_paths() -> None:
+    """Without the settings: from the launch, and from its ledger."""
+    launch = manifest(make_object(run_as_user=1), "dev", make_launch())
+    (pods,) = launched_pods(launch)
+    assert (pods.name, pods.count, violations({**pods.spec})) == ("worker", 2, [])
+    assert claims(launch) == ()
+    del launch["spec"]["jaxReplicaSpecs"]["Worker"]["replicas"]
+    assert [pods.count for pods in launched_pods(launch)] == [1]
+    (single,) = launched_pods(manifest(make_object(WRAPPED, roles={"one": Role()}), "dev", make_launch()))
+    assert (single.name, single.count, single.spec["containers"][0]["name"]) == ("one", 1, "jax")
+    assert [(each.path, each.name, each.count) for each in pod_sets("run", make_object())] == [
+        ("run.roles.worker", "worker", 2)
+    ]
+    assert not is_dispatched(launch)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "phase"),
+    [
+        ({"runPolicy": {"suspend": True}}, {}, "queued"),
+        ({"suspend": True}, {"phase": "Suspended"}, "queued"),
+        ({}, {"conditions": [{"type": "Running", "status": "True"}]}, "running"),
+        ({}, {"conditions": [{"type": "Succeeded", "status": "True"}]}, "succeeded"),
+        ({}, {"phase": "Succeeded"}, "succeeded"),
+        ({}, {"phase": "Failed"}, "failed"),
+    ],
+)
+def test_its_phase(spec: dict[str, Any], status: dict[str, Any], phase: str) -> None:
+    """By the fields that kinds of jobs share."""
+    body = make_live(**status)
+    body["spec"] |= spec
+    assert live_launch(body).phase == phase
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"), [("RUNNING", "running"), ("COMPLETED", "succeeded"), ("FAILED", "failed"), ("LOST", "failed")]
+)
+def test_its_phase_by_fields_of_its_own(state: str, phase: str) -> None:
+    """For a kind without the usual conditions; the launch alone is read."""
+    where = "status.applicationState.state"
+    ends = {
+        "succeeded": StatusValues(path=where, values=("COMPLETED",)),
+        "failed": StatusValues(path=where, values=("FAILED", "LOST")),
+    }
+    body = {**manifest(make_object(ends), "dev", make_launch()), "status": {"applicationState": {"state": state}}}
+    body["metadata"]["creationTimestamp"] = NOW
+    assert live_launch(body).phase == phase
+
+
+@pytest.mark.parametrize("annotation", [None, "no JSON", "[]"])
+def test_an_edited_annotation_leaves_its_pods_unknown(annotation: str | None) -> None:
+    """The launch can still be read."""
+    body = make_live(conditions=[{"type": "Failed", "status": "True"}])
+    body["metadata"]["annotations"] = {OBJECT: annotation} if annotation else None
+    assert (launched_pods(body), live_launch(body).phase, bare_view(body).replicas) == ((), "failed", ())
+
+
+def test_its_replicas_and_pods() -> None:
+    """As far as the status counts them, as Kubeflow's kinds do."""
+    assert bare_view(make_live(replicaStatuses={"Worker": {"active": 2}})).replicas == (
+        Replicas("worker", 2, active=2),
+    )
+    assert kind_of_launch("JAXJob").replicas(make_live()) == (Replicas("worker", 2),)
+    pods = [
+        {"metadata": {"name": name, "uid": name, "labels": {"trainstack.dev/role": "worker"}}} for name in ("b", "a")
+    ]
+    assert [(view.role, view.index, view.name) for view in pod_views(pods, "JAXJob")] == [
+        ("worker", 0, "a"),
+        ("worker", 1, "b"),
+    ]
+
+
+def test_it_is_found_on_a_cluster() -> None:
+    """By its ledger, by the engine's state, and with the rights for its kind."""
+    launch = manifest(make_object(), "dev", make_launch())
+    ledger = Ledger(
+        run_id="train-1", workload="train", namespace="research", attempt=1, launch_name="train-1-2", launch=launch
+    )
+    assert ledger_config_map("dev", ledger)["metadata"]["labels"]["trainstack.dev/kind"] == "JAXJob"
+    urn = f"urn:pulumi:dev::trainstack::{RUNS}$kubernetes:kubeflow.org/v1:JAXJob::train-1-2"
+    (recorded,) = recorded_launches("dev", [state_resource(urn, launch)])
+    assert (recorded.api_version, recorded.kind, recorded.name) == ("kubeflow.org/v1", "JAXJob", "train-1-2")
+    assert launch_resource(make_object()) == ("kubeflow.org", "jaxjobs")
+    assert optional_kinds(make_settings(make_object())) == (("kubeflow.org", "jaxjobs"),)
+    assert framework_of(make_object()) == "kubeflow.org/jaxjob"
+    assert collection("kubeflow.org/v1", "JAXJob", "a") == "/apis/kubeflow.org/v1/namespaces/a/jaxjobs"
+    with pytest.raises(KeyError):
+        collection("apps/v1", "Unknown", "a")
+
+
+def test_what_is_around_its_pods_is_the_runs_identity() -> None:
+    """And how many pods it has."""
+
+    def of(**changes: Any) -> Any:
+        return identity(make_object(**changes), make_launch().facts)
+
+    assert of() != of(roles={"worker": Role(replicas=3)})
+    assert of() != of(declared={"spec": {}})
+    assert of() == of(declared={"framework": "example.com/jaxjob"})
+    check_names(make_object(), "train-1-2")
+
+
+@pytest.mark.parametrize(
+    ("declared", "changes", "problem"),
+    [
+        (
+            {},
+            {"managed": True},
+            "an Object may start its processes in ways that the wrapper does not know: set managed",
+        ),
+        ({}, {"object": None}, "an Object needs object, with its apiVersion, kind, framework and pods: add it"),
+        ({}, {"kind": "Job", "roles": {}}, "a Job has no object"),
+        ({"kind": "RayJob"}, {}, "Trainstack knows the kind RayJob: set kind to it, and leave out object"),
+        (
+            {"framework": "leaderworkerset.x-k8s.io/leaderworkerset"},
+            {},
+            "Kueue makes several Workloads of one object of framework leaderworkerset",
+        ),
+        ({}, {"active_deadline_seconds": 60}, "activeDeadlineSeconds has no known place in an Object"),
+        ({}, {"roles": {}}, r"object\.pods has the role worker, which roles lacks: add roles\.worker"),
+        (
+            {},
+            {"roles": {"worker": Role(), "workr": Role()}},
+            r"roles has workr, which object\.pods lacks: did you mean",
+        ),
+        ({"pods": (WORKERS, WORKERS)}, {}, "several entries named worker"),
+        (
+            {"pods": (ObjectPods(name="worker", template=WORKERS.template),)},
+            {},
+            "worker has 2 replicas: set the path of their number",
+        ),
+        (
+            {"spec": {"jaxReplicaSpecs": {"Worker": {"template": {}}}}},
+            {},
+            r"already sets spec\.jaxReplicaSpecs\.Worker\.template",
+        ),
+        (
+            {"spec": {"jaxReplicaSpecs": []}},
+            {},
+            r"leads to no field, since 'Worker' is missing: add it",
+        ),
+        (
+            {
+                "pods": (ObjectPods(name="worker", template="spec.components[1].template"),),
+                "spec": {"components": [{}]},
+            },
+            {"roles": {"worker": Role()}},
+            r"spec\.components\[1\]\.template leads to no field, since 1 is missing: add it to spec",
+        ),
+    ],
+)
+def test_what_an_object_cannot_have(declared: dict[str, Any], changes: dict[str, Any], problem: str) -> None:
+    """Each fault with its remedy."""
+    with pytest.raises(ValidationError, match=problem):
+        make_object(declared, **changes)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("api_version", "apps/v1"), ("api_version", "v1"), ("kind", "jaxJob"), ("pods", ()), ("framework", "JAX job")],
+)
+def test_what_names_no_kind_of_a_definition(field: str, value: Any) -> None:
+    """Kubernetes' own kinds have other ways."""
+    with pytest.raises(ValidationError):
+        KueueObject(**{**JAX, field: value})

@@ -1,0 +1,214 @@
+"""Workloads as RayJobs."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.unit.checks.live import NOW
+from tests.unit.make import make_run
+from tests.unit.manifests.restricted import violations
+from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.identity import identity
+from trainstack.runs.launches import live_launch
+from trainstack.runs.manifests.build import check_names, manifest
+from trainstack.runs.manifests.kind import Replicas
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.manifests.trial_names import Overrides, with_overrides
+from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.pods import pod_views
+from trainstack.runs.status.run_view import bare_view
+from trainstack.settings.sections.workloads import Resources, Role, Workload
+
+GPU = Resources(limits={"nvidia.com/gpu": "1"})
+
+
+def make_rayjob(**changes: Any) -> Workload:
+    """`make_run` as an unmanaged RayJob of a head, two groups of workers and a submitter."""
+    roles = {"head": Role(), "submitter": Role(), "small": Role(replicas=2), "large": Role(resources=GPU)}
+    base = {"kind": "RayJob", "managed": False, "record": None, "volumes": (), "roles": roles}
+    return make_run(**{**base, **changes})
+
+
+def make_template(role: str, **spec: Any) -> dict[str, Any]:
+    """The template of a role's pods, without a program."""
+    container = {"name": "training", "image": "python:3.11", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    labels = {**LAUNCH_LABELS, "trainstack.dev/role": role}
+    return {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec}}
+
+
+def make_live(workload: Workload | None = None, **status: Any) -> dict[str, Any]:
+    """A live RayJob with this status."""
+    body = manifest(workload or make_rayjob(), "dev", make_launch())
+    return {**body, "metadata": {**body["metadata"], "creationTimestamp": NOW}, "status": status}
+
+
+def test_a_cluster_of_its_own_runs_the_program() -> None:
+    """The head and the workers start Ray; the program is the entrypoint, quoted for a shell."""
+    workload = make_rayjob(
+        args=("--name", "two words"),
+        security="baseline",
+        backoff_limit=1,
+        active_deadline_seconds=60,
+        roles={"head": Role(), "workers": Role(replicas=2)},
+    )
+    assert manifest(workload, "dev", make_launch()) == {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "train-1-2", "namespace": "research", "labels": OBJECT_LABELS},
+        "spec": {
+            "entrypoint": "python3 train.py --name 'two words'",
+            "submissionMode": "HTTPMode",
+            "shutdownAfterJobFinishes": True,
+            "rayClusterSpec": {
+                "headGroupSpec": {"rayStartParams": {}, "template": make_template("head")},
+                "workerGroupSpecs": [
+                    {
+                        "groupName": "workers",
+                        "replicas": 2,
+                        "minReplicas": 2,
+                        "maxReplicas": 2,
+                        "rayStartParams": {},
+                        "template": make_template("workers"),
+                    }
+                ],
+            },
+            "backoffLimit": 1,
+            "activeDeadlineSeconds": 60,
+        },
+    }
+
+
+def test_a_submitter_is_a_pod_with_the_programs_log() -> None:
+    """It is built here, since KubeRay's own has neither the labels that policies admit nor a security context."""
+    spec = manifest(make_rayjob(security="baseline"), "dev", make_launch())["spec"]
+    assert spec["submissionMode"] == "K8sJobMode"
+    assert spec["submitterPodTemplate"] == make_template("submitter", restartPolicy="Never")
+    templates = [pods.template for pods in launched_pods(manifest(make_rayjob(run_as_user=1), "dev", make_launch()))]
+    assert [violations(template["spec"]) for template in templates] == [[]] * 4
+
+
+def test_its_pods_are_kueues_pod_sets() -> None:
+    """The head, the groups, the submitter; a group counts its hosts, and has one replica unless it sets another."""
+    launch = manifest(make_rayjob(), "dev", make_launch())
+    expected = [("head", 1), ("large", 1), ("small", 2), ("submitter", 1)]
+    assert [(pods.name, pods.count) for pods in launched_pods(launch)] == expected
+    assert [(pods.name, pods.count) for pods in KINDS["RayJob"].pod_sets("run", make_rayjob())] == expected
+    large, small = launch["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    del large["replicas"]
+    small["numOfHosts"] = 3
+    assert [pods.count for pods in launched_pods(launch)] == [1, 1, 6, 1]
+    launch["spec"]["submissionMode"] = "HTTPMode"
+    assert [pods.name for pods in launched_pods(launch)] == ["head", "large", "small"]
+
+
+@pytest.mark.parametrize(
+    ("suspend", "status", "phase"),
+    [
+        (True, {}, "queued"),
+        (True, {"jobDeploymentStatus": "Suspended"}, "queued"),
+        (False, {"jobDeploymentStatus": "Initializing"}, "running"),
+        (False, {"jobDeploymentStatus": "Retrying", "jobStatus": "FAILED"}, "running"),
+        (False, {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}, "succeeded"),
+        (False, {"jobDeploymentStatus": "Complete", "jobStatus": "STOPPED"}, "failed"),
+        (False, {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed"}, "failed"),
+        (False, {"jobDeploymentStatus": "Failed", "jobStatus": "", "reason": "DeadlineExceeded"}, "failed"),
+        (False, {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"}, "failed"),
+    ],
+)
+def test_its_phase(suspend: bool, status: dict[str, Any], phase: str) -> None:
+    """By the status of the deployment and of the job, since it has no conditions."""
+    body = make_live(**status)
+    body["spec"]["suspend"] = suspend
+    assert live_launch(body).phase == phase
+
+
+def test_how_it_has_ended() -> None:
+    """`status` shows KubeRay's reason and message, and when it ended."""
+    status: dict[str, Any] = {"jobDeploymentStatus": "Failed", "reason": "AppFailed", "message": "exit code 1"}
+    view = bare_view(make_live(**status, startTime=NOW, endTime=NOW))
+    assert view.summary() == "failed: AppFailed: exit code 1"
+    assert view.started == view.completed is not None
+    assert [(one.type, one.status, one.since) for one in view.conditions] == [("Failed", "True", view.completed)]
+    (waiting,) = bare_view(make_live(jobDeploymentStatus="Initializing")).conditions
+    assert (waiting.type, waiting.reason, waiting.since) == ("Initializing", "", None)
+
+
+def test_its_replicas() -> None:
+    """KubeRay counts the workers of all groups together."""
+    cluster = {"state": "ready", "readyWorkerReplicas": 2}
+    assert KINDS["RayJob"].replicas(make_live(rayClusterStatus=cluster)) == (
+        Replicas("head", 1, active=1),
+        Replicas("large, small", 3, active=2),
+    )
+    assert KINDS["RayJob"].replicas(make_live(make_rayjob(roles={"head": Role()}))) == (Replicas("head", 1),)
+
+
+def test_its_pods_by_role() -> None:
+    """The submitter's log is the run's, or the head's without a submitter; workers have no index of KubeRay."""
+    roles = ("large", "head", "small", "small", "submitter")
+    pods = [
+        {"metadata": {"name": f"pod-{n}", "uid": str(n), "labels": {"trainstack.dev/role": role}}}
+        for n, role in enumerate(roles)
+    ]
+    found = [(view.role, view.index, view.name) for view in pod_views(pods, "RayJob")]
+    assert found == [
+        ("submitter", 0, "pod-4"),
+        ("head", 0, "pod-1"),
+        ("large", 0, "pod-0"),
+        ("small", 0, "pod-2"),
+        ("small", 1, "pod-3"),
+    ]
+
+
+def test_its_name_leaves_room_for_kuberays() -> None:
+    """At most 47 characters, and a letter first."""
+    check_names(make_rayjob(), "a" * 47)
+    with pytest.raises(WorkloadError, match="a-xxxxx-serve-svc with 64 characters"):
+        check_names(make_rayjob(), "a" * 48)
+    with pytest.raises(WorkloadError, match="KubeRay gives it a Service named after it"):
+        check_names(make_rayjob(), "1-a")
+
+
+def test_the_number_of_workers_is_the_runs_identity() -> None:
+    """Their resources are not."""
+
+    def of(worker: Role) -> Any:
+        return identity(make_rayjob(roles={"head": Role(), "workers": worker}), make_launch().facts)
+
+    assert of(Role(replicas=2)) != of(Role(replicas=3))
+    assert of(Role(resources=GPU)) == of(Role())
+
+
+def test_the_arguments_of_a_trial_follow_its_entrypoint() -> None:
+    """As they follow the arguments of other kinds."""
+    trial = with_overrides(make_rayjob(), Overrides(args=("--lr=0.1",), env={"SET": "1"}))
+    launch = manifest(trial, "dev", make_launch())
+    assert launch["spec"]["entrypoint"] == "python3 train.py --lr=0.1"
+    envs = [pods.spec["containers"][0]["env"] for pods in launched_pods(launch)]
+    assert envs == [[{"name": "SET", "value": "1"}]] * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"managed": True}, "a RayJob starts its program through Ray, outside the wrapper: set managed to false"),
+        ({"command": ()}, "a RayJob needs a command, its entrypoint: add it"),
+        ({"roles": {"workers": Role()}}, "a RayJob needs roles.head, which runs the program: add it"),
+        ({"roles": {"head": Role(replicas=2)}}, "a RayJob has one head: leave out its replicas"),
+        ({"roles": {"head": Role(), "Worker": Role()}}, "worker group Worker is not a DNS label"),
+        ({"roles": {"head": Role(args=("--a",))}}, r"one list of arguments: move roles\.head\.args to args"),
+        ({"roles": {"head": Role(command=("a",))}}, "head has no command of its own"),
+        ({"roles": {"head": Role(restart_policy="ExitCode")}}, "pods of head cannot have restartPolicy ExitCode"),
+        (
+            {"roles": {"head": Role(), "submitter": Role(restart_policy="Always")}},
+            "pods of submitter cannot have restartPolicy Always",
+        ),
+        ({"ttl_seconds_after_finished": 60}, "a RayJob has no ttlSecondsAfterFinished"),
+    ],
+)
+def test_what_a_rayjob_cannot_have(changes: dict[str, Any], problem: str) -> None:
+    """KubeRay or Kueue would refuse it, or it would have no effect."""
+    with pytest.raises(ValidationError, match=problem):
+        make_rayjob(**changes)

@@ -1,0 +1,82 @@
+"""A workload as an MPIJob of the MPI operator (v2).
+
+The launcher runs the program, such as `mpirun`, which starts its processes in the workers over SSH.
+
+Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/
+"""
+
+from dataclasses import replace
+
+from trainstack.objects.labels import Manifest
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.kind import (
+    LIMITS,
+    Controller,
+    WorkloadKind,
+    count_replica_specs,
+    replica_spec_pods,
+    role_pod_sets,
+    set_fields,
+)
+from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.metadata import launch_object
+from trainstack.runs.names import SUFFIX
+from trainstack.runs.pods import Pod, pods
+from trainstack.settings.sections.workloads import Workload
+
+API_VERSION = "kubeflow.org/v2beta1"
+_WORKER = "Worker"
+
+
+def mpijob(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The MPIJob, without `runPolicy.suspend`, which Kueue sets."""
+    replicas = {}
+    for pod in pods(workload):
+        role: Manifest = {"replicas": pod.replicas}
+        if pod.restart_policy is not None:
+            role["restartPolicy"] = pod.restart_policy
+        role["template"] = pod_template(workload, _with_own_program(workload, pod), launch, container=CONTAINER)
+        replicas[pod.role] = role
+    spec: Manifest = {
+        "mpiReplicaSpecs": replicas,
+        # Workers would serve SSH forever under the operator's default.
+        "runPolicy": {"cleanPodPolicy": workload.clean_pod_policy, **set_fields(workload, "backoff_limit", *LIMITS)},
+        **set_fields(workload, "slots_per_worker", "mpi_implementation", "ssh_auth_mount_path"),
+    }
+    return launch_object("MPIJob", API_VERSION, workload, stack, launch, spec)
+
+
+def _with_own_program(workload: Workload, pod: Pod) -> Pod:
+    """A worker without the program, which the launcher runs; the operator starts an SSH server in a worker."""
+    if pod.role != _WORKER:
+        return pod
+    own = workload.roles[_WORKER]
+    return replace(pod, command=own.command or (), args=own.args or ())
+
+
+def _derived_names(workload: Workload, name: str) -> list[str]:
+    workers = [f"{name}-worker-{workload.roles[_WORKER].replicas - 1}"] if _WORKER in workload.roles else []
+    return [f"{name}-launcher{SUFFIX}", *workers]
+
+
+MPIJOB = WorkloadKind(
+    build=mpijob,
+    derived_names=_derived_names,
+    service="the MPI operator gives it a Service",
+    launched_pods=lambda launch, _: replica_spec_pods(launch["spec"]["mpiReplicaSpecs"]),
+    pod_sets=role_pod_sets,
+    api_version=API_VERSION,
+    definition="mpijobs.kubeflow.org",
+    operator="mpi-operator",
+    controller=Controller(
+        title="the MPI operator",
+        names=("mpi-operator",),
+        labels={"app": "mpi-operator"},
+        images=("mpi-operator",),
+    ),
+    role_label="training.kubeflow.org/job-role",
+    first_roles=("launcher",),
+    index_label="training.kubeflow.org/replica-index",
+    framework="kubeflow.org/mpijob",
+    replicas=lambda body: count_replica_specs(body["spec"]["mpiReplicaSpecs"], body.get("status")),
+)

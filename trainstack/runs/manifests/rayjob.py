@@ -1,0 +1,151 @@
+"""A workload as a RayJob of KubeRay: a Ray cluster of its own, which is deleted when the program has ended.
+
+Source: https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from trainstack.objects.labels import ROLE, Manifest
+from trainstack.runs.launch import Launch
+from trainstack.runs.manifests.kind import (
+    Body,
+    Controller,
+    LaunchedPods,
+    PodSet,
+    Replicas,
+    WorkloadKind,
+    overridden,
+    set_fields,
+)
+from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
+from trainstack.runs.metadata import launch_object
+from trainstack.runs.names import SUFFIX
+from trainstack.runs.pods import Pod, pods
+from trainstack.settings.sections.workloads import Workload
+
+API_VERSION = "ray.io/v1"
+_HEAD, _SUBMITTER = "head", "submitter"
+"""Kueue's names of their pod sets."""
+
+
+def rayjob(workload: Workload, stack: str, launch: Launch) -> Manifest:
+    """The RayJob, without `suspend`, which Kueue sets."""
+    templates = {pod.role: _template(workload, pod, launch) for pod in pods(workload)}
+    spec: Manifest = {
+        # Ray passes it to a shell.
+        "entrypoint": shlex.join([*workload.command, *workload.args]),
+        "submissionMode": "K8sJobMode" if _SUBMITTER in templates else "HTTPMode",
+        # Kueue requires it: the cluster would keep its nodes without quota.
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": {
+            "headGroupSpec": {"rayStartParams": {}, "template": templates[_HEAD]},
+            "workerGroupSpecs": [
+                {
+                    "groupName": name,
+                    # The default of `minReplicas` is 0.
+                    **dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), workload.roles[name].replicas),
+                    "rayStartParams": {},
+                    "template": templates[name],
+                }
+                for name in _groups(workload)
+            ],
+        },
+        **set_fields(workload, "backoff_limit", "active_deadline_seconds"),
+    }
+    if _SUBMITTER in templates:
+        spec["submitterPodTemplate"] = templates[_SUBMITTER]
+    return launch_object("RayJob", API_VERSION, workload, stack, launch, spec)
+
+
+def _groups(workload: Workload) -> list[str]:
+    return sorted(workload.roles.keys() - {_HEAD, _SUBMITTER})
+
+
+def _template(workload: Workload, pod: Pod, launch: Launch) -> Manifest:
+    """The template of a role's pods, without the program: KubeRay starts Ray in them, or submits the program."""
+    policy = pod.restart_policy or ("Never" if pod.role == _SUBMITTER else None)
+    bare = replace(pod, command=(), args=())
+    template = pod_template(workload, bare, launch, container=CONTAINER, restart_policy=policy)
+    template["metadata"]["labels"] = {**template["metadata"]["labels"], ROLE: pod.role}
+    return template
+
+
+def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
+    spec = launch["spec"]
+    cluster = spec["rayClusterSpec"]
+    yield LaunchedPods(_HEAD, 1, cluster["headGroupSpec"]["template"])
+    for group in cluster.get("workerGroupSpecs") or ():
+        count = group.get("replicas", 1) * max(group.get("numOfHosts", 1), 1)
+        yield LaunchedPods(group["groupName"], count, group["template"])
+    if spec.get("submissionMode") == "K8sJobMode":
+        yield LaunchedPods(_SUBMITTER, 1, spec["submitterPodTemplate"])
+
+
+def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
+    for name in (_HEAD, *_groups(run), *({_SUBMITTER} & run.roles.keys())):
+        role = run.roles[name]
+        yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
+
+
+def _replicas(body: Body) -> tuple[Replicas, ...]:
+    """The head and the workers; KubeRay counts the workers of all groups together."""
+    cluster = (body.get("status") or {}).get("rayClusterStatus") or {}
+    groups = [pods for pods in _launched_pods(body) if pods.name not in (_HEAD, _SUBMITTER)]
+    workers = Replicas(
+        ", ".join(pods.name for pods in groups),
+        sum(pods.count for pods in groups),
+        active=cluster.get("readyWorkerReplicas") or 0,
+    )
+    return (Replicas(_HEAD, 1, active=int(cluster.get("state") == "ready")), *([workers] if groups else []))
+
+
+_ENDED = ("Complete", "Failed", "ValidationFailed")
+"""Values of `jobDeploymentStatus`. KubeRay does not start a RayJob that it finds invalid."""
+
+
+def _conditions(body: Body) -> Sequence[Body]:
+    """The condition that the status amounts to, since a RayJob has none."""
+    status = body.get("status") or {}
+    state = status.get("jobDeploymentStatus")
+    if not state:
+        return ()
+    result = status.get("jobStatus")
+    if state in _ENDED:
+        state = "Complete" if state != "ValidationFailed" and result == "SUCCEEDED" else "Failed"
+    return (
+        {
+            "type": state,
+            "status": "True",
+            "reason": status.get("reason") or result or "",
+            "message": status.get("message") or "",
+            "lastTransitionTime": status.get("endTime"),
+        },
+    )
+
+
+RAYJOB = WorkloadKind(
+    build=rayjob,
+    # KubeRay limits the name to leave room for the Service that it gives to a cluster with Ray Serve.
+    derived_names=lambda _, name: [f"{name}{SUFFIX}-serve-svc"],
+    service="KubeRay gives it a Service",
+    launched_pods=_launched_pods,
+    pod_sets=_pod_sets,
+    api_version=API_VERSION,
+    definition="rayjobs.ray.io",
+    operator="kuberay",
+    controller=Controller(
+        title="KubeRay",
+        names=("kuberay-operator",),
+        labels={"app.kubernetes.io/name": "kuberay", "app.kubernetes.io/component": "kuberay-operator"},
+        images=(),
+    ),
+    connects_to_pods=True,
+    role_label=ROLE,
+    first_roles=(_SUBMITTER, _HEAD),
+    owners_of_pods=("rayclusters.ray.io",),
+    framework="ray.io/rayjob",
+    replicas=_replicas,
+    conditions=_conditions,
+)

@@ -1,0 +1,73 @@
+"""A workload as an object of a kind that Trainstack does not know."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from trainstack.settings.base import DnsLabel, Section, refuse
+from trainstack.settings.values.field_paths import FieldPath, StatusPath, put_at, value_at
+
+
+class ObjectPods(Section):
+    """Where the object has the pods of one role."""
+
+    name: DnsLabel
+    """The role, by Kueue's name of the pod set."""
+    template: FieldPath
+    """The path of the pod template, such as `spec.jaxReplicaSpecs.Worker.template`. The template is built from the
+    workload's settings."""
+    replicas: FieldPath | None = None
+    """The path of the number of pods; None: there is one."""
+
+
+class StatusValues(Section):
+    """Values of a field of an object's status."""
+
+    path: StatusPath
+    values: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class KueueObject(Section):
+    """An object of a kind that Kueue queues, and suspends by `spec.suspend` or `spec.runPolicy.suspend`."""
+
+    api_version: Annotated[str, Field(pattern=r"^[a-z0-9-]+(\.[a-z0-9-]+)+/v[a-z0-9]+$")]
+    kind: Annotated[str, Field(pattern="^[A-Z][A-Za-z0-9]*$", max_length=63)]
+    framework: Annotated[str, Field(pattern=r"^[a-z0-9./-]+$")]
+    """Kueue's name of the integration, such as `kubeflow.org/jaxjob`."""
+    spec: dict[str, Any] = Field(default_factory=dict)
+    """The object's `spec` without its pods."""
+    pods: Annotated[tuple[ObjectPods, ...], Field(min_length=1)]
+    """The pods in the order of Kueue's pod sets."""
+    succeeded: StatusValues | None = None
+    """When the object has succeeded; None: with the condition or `status.phase` `Complete`, `Completed` or
+    `Succeeded`."""
+    failed: StatusValues | None = None
+    """When the object has failed; None: with the condition or `status.phase` `Failed`."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "KueueObject":
+        refuse(_faults(self))
+        return self
+
+
+_SEVERAL_WORKLOADS = ("deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "statefulset")
+"""The frameworks whose objects are not the owners of one Workload each: their pods, or groups of them, are queued."""
+
+
+def _faults(declared: KueueObject) -> Iterator[str]:
+    if declared.framework in _SEVERAL_WORKLOADS:
+        yield f"Kueue makes several Workloads of one object of framework {declared.framework}: use another kind"
+    names = [pods.name for pods in declared.pods]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"pods has several entries named {name}: use unique names"
+    body = {"spec": deepcopy(declared.spec)}
+    for path in (path for pods in declared.pods for path in (pods.template, pods.replicas) if path is not None):
+        if value_at(body, path) is not None:
+            yield f"spec or another path already sets {path}: remove one of them"
+            continue
+        try:
+            put_at(body, path, 1)
+        except ValueError as error:
+            yield f"{error}: add it to spec, or correct the path"
