@@ -8,6 +8,7 @@ from trainstack.errors import TrainstackError
 from trainstack.runs.recorded import recorded_launches
 from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
+from trainstack.stacks.debug_messages import drop_undisplayed
 from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.exit_code import report
 from trainstack.stacks.plan_change import Program, decide
@@ -20,6 +21,7 @@ def run(root: Path) -> None:
 
     Raises RunError, with every reason and its remedy, before the first resource is declared.
     """
+    drop_undisplayed()
     # The engine's configuration includes `--config`, `--config-file` and decrypted secrets, and overrides the file. Its
     # keys are `trainstack:<section>`, whatever the project's name.
     config = pulumi.Config(PROJECT.removesuffix(":"))
