@@ -11,7 +11,7 @@ from trainstack.stacks.assemble import assemble
 from trainstack.stacks.debug_messages import drop_undisplayed
 from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.exit_code import report
-from trainstack.stacks.plan_change import Program, decide
+from trainstack.stacks.plan_change import Program, check_files, decide
 from trainstack.stacks.teardown import end
 from trainstack.stacks.teardown_mode import teardown_mode
 
@@ -31,8 +31,10 @@ def run(root: Path) -> None:
         if mode := teardown_mode(root, stack):
             end(root, stack, mode)
             return
-        state = read_engine_state()
-        program = decide(root, stack, engine, own_state(state), recorded_launches(stack, state))
+        reading = read_engine_state()
+        files = check_files(root, stack, engine)
+        state = reading.result()
+        program = decide(files, own_state(state), recorded_launches(stack, state))
     except TrainstackError as error:
         report(error)
         raise pulumi.RunError(str(error)) from error
