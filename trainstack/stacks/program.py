@@ -5,6 +5,7 @@ from pathlib import Path
 import pulumi
 
 from trainstack.errors import TrainstackError
+from trainstack.live.client import shared_clients
 from trainstack.runs.recorded import recorded_launches
 from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
@@ -34,7 +35,8 @@ def run(root: Path) -> None:
         reading = read_engine_state()
         files = check_files(root, stack, engine)
         state = reading.result()
-        program = decide(files, own_state(state), recorded_launches(stack, state))
+        with shared_clients():
+            program = decide(files, own_state(state), recorded_launches(stack, state))
     except TrainstackError as error:
         report(error)
         raise pulumi.RunError(str(error)) from error
