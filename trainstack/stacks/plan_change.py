@@ -102,7 +102,10 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     declared = {ownership.identity(manifest): manifest for manifest in everything if "name" in manifest["metadata"]}
     manifests = [*declared.values()]
     _refuse(namespaces_to_prepare(settings, manifests))
-    live, adopted = read_metadata(manifests, settings.cluster.context), ownership.adoptions(settings)
+    # The role of an owner's deployer allows to list every declared kind but Secrets.
+    listed = stack if settings.environment.profile == "owner" else None
+    live = read_metadata(manifests, settings.cluster.context, listed_of=listed)
+    adopted = ownership.adoptions(settings)
     known = {**runs.metadata, **live}
     owners = objects_of_other_states(settings, state, manifests, known, adopted, environment.retained)
     _refuse([owners.refusal])
