@@ -233,7 +233,7 @@ def test_neither_the_program_nor_the_command_loads_what_samples_or_draws() -> No
 def test_the_program_does_not_load_the_command_line_of_a_library() -> None:
     """Nor the console and the highlighter that commands use: each `pulumi preview` would wait for them."""
     slow = {"rich", "click", "typer", "pygments"}
-    words = f"import sys, trainstack.stacks.program, httpx; print({slow} & {{*sys.modules}})"
+    words = f"import sys, trainstack.stacks.declare_stack, httpx; print({slow} & {{*sys.modules}})"
     told = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
     assert told.stdout == "set()\n"
 

@@ -2,23 +2,15 @@
 
 import secrets
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
-import grpc
-import pulumi
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
-from pulumi.runtime.proto import resource_pb2
-from pulumi.runtime.settings import get_monitor, grpc_error_to_exception
 
 from trainstack.guards.states import MEMORY, OwnState
 from trainstack.objects.ownership import Identity
 from trainstack.runs.recorded import RUNS, SWEEP, StateResource, state_resource
 
-_READ = "pulumi:pulumi:readStackResourceOutputs"
-"""A function of the engine's built-in provider: the outputs of every resource of a stack, by URN."""
 _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 _PROOF = "-identity"
@@ -27,30 +19,18 @@ _PROOF = "-identity"
 parent."""
 
 
-def read_engine_state() -> "Future[tuple[StateResource, ...]]":
-    """Start to read the resources of the running operation's state, which has what an interrupted `up` recorded."""
-    request = resource_pb2.ResourceInvokeRequest(tok=_READ)
-    request.args["stackName"] = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    # Not `pulumi.runtime.invoke`, which converts the outputs of all resources: a definition has thousands of values.
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(_read, get_monitor(), request)
-    pool.shutdown(wait=False)
-    return future
+def read_engine_state(response: Struct) -> tuple[StateResource, ...]:
+    """Return the resources of the running operation's state, which has what an interrupted `up` recorded.
 
-
-def _read(monitor: Any, request: Any) -> tuple[StateResource, ...]:
-    try:
-        response = monitor.Invoke(request)
-    except grpc.RpcError as error:
-        raise grpc_error_to_exception(error) from error
-    if response.failures:
-        raise RuntimeError(f"{_READ} failed: {response.failures[0].reason}")
-    found = getattr(response, "return").fields["outputs"].struct_value.fields
+    `response` is the response to `request_engine_state`.
+    """
+    found = response.fields["outputs"].struct_value.fields
     return tuple(_resource(urn, resource.struct_value) for urn, resource in found.items())
 
 
 def _resource(urn: str, found: Struct) -> StateResource:
     resource, outputs = state_resource(urn, None), found.fields["outputs"].struct_value.fields
+    # A definition has thousands of values.
     names = {"output", "metadata", *(["__inputs"] if resource.parent_type in (RUNS, SWEEP) else ())}
     used = Struct(fields={name: outputs[name] for name in names & outputs.keys()})
     return replace(resource, outputs=rpc.deserialize_properties_unwrap_secrets(used)[0])

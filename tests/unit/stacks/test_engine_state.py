@@ -8,6 +8,7 @@ import pytest
 from tests.registrations.recorder import READ_STATE, Echo, record
 from trainstack.runs.recorded import StateResource
 from trainstack.stacks.engine_state import own_state, read_engine_state
+from trainstack.stacks.engine_state_request import request_engine_state
 
 OWN = "a" * 32
 
@@ -32,7 +33,11 @@ def test_only_used_outputs_are_converted() -> None:
     stash = {"outputs": {"input": OWN, "output": OWN}}
     resources = {job: outputs, definition: outputs, "urn:pulumi:dev::trainstack::pulumi:index:Stash::own": stash}
     read: list[StateResource] = []
-    record(lambda: read.extend(read_engine_state().result()), "dev", Echo(calls={READ_STATE: {"outputs": resources}}))
+
+    def program() -> None:
+        read.extend(read_engine_state(request_engine_state().result()))
+
+    record(program, "dev", Echo(calls={READ_STATE: {"outputs": resources}}))
     found = {resource.name: resource for resource in read}
     assert found["lab/digits-1"] == StateResource(
         "kubernetes:batch/v1:Job", "trainstack:training:Runs", "lab/digits-1", {**metadata, "__inputs": metadata}
