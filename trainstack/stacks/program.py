@@ -1,5 +1,6 @@
 """The Pulumi program, which a project's `__main__.py` runs."""
 
+import gc
 from pathlib import Path
 
 from trainstack.stacks.debug_messages import drop_undisplayed
@@ -13,6 +14,10 @@ def run(root: Path) -> None:
     """
     drop_undisplayed()
     response = request_engine_state()
+    # What modules create lives as long as the program, so no collection needs to examine it.
+    gc.disable()
     from trainstack.stacks.declare_stack import declare_stack  # noqa: PLC0415 (slow to load, and the engine reads now)
 
+    gc.freeze()
+    gc.enable()
     declare_stack(root, response)
