@@ -17,7 +17,7 @@ from tests.apiserver import ApiServer, api_server, write_kubeconfig
 from tests.cluster.project import Done, Project
 
 VERBS = ("create", "update", "patch", "delete", "deletecollection")
-BEFORE_THE_PROVIDER = ("trainstack/stacks/program.py", "    _declare(program, config)\n")
+BEFORE_THE_PROVIDER = ("trainstack/stacks/declare_stack.py", "    _declare(program, config)\n")
 """A file of the program, and the line before which the context changes: the program has read the cluster."""
 BEHIND_THE_GATE = ("trainstack/components/cluster.py", "    return read\n")
 """The provider has proven its cluster, and has written nothing."""

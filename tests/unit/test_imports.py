@@ -230,6 +230,14 @@ def test_neither_the_program_nor_the_command_loads_what_samples_or_draws() -> No
     assert told.stdout == "set()\n"
 
 
+def test_the_program_does_not_load_the_command_line_of_a_library() -> None:
+    """Nor the console and the highlighter that commands use: each `pulumi preview` would wait for them."""
+    slow = {"rich", "click", "typer", "pygments"}
+    words = f"import sys, trainstack.stacks.declare_stack, httpx; print({slow} & {{*sys.modules}})"
+    told = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert told.stdout == "set()\n"
+
+
 def test_container_programs_import_nothing_of_ours() -> None:
     """What runs in a container has only the files of its own folder."""
     wrong = [

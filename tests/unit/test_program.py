@@ -2,10 +2,13 @@
 
 import runpy
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pulumi
 import pytest
+
+from trainstack.stacks import program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -14,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def secret_queues(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An engine that holds the section `queues` as a secret."""
     monkeypatch.setattr(pulumi.config, "get_project", lambda: "trainstack")
+    monkeypatch.setattr(program, "request_engine_state", Future)
     pulumi.runtime.set_all_config({"trainstack:queues": "{}"}, ["trainstack:queues"])
     yield
     pulumi.runtime.set_all_config({}, [])

@@ -1,1 +1,7 @@
 """Reads of a cluster or a registry, the only ones."""
+
+import sys
+
+# httpx imports its own command line, with rich and Pygments, wherever these are installed: a tenth of all imports of
+# the Pulumi program. With None the import fails, which httpx expects.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]

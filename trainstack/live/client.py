@@ -6,11 +6,12 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
@@ -31,6 +32,9 @@ _CONCURRENCY = 16
 _CONNECTING = threading.Lock()
 _connecting: list[tuple[tempfile.TemporaryDirectory[str], str | None]] = []
 """For each client that connects now, the folder of its temporary files and the one to set again afterwards."""
+_clients: dict[asyncio.AbstractEventLoop, dict[str | None, kr8s.asyncio.Api]] = {}
+"""The clients of `shared_clients`, by event loop and context."""
+_submit: ContextVar[Callable[[Coroutine[Any, Any, Any]], Any] | None] = ContextVar("_submit", default=None)
 _TIMEOUT_SECONDS = 10
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -125,13 +129,44 @@ def reach(context: str | None) -> None:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run in a new event loop: the caller, for example the engine's language host, may have a running one."""
+    """Run in another thread's event loop: the caller, for example the engine's language host, may have a running one.
+
+    The loop is a new one, or that of `shared_clients`.
+    """
+    if (submit := _submit.get()) is not None:
+        return cast("T", submit(coroutine))
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
 
 
+@contextmanager
+def shared_clients() -> Iterator[None]:
+    """Connect once for each context in this block, instead of in each call of `run` and of the functions that use it.
+
+    Only for reads that follow each other: the credentials are those of the first read.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        runner = asyncio.Runner()
+        loop = pool.submit(runner.get_loop).result()
+        _clients[loop] = {}
+        token = _submit.set(lambda coroutine: pool.submit(runner.run, coroutine).result())
+        try:
+            yield
+        finally:
+            _submit.reset(token)
+            del _clients[loop]
+            pool.submit(runner.close).result()
+
+
 async def connect(context: str | None) -> kr8s.asyncio.Api:
     """Return a client for the cluster of the kubeconfig as this process first read it."""
+    clients = _clients.get(asyncio.get_running_loop(), {})
+    if context not in clients:
+        clients[context] = await _connect(context)
+    return clients[context]
+
+
+async def _connect(context: str | None) -> kr8s.asyncio.Api:
     file = kubeconfig.shown_path()
     if not kubeconfig.exists():
         own = "set KUBECONFIG to your cluster's file"

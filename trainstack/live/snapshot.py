@@ -1,5 +1,6 @@
 """Reads of an environment's launches and ledgers, and of the metadata of declared objects."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,8 @@ _ALWAYS_LISTED = tuple((version, kind) for version, kind in LAUNCH_KINDS if kind
 _ONE_BY_ONE = 20
 """The number of recorded launches of one kind in one namespace that are read individually. If there are more, a list
 shows first which of them exist."""
+_FEW = 2
+"""The number of objects of a collection that are read individually although they could be listed."""
 _ASK_FOR_RIGHT = (
     "ask the platform's owner for that right (`trainstack:tenants` in the platform's environment gives a team all that "
     "it needs, and so do the roles of `trainstack rights`), or use another kubeconfig"
@@ -232,11 +235,32 @@ def _list(
     return sorted(found, key=lambda body: str(body["metadata"]["name"]))
 
 
-def read_metadata(manifests: Iterable[Mapping[str, Any]], context: str | None) -> dict[Identity, dict[str, Any]]:
-    """Return the metadata of the objects that exist, by identity."""
+def read_metadata(
+    manifests: Iterable[Mapping[str, Any]], context: str | None, *, listed_of: str | None = None
+) -> dict[Identity, dict[str, Any]]:
+    """Return the metadata of the objects that exist, by identity.
+
+    `listed_of`: a stack with whose label several objects of a kind in a namespace are listed, in one request, which
+    requires the right to list them. Secrets, and objects without the label, are read individually.
+    """
     by_path = {paths.location(manifest): identity(manifest) for manifest in manifests}
-    answers = read(list(by_path), context, metadata_only=True)
-    return {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if exists(path, answer)}
+    found: dict[Identity, dict[str, Any]] = {}
+    for collection, answer in _read_collections(by_path, listed_of, context).items():
+        # Without the right, or before the kind is served, the objects are read individually.
+        for item in answer.body.get("items") or ():
+            path = f"{collection}/{item['metadata']['name']}"
+            if path in by_path:
+                found[by_path[path]] = item["metadata"]
+    answers = read([path for path, who in by_path.items() if who not in found], context, metadata_only=True)
+    return found | {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if exists(path, answer)}
+
+
+def _read_collections(objects: Mapping[str, Identity], stack: str | None, context: str | None) -> Mapping[str, Answer]:
+    """Return lists of the stack's objects, by path, of collections with several of the given objects."""
+    count = Counter(path.rpartition("/")[0] for path, (kind, *_) in objects.items() if kind != "Secret")
+    query = f"labelSelector={quote(f'{labels.STACK}={stack}')}&limit={PAGE}"
+    lists = {f"{path}?{query}": path for path, number in count.items() if stack and number > _FEW}
+    return {lists[path]: answer for path, answer in read_lists([*lists], context).items()} if lists else {}
 
 
 def exists(path: str, answer: Answer) -> bool:

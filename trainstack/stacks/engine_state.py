@@ -2,15 +2,15 @@
 
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-import pulumi
+from google.protobuf.struct_pb2 import Struct
+from pulumi.runtime import rpc
 
 from trainstack.guards.states import MEMORY, OwnState
 from trainstack.objects.ownership import Identity
-from trainstack.runs.recorded import StateResource, state_resource
+from trainstack.runs.recorded import RUNS, SWEEP, StateResource, state_resource
 
-_READ = "pulumi:pulumi:readStackResourceOutputs"
-"""A function of the engine's built-in provider: the outputs of every resource of a stack, by URN."""
 _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 _PROOF = "-identity"
@@ -19,11 +19,21 @@ _PROOF = "-identity"
 parent."""
 
 
-def read_engine_state() -> tuple[StateResource, ...]:
-    """Return the resources of the running operation's state, which has what an interrupted `up` recorded."""
-    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    outputs = pulumi.runtime.invoke(_READ, {"stackName": name}).value["outputs"]
-    return tuple(state_resource(urn, found.get("outputs")) for urn, found in outputs.items())
+def read_engine_state(response: Struct) -> tuple[StateResource, ...]:
+    """Return the resources of the running operation's state, which has what an interrupted `up` recorded.
+
+    `response` is the response to `request_engine_state`.
+    """
+    found = response.fields["outputs"].struct_value.fields
+    return tuple(_resource(urn, resource.struct_value) for urn, resource in found.items())
+
+
+def _resource(urn: str, found: Struct) -> StateResource:
+    resource, outputs = state_resource(urn, None), found.fields["outputs"].struct_value.fields
+    # A definition has thousands of values.
+    names = {"output", "metadata", *(["__inputs"] if resource.parent_type in (RUNS, SWEEP) else ())}
+    used = Struct(fields={name: outputs[name] for name in names & outputs.keys()})
+    return replace(resource, outputs=rpc.deserialize_properties_unwrap_secrets(used)[0])
 
 
 def own_state(resources: Iterable[StateResource]) -> OwnState:

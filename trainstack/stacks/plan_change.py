@@ -24,10 +24,11 @@ from trainstack.objects import ownership
 from trainstack.objects.labels import field_manager
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.preflight import downgrades
+from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import examine
 from trainstack.preflight.rules.references import queue_unknown
 from trainstack.runs.recorded import RecordedLaunch
-from trainstack.settings.loading.load import load_with_places
+from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import fields_of_others, namespaces_to_prepare, objects_of_other_states, volumes_with_data
 from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
@@ -55,27 +56,41 @@ class Program:
         return self.declared.settings
 
 
-def decide(
-    root: Path,
-    stack: str,
-    engine: Mapping[str, str] | None,
-    state: OwnState,
-    recorded: Sequence[RecordedLaunch] = (),
-) -> Program:
-    """Load and check the files, read the cluster, and decide. `recorded` are the launches in the engine's state.
+@dataclass(frozen=True)
+class CheckedFiles:
+    """The files of an environment, in which the rules found no error."""
 
-    Raises RefusedError, also because of a rule; SettingsError, ReleaseError, InputsError, WorkloadError or
-    OperatorError if files are not valid; and ClusterError if the cluster cannot be read.
+    loaded: Loaded
+    declared: Declared
+    findings: tuple[Finding, ...]
+    verdicts: tuple[str, ...]
+    """As in `Program`."""
+
+
+def check_files(root: Path, stack: str, engine: Mapping[str, str] | None) -> CheckedFiles:
+    """Load and check the files.
+
+    Raises RefusedError because of a rule or of an unintended kubeconfig; and SettingsError, ReleaseError, InputsError,
+    WorkloadError or OperatorError if files are not valid.
     """
     loaded = load_with_places(root, stack, engine)
     settings = loaded.settings
     environment, unread = _declared(settings, root)
     checked = examine(environment, root, loaded.places)
-    findings = checked.findings
-    _refuse(str(finding) for finding in findings if finding.stops)
+    _refuse(str(finding) for finding in checked.findings if finding.stops)
     if unread is not None:
         raise unread
     _refuse([_local_kubeconfig(root, stack) if settings.cluster.local else kubeconfig.unintended(settings)])
+    return CheckedFiles(loaded, environment, tuple(checked.findings), tuple(lines(checked.verdicts)))
+
+
+def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaunch] = ()) -> Program:
+    """Read the cluster, and decide. `recorded` are the launches in the engine's state.
+
+    Raises RefusedError, WorkloadError if a run cannot be launched, and ClusterError if the cluster cannot be read.
+    """
+    loaded, environment, findings = files.loaded, files.declared, files.findings
+    settings, stack = loaded.settings, loaded.settings.stack
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
     _refuse([identity.unexpected(cluster, stack, settings.cluster.identity, where)])
     runs = read_runs(settings, recorded)
@@ -87,7 +102,10 @@ def decide(
     declared = {ownership.identity(manifest): manifest for manifest in everything if "name" in manifest["metadata"]}
     manifests = [*declared.values()]
     _refuse(namespaces_to_prepare(settings, manifests))
-    live, adopted = read_metadata(manifests, settings.cluster.context), ownership.adoptions(settings)
+    # The role of an owner's deployer allows to list every declared kind but Secrets.
+    listed = stack if settings.environment.profile == "owner" else None
+    live = read_metadata(manifests, settings.cluster.context, listed_of=listed)
+    adopted = ownership.adoptions(settings)
     known = {**runs.metadata, **live}
     owners = objects_of_other_states(settings, state, manifests, known, adopted, environment.retained)
     _refuse([owners.refusal])
@@ -131,7 +149,7 @@ def decide(
                 for manifest in replacements.values()
             ),
         ),
-        verdicts=tuple(lines(checked.verdicts)),
+        verdicts=files.verdicts,
     )
 
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from trainstack.dev.cluster.certificates import embedded, kubeconfig
-from trainstack.live.client import ClusterError, PermanentError, reach, read
+from trainstack.live.client import ClusterError, PermanentError, reach, read, shared_clients
 from trainstack.live.snapshot import read_launches, read_metadata
 
 
@@ -26,6 +26,8 @@ class Server(ThreadingHTTPServer):
     """What it answers whatever its status is."""
     throttled: tuple[int, ...] = ()
     """The Retry-After seconds of the 429 answers that precede all others."""
+    connections: int = 0
+    requests: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -38,20 +40,29 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Server
 
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        """Count the connection."""
+        super().setup()
+        self.server.connections += 1
+
     def do_GET(self) -> None:
         """Say who one is, or what is wrong."""
+        self.server.requests = (*self.server.requests, self.path)
         body = {"gitVersion": "v1.34.2", "message": "so it says"}
+        content = json.dumps(body).encode()
         if self.server.throttled and not self.path.startswith(self.server.open):
             delay, *rest = self.server.throttled
             self.server.throttled = tuple(rest)
             self.send_response(429)
             self.send_header("Retry-After", str(delay))
-            self.end_headers()
-            return
-        self.send_response(200 if self.path.startswith(self.server.open) else self.server.status)
+        else:
+            self.send_response(200 if self.path.startswith(self.server.open) else self.server.status)
         self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
+        self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -83,6 +94,16 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
         yield made
         made.shutdown()
+
+
+def test_reads_of_a_block_share_a_connection(server: Server) -> None:
+    """Each of them otherwise connects anew, and reads the server's version."""
+    with shared_clients():
+        for path in ("/api/v1/nodes", "/api/v1/pods"):
+            assert read([path], None)[path].found
+    assert (server.connections, server.requests) == (1, ("/version/", "/api/v1/nodes", "/api/v1/pods"))
+    reach(None)
+    assert (server.connections, server.requests[3:]) == (2, ("/version/",))
 
 
 def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from trainstack.guards.states import OwnState
 from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError, PermanentError, reach
 from trainstack.settings.model import Cluster
-from trainstack.stacks.plan_change import decide
+from trainstack.stacks.plan_change import check_files, decide
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_the_local_cluster_is_not_changed_by_chance(root: Path, monkeypatch: pyt
         lambda: announce_cluster(session.settings),
         lambda: ensure_same_cluster(session),
         lambda: data_loader(session.settings, "lab", "data").__enter__(),
-        lambda: decide(root, "lab", None, OwnState("a" * 32, frozenset())),
+        lambda: check_files(root, "lab", None),
     ):
         with pytest.raises(RefusedError) as caught:
             refused()
@@ -155,24 +155,23 @@ def test_the_local_cluster_is_not_changed_by_chance(root: Path, monkeypatch: pyt
     announce_cluster(session.settings)
     monkeypatch.setenv("TRAINSTACK_KUBECONFIG_ORIGIN", str(local))
     with pytest.raises(RefusedError, match="is the file of the local cluster"):
-        decide(root, "lab", None, OwnState("a" * 32, frozenset()))
+        check_files(root, "lab", None)
 
 
 def test_the_program_needs_the_variable_for_the_local_cluster(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's provider would use ~/.kube/config; no other environment needs it."""
     (root / "Pulumi.lab.yaml").write_text("config:\n  trainstack:cluster: {local: true}\n")
-    state = OwnState("a" * 32, frozenset())
     with pytest.raises(RefusedError) as caught:
-        decide(root, "lab", None, state)
+        check_files(root, "lab", None)
     assert f"export KUBECONFIG={root}/.trainstack/cluster/kubeconfig" in str(caught.value)
     assert 'eval "$(trainstack env -s lab)"' in str(caught.value)
     spaced = root.rename(root.with_name("my project"))
     with pytest.raises(RefusedError, match=f"export KUBECONFIG='{spaced}/.trainstack/cluster/kubeconfig'"):
-        decide(spaced, "lab", None, state)
+        check_files(spaced, "lab", None)
     spaced.rename(root)
     (root / "Pulumi.lab.yaml").write_text("config:\n  trainstack:cluster: {local: false}\n")
     with pytest.raises(PermanentError, match=r"home/.kube/config"):
-        decide(root, "lab", None, state)
+        decide(check_files(root, "lab", None), OwnState("a" * 32, frozenset()))
 
 
 @pytest.mark.parametrize("content", ['users: [{name: u, user: {token: "secret" ]', "token: secret\n\t- x"])

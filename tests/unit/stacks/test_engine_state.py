@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.registrations.recorder import READ_STATE, Echo, record
 from trainstack.runs.recorded import StateResource
-from trainstack.stacks.engine_state import own_state
+from trainstack.stacks.engine_state import own_state, read_engine_state
+from trainstack.stacks.engine_state_request import request_engine_state
 
 OWN = "a" * 32
 
@@ -19,6 +21,29 @@ def make_namespace(name: str, live: str, *, parent_type: str = "") -> StateResou
 def make_stash(name: str, output: Any) -> StateResource:
     """What the state remembers."""
     return StateResource("pulumi:index:Stash", "", name, {"output": output})
+
+
+def test_only_used_outputs_are_converted() -> None:
+    """Of a launch, also the inputs that the provider keeps; never the schemas of a definition."""
+    prefix = "urn:pulumi:dev::trainstack::trainstack"
+    job = f"{prefix}:training:Runs$kubernetes:batch/v1:Job::lab/digits-1"
+    definition = f"{prefix}:platform:Definitions$kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition::jobs"
+    metadata = {"metadata": {"name": "x", "labels": {"a": "b"}}}
+    outputs = {"outputs": {**metadata, "__inputs": metadata, "spec": {"parallelism": 1}}}
+    stash = {"outputs": {"input": OWN, "output": OWN}}
+    resources = {job: outputs, definition: outputs, "urn:pulumi:dev::trainstack::pulumi:index:Stash::own": stash}
+    read: list[StateResource] = []
+
+    def program() -> None:
+        read.extend(read_engine_state(request_engine_state().result()))
+
+    record(program, "dev", Echo(calls={READ_STATE: {"outputs": resources}}))
+    found = {resource.name: resource for resource in read}
+    assert found["lab/digits-1"] == StateResource(
+        "kubernetes:batch/v1:Job", "trainstack:training:Runs", "lab/digits-1", {**metadata, "__inputs": metadata}
+    )
+    assert found["jobs"].outputs == metadata
+    assert found["own"] == StateResource("pulumi:index:Stash", "", "own", {"output": OWN})
 
 
 def test_a_state_knows_its_identity_and_its_objects() -> None:

@@ -1,5 +1,8 @@
 """The language host's own rules; with an engine it is tested on the cluster."""
 
+import ctypes
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -101,3 +104,18 @@ def test_host_imports_no_provider_sdk() -> None:
     """Every command starts the host: it pays for what the program imports only where the program runs."""
     assert "pulumi_kubernetes" not in Path(language_host.__file__).read_text()
     assert sys.modules["pulumi"] is pulumi
+
+
+def test_an_interrupt_ends_the_host_whichever_thread_receives_it() -> None:
+    """The engine waits five seconds for a host that misses its SIGINT."""
+    command = [sys.executable, "-m", language_host.__name__, "127.0.0.1:1"]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        assert int(host.stdout.readline()) > 0
+        threads = [int(thread.name) for thread in Path(f"/proc/{host.pid}/task").iterdir()]
+        other = next(thread for thread in threads if thread != host.pid)
+        try:
+            ctypes.CDLL(None).tgkill(host.pid, other, signal.SIGINT)
+            assert host.wait(timeout=60) == -signal.SIGINT
+        finally:
+            host.kill()

@@ -22,7 +22,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import grpc
@@ -211,15 +210,11 @@ def _end_with_engine() -> None:
             os._exit(0)
 
 
-def _quit(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001  a signal handler's arguments
-    os._exit(0)
-
-
 def main() -> None:
     # The engine stops its plugins with SIGINT, and after five seconds by force. They do not receive a Ctrl-C in the
     # terminal: they run in process groups of their own, and the engine stops them once operations in flight finish.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _quit)
+    # Python would run a handler in the main thread only, which may be waiting while another thread gets the signal.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_engine, daemon=True).start()
     host = LanguageHost(sys.argv[-1])
     options = [(f"grpc.max_{direction}_message_length", _MAX_MESSAGE_BYTES) for direction in ("send", "receive")]

@@ -1,0 +1,44 @@
+"""The SDK's debug messages, dropped unless the engine displays them.
+
+The SDK sends some twenty messages per resource, one blocking call of the engine each. Without `--debug` the engine's
+display discards them, but it does not pass the option on to programs.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+_ENGINE = "pulumi"
+_OPTION = re.compile("--debug|-[a-z]*d")
+"""`--debug`, and `-d` alone or with other flags. It also matches `-sdev`: an error of this kind only costs time."""
+_VARIABLE = "PULUMI_OPTION_DEBUG"
+
+
+def drop_undisplayed() -> None:
+    """Drop the SDK's debug messages from here on if the engine, an ancestor of this process, does not display them."""
+    arguments = engine_arguments(os.getppid())
+    if arguments is not None and not os.environ.get(_VARIABLE) and not any(map(_OPTION.match, arguments)):
+        setattr(pulumi.log, "debug", _drop)  # noqa: B010 (the SDK has no switch, and mypy refuses an assignment)
+
+
+def _drop(*_: Any, **__: Any) -> None:
+    pass
+
+
+def engine_arguments(process: int) -> list[str] | None:
+    """Return the arguments of the first engine among a process and its ancestors; None if none is found."""
+    while process > 1:
+        folder = Path("/proc", str(process))
+        try:
+            program, *arguments = folder.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
+            # The name in parentheses may contain spaces and parentheses.
+            parent = folder.joinpath("stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+        except OSError:
+            return None  # no /proc, as on macOS
+        if Path(program).name == _ENGINE:
+            return arguments
+        process = int(parent)
+    return None

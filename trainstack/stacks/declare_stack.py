@@ -1,0 +1,74 @@
+"""The stack: load, check, assemble, export. During a teardown, only the teardown's hooks are declared."""
+
+from concurrent.futures import Future
+from pathlib import Path
+
+import pulumi
+from google.protobuf.struct_pb2 import Struct
+
+from trainstack.errors import TrainstackError
+from trainstack.live.client import shared_clients
+from trainstack.runs.recorded import recorded_launches
+from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
+from trainstack.stacks.assemble import assemble
+from trainstack.stacks.engine_state import own_state, read_engine_state
+from trainstack.stacks.exit_code import report
+from trainstack.stacks.plan_change import Program, check_files, decide
+from trainstack.stacks.teardown import end
+from trainstack.stacks.teardown_mode import teardown_mode
+
+
+def declare_stack(root: Path, response: "Future[Struct]") -> None:
+    """Declare the resources of the engine's stack from the files of the project at `root`.
+
+    `response` is the response to `request_engine_state`.
+
+    Raises RunError, with every reason and its remedy, before the first resource is declared.
+    """
+    # The engine's configuration includes `--config`, `--config-file` and decrypted secrets, and overrides the file. Its
+    # keys are `trainstack:<section>`, whatever the project's name.
+    config = pulumi.Config(PROJECT.removesuffix(":"))
+    engine = _sections(config)
+    stack = pulumi.get_stack()
+    try:
+        if mode := teardown_mode(root, stack):
+            end(root, stack, mode)
+            return
+        files = check_files(root, stack, engine)
+        state = read_engine_state(response.result())
+        with shared_clients():
+            program = decide(files, own_state(state), recorded_launches(stack, state))
+    except TrainstackError as error:
+        report(error)
+        raise pulumi.RunError(str(error)) from error
+    _declare(program, config)
+
+
+def _sections(config: pulumi.Config) -> dict[str, str]:
+    """Return the engine's values of the sections, except secrets. Raises RunError if another section has a secret."""
+    sections = [section for section in SECTIONS if section != SECRETS]
+    if secret := [section for section in sections if pulumi.runtime.is_config_secret(config.full_key(section))]:
+        # The objects of a section contain its values, and so would the state and every preview.
+        raise pulumi.RunError(
+            f"{', '.join(map(config.full_key, secret))}: contains a secret, which would be written into objects in "
+            f"plain text; move the value to {config.full_key(SECRETS)}"
+        )
+    values = {config.full_key(section): config.get(section) for section in sections}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _declare(program: Program, config: pulumi.Config) -> None:
+    if program.settings.secrets.secrets and not pulumi.runtime.is_config_secret(config.full_key(SECRETS)):
+        raise pulumi.RunError(
+            f"{config.full_key(SECRETS)}: the engine's values differ from the stack's file and are in plain text; "
+            "do not set this section with `--config` or `--config-file`"
+        )
+
+    for note in program.notes:
+        pulumi.log.warn(note)
+
+    if program.verdicts and pulumi.runtime.is_dry_run():
+        pulumi.log.info("\n".join(["admission of the runs on an idle cluster:", *program.verdicts]))
+
+    for name, value in assemble(program, config.get_secret_object(SECRETS)).items():
+        pulumi.export(name, value)

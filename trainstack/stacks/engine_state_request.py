@@ -1,0 +1,34 @@
+"""The request for the stack's state in the engine. This module loads quickly: the engine reads while others load."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, cast
+
+import grpc
+import pulumi
+from google.protobuf.struct_pb2 import Struct
+from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.settings import get_monitor, grpc_error_to_exception
+
+_READ = "pulumi:pulumi:readStackResourceOutputs"
+"""A function of the engine's built-in provider: the outputs of every resource of a stack, by URN."""
+
+
+def request_engine_state() -> "Future[Struct]":
+    """Start to read the running operation's state."""
+    request = resource_pb2.ResourceInvokeRequest(tok=_READ)
+    request.args["stackName"] = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    # Not `pulumi.runtime.invoke`, which waits, and converts the outputs of all resources.
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(_invoke, get_monitor(), request)
+    pool.shutdown(wait=False)
+    return future
+
+
+def _invoke(monitor: Any, request: Any) -> Struct:
+    try:
+        response = monitor.Invoke(request)
+    except grpc.RpcError as error:
+        raise grpc_error_to_exception(error) from error
+    if response.failures:
+        raise RuntimeError(f"{_READ} failed: {response.failures[0].reason}")
+    return cast("Struct", getattr(response, "return"))
