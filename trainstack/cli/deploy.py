@@ -7,7 +7,7 @@ import typer
 
 from trainstack.cli.cluster_in_use import ensure_intended
 from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, report, step
-from trainstack.cli.engine import ensure_backend, ensure_stack, outputs, pulumi
+from trainstack.cli.engine import deployment, ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.ensure_tools import ensure_tools
 from trainstack.cli.files import UnknownClusterError, bodies_once, fetch_run
 from trainstack.cli.preview import show_preview
@@ -76,11 +76,13 @@ def up(
         # The engine refreshes first: without a cluster it would report an error for every object.
         reach(settings.cluster.context)
         ensure_pushed(session)
-    ensure_same_cluster(session)
+    state = deployment(session)
+    ensure_same_cluster(session, state)
     if not yes:
-        show_preview(session)
+        show_preview(session, has_state=state is not None)
         confirm(f"Deploy {stack}?", yes=yes)
-    ensure_stack(session)
+    if state is None:
+        ensure_stack(session)
     with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
         pulumi(session, *_UP)
     if wait:

@@ -153,10 +153,10 @@ def export(session: Session) -> str | None:
     return None if MISSING in stderr else _unusable(session, stderr)
 
 
-def resources(session: Session) -> list[dict[str, Any]]:
-    """Return the resources in the state; [] without a stack. Exits if it is unreadable."""
+def deployment(session: Session) -> Mapping[str, Any] | None:
+    """Return the state's `deployment`, {} before the first `up`; None without a stack. Exits if it is unreadable."""
     exported = export(session)
-    return [] if exported is None else list((json.loads(exported)["deployment"] or {}).get("resources") or [])
+    return None if exported is None else json.loads(exported)["deployment"] or {}
 
 
 def ensure_file(session: Session) -> None:

@@ -25,7 +25,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "teardown": lambda session: engine.pulumi(session, "destroy", check=False, aside=True),
     "outputs": engine.outputs,
     "export": engine.export,
-    "resources": engine.resources,
+    "deployment": engine.deployment,
     "ensure_stack": engine.ensure_stack,
 }
 
