@@ -7,6 +7,7 @@ import typer
 
 from trainstack.cli.cluster_in_use import ensure_intended
 from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, report, step
+from trainstack.cli.drift import refresh_options
 from trainstack.cli.engine import deployment, ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.ensure_tools import ensure_tools
 from trainstack.cli.files import UnknownClusterError, bodies_once, fetch_run
@@ -35,7 +36,7 @@ from trainstack.transfer.upload import upload as upload_folder
 
 _TRAINING_SECONDS = 24 * 3600
 _MANIFEST = "manifest.json"
-_UP = ("up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
+_UP = ("up", "--yes", "--skip-preview", "--suppress-outputs")
 
 
 def up(
@@ -78,13 +79,16 @@ def up(
         ensure_pushed(session)
     state = deployment(session)
     ensure_same_cluster(session, state)
+    refresh = refresh_options(session, state)
     if not yes:
-        show_preview(session, has_state=state is not None)
+        show_preview(session, *refresh, has_state=state is not None)
         confirm(f"Deploy {stack}?", yes=yes)
+        # The answer may have taken a while.
+        refresh = refresh_options(session, deployment(session))
     if state is None:
         ensure_stack(session)
     with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
-        pulumi(session, *_UP)
+        pulumi(session, *_UP, *refresh)
     if wait:
         _upload_data(session)
         _launch_trials(session)
@@ -145,7 +149,7 @@ def _launch_trials(session: Session) -> None:
     while waiting:
         await_slot(session, {name: parallelism[name] for name in waiting}, _TRAINING_SECONDS)
         with step(f"pulumi up -s {session.stack}: free slots in {', '.join(waiting)}", "15 s"):
-            pulumi(session, *_UP)
+            _up_again(session)
         left = outputs(session).get("waitingTrials", {})
         if left == waiting:
             return
@@ -157,7 +161,7 @@ def _launch_dependents(session: Session) -> None:
     waiting = outputs(session).get("waiting", {}) if dependent else {}
     while waiting:
         with step(f"pulumi up -s {session.stack}: dependencies of {', '.join(waiting)} have ended", "15 s"):
-            pulumi(session, *_UP)
+            _up_again(session)
         left = outputs(session).get("waiting", {})
         if left == waiting:
             for run, others in left.items():
@@ -167,6 +171,10 @@ def _launch_dependents(session: Session) -> None:
         _launch_trials(session)
         follow(session, None, _TRAINING_SECONDS)
         waiting = left
+
+
+def _up_again(session: Session) -> None:
+    pulumi(session, *_UP, *refresh_options(session, deployment(session)))
 
 
 def _fetch_results(session: Session) -> None:

@@ -39,18 +39,18 @@ def preview(
     ensure_tools(session, kubectl=False, local_cluster=False)
     state = deployment(session)
     ensure_same_cluster(session, state)
-    output = _read(session, has_state=state is not None, refresh=refresh, as_json=as_json)
+    options = ("--refresh",) if refresh else ()
+    output = _read(session, *options, has_state=state is not None, as_json=as_json)
     if not as_json:
         _show(output)
 
 
-def show_preview(session: Session, *, has_state: bool) -> None:
-    """Show what `up` would change. Exits if it would be refused or would fail."""
-    _show(_read(session, has_state=has_state, refresh=True))
+def show_preview(session: Session, *options: str, has_state: bool) -> None:
+    """Show what `up` with these options would change. Exits if it would be refused or would fail."""
+    _show(_read(session, *options, has_state=has_state))
 
 
-def _read(session: Session, *, has_state: bool, refresh: bool, as_json: bool = False) -> Mapping[str, Any]:
-    options = ("--refresh",) if refresh else ()
+def _read(session: Session, *options: str, has_state: bool, as_json: bool = False) -> Mapping[str, Any]:
     given: AbstractContextManager[Mapping[str, str]] = nullcontext({}) if has_state else preview_variables(session)
     with step(f"pulumi preview -s {session.stack}", "15 s"), given as variables:
         text, stderr, code = read_preview(session, *options, variables=variables)
