@@ -157,6 +157,25 @@ def test_only_an_embedded_stack_is_created(root: Path, capfd: pytest.CaptureFixt
     assert (root / ".trainstack" / "backend" / "lab.stack").exists()
 
 
+def test_an_embedded_state_is_read_without_the_engine(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless its form is unknown, or it is in another backend."""
+    session = write(root, "embedded")
+    assert engine.deployment(session) is None
+    file = root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack" / "lab.json"
+    file.parent.mkdir(parents=True)
+    for latest, found in (({"resources": [{"urn": "a"}]}, {"resources": [{"urn": "a"}]}), (None, {})):
+        file.write_text(json.dumps({"version": 3, "checkpoint": {"stack": "lab", "latest": latest}}))
+        assert engine.deployment(session) == found
+    assert calls(root) == []
+    monkeypatch.setattr(engine, "export", lambda _: json.dumps({"deployment": {"resources": []}}))
+    for text in ("", "[]", '{"version": 4, "checkpoint": {}}', '{"version": 3}'):
+        file.write_text(text)
+        assert engine.deployment(session) == {"resources": []}
+    file.write_text(json.dumps({"version": 3, "checkpoint": {"latest": None}}))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
+    assert engine.deployment(session) == {"resources": []}
+
+
 def test_a_preview_of_a_stack_without_state_leaves_none(root: Path) -> None:
     """The engine has a temporary state and a copy of the stack's file while it lasts."""
     session = write(root, "embedded")
