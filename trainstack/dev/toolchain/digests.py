@@ -62,6 +62,17 @@ def verify(folder: Path) -> None:
             _publish(folder, _VERIFIED, json.dumps(known))
 
 
+def recorded(file: Path) -> str:
+    """Return the recorded sha256 of a built program; empty if the file is not one."""
+    folder = file.parents[1]
+    try:
+        lines = (folder / RECORD).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    found = (line.partition("  ") for line in lines)
+    return next((digest for digest, _, name in found if name == str(file.relative_to(folder))), "")
+
+
 def sha256(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
