@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -120,6 +121,29 @@ def _upload_data(session: Session) -> None:
 
 def _prepare(session: Session, run: Workload, data: Data, prepare: str) -> None:
     folder = session.state / "data" / run.name
+    if not _is_complete(folder, session.root / data.manifest):
+        _make_data(session, run, data, prepare, folder)
+    settings = session.settings
+    workers = settings.queues.worker_clusters(run.namespace, run.queue)
+    for own in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
+        with data_loader(own, run.namespace, data.volume) as loader, step("uploading it to the volume"):
+            # Sends only differences, also after an interrupted upload or over an older data set.
+            upload_folder(loader, folder, data.path, last=_MANIFEST)
+
+
+def _is_complete(folder: Path, committed: Path) -> bool:
+    """Whether a folder has the committed manifest and each file that it lists, so that they need not be made again."""
+    try:
+        text = (folder / _MANIFEST).read_bytes()
+        files = json.loads(text)["files"]
+        return text == committed.read_bytes() and all(
+            sha256(folder / name) == entry["sha256"] for name, entry in files.items()
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False
+
+
+def _make_data(session: Session, run: Workload, data: Data, prepare: str, folder: Path) -> None:
     with step(f"preparing the data of {run.name}", "3 s"):
         result = subprocess.run([sys.executable, "-m", prepare, str(folder)], cwd=session.root, check=False)
         if result.returncode:
@@ -133,12 +157,6 @@ def _prepare(session: Session, run: Workload, data: Data, prepare: str) -> None:
             f"changed on purpose, copy {_MANIFEST} to {data.manifest}, which makes it another run; else fix "
             f"{prepare}"
         )
-    settings = session.settings
-    workers = settings.queues.worker_clusters(run.namespace, run.queue)
-    for own in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
-        with data_loader(own, run.namespace, data.volume) as loader, step("uploading it to the volume"):
-            # Sends only differences, also after an interrupted upload or over an older data set.
-            upload_folder(loader, folder, data.path, last=_MANIFEST)
 
 
 def _launch_trials(session: Session) -> None:
