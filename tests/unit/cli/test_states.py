@@ -163,12 +163,13 @@ def test_an_embedded_state_is_read_without_the_engine(root: Path, monkeypatch: p
     assert engine.deployment(session) is None
     file = root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack" / "lab.json"
     file.parent.mkdir(parents=True)
-    for latest, found in (({"resources": [{"urn": "a"}]}, {"resources": [{"urn": "a"}]}), (None, {})):
-        file.write_text(json.dumps({"version": 3, "checkpoint": {"stack": "lab", "latest": latest}}))
+    for version, latest in ((3, {"resources": [{"urn": "a"}]}), (4, {"resources": [{"urn": "b"}]}), (4, None)):
+        found = latest or {}
+        file.write_text(json.dumps({"version": version, "checkpoint": {"stack": "lab", "latest": latest}}))
         assert engine.deployment(session) == found
     assert calls(root) == []
     monkeypatch.setattr(engine, "export", lambda _: json.dumps({"deployment": {"resources": []}}))
-    for text in ("", "[]", '{"version": 4, "checkpoint": {}}', '{"version": 3}'):
+    for text in ("", "[]", '{"version": 5, "checkpoint": {}}', '{"version": 3}'):
         file.write_text(text)
         assert engine.deployment(session) == {"resources": []}
     file.write_text(json.dumps({"version": 3, "checkpoint": {"latest": None}}))

@@ -13,7 +13,8 @@ from trainstack.lifecycle.recovery.files import Lock, StateFiles
 
 _ENGINE = "pulumi"
 """The engine's process name."""
-_CHECKPOINT_VERSION = 3
+_CHECKPOINT_VERSIONS = (3, 4)
+"""The forms of a state: the second one lists features, such as hooks, and has the same resources."""
 
 
 def state_folder(url: str) -> Path | None:
@@ -37,7 +38,7 @@ def read_deployment(file: Path) -> Mapping[str, Any] | None:
     Source: CheckpointV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
     """
     content = _json(file)
-    if not isinstance(content, dict) or content.get("version") != _CHECKPOINT_VERSION:
+    if not isinstance(content, dict) or content.get("version") not in _CHECKPOINT_VERSIONS:
         return None
     checkpoint = content.get("checkpoint")
     return checkpoint.get("latest") or {} if isinstance(checkpoint, dict) else None
