@@ -270,7 +270,10 @@ def test_the_engine_never_gets_the_published_passphrase_for_another_state(
 
 
 def test_plain_variables_take_precedence(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an embedded environment too."""
+    """In an embedded environment too; also over the engine's garbage collection."""
+    engine.ensure_stack(write(root, "embedded"))
+    assert calls(root)[-1][2]["GOGC"] == "400"
+    monkeypatch.setenv("GOGC", "50")
     (root.parent / "team").mkdir()
     monkeypatch.setenv("PULUMI_BACKEND_URL", (root.parent / "team").as_uri())
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
@@ -279,6 +282,7 @@ def test_plain_variables_take_precedence(root: Path, monkeypatch: pytest.MonkeyP
         (root.parent / "team" / "lab.stack").touch()
         engine.ensure_stack(session)
         variables = calls(root)[-1][2]
+        assert variables["GOGC"] == "50"
         assert variables["PULUMI_BACKEND_URL"] == f"{(root.parent / 'team').as_uri()}?metadata=skip"
         assert variables["PULUMI_CONFIG_PASSPHRASE"] == "correct horse"
         assert "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables
