@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.project import Done, Project, eventually
 from trainstack.dev.cluster.layout import Layout
+from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
 
 pytestmark = pytest.mark.cluster
 
@@ -114,7 +115,12 @@ def in_state(project: Project) -> set[str]:
     """What the engine knows to be there, by URN."""
     done = project.pulumi("stack", "export")
     assert done.code == 0, done.text
-    return {each["urn"] for each in json.loads(done.out)["deployment"].get("resources", ())}
+    deployment = json.loads(done.out)["deployment"]
+    file = state_file(project.root / ".trainstack" / "backend", "trainstack", NAME)
+    assert file is not None
+    # Commands read the file.
+    assert read_deployment(file) == deployment
+    return {each["urn"] for each in deployment.get("resources", ())}
 
 
 def refused(done: Done, *words: str) -> None:

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,8 @@ import typer
 
 from trainstack.cli.cluster_in_use import ensure_intended
 from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, report, step
-from trainstack.cli.engine import ensure_backend, ensure_stack, outputs, pulumi
+from trainstack.cli.drift import refresh_options
+from trainstack.cli.engine import deployment, ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.ensure_tools import ensure_tools
 from trainstack.cli.files import UnknownClusterError, bodies_once, fetch_run
 from trainstack.cli.preview import show_preview
@@ -35,7 +37,7 @@ from trainstack.transfer.upload import upload as upload_folder
 
 _TRAINING_SECONDS = 24 * 3600
 _MANIFEST = "manifest.json"
-_UP = ("up", "--yes", "--skip-preview", "--refresh", "--suppress-outputs")
+_UP = ("up", "--yes", "--skip-preview", "--suppress-outputs")
 
 
 def up(
@@ -76,13 +78,18 @@ def up(
         # The engine refreshes first: without a cluster it would report an error for every object.
         reach(settings.cluster.context)
         ensure_pushed(session)
-    ensure_same_cluster(session)
+    state = deployment(session)
+    ensure_same_cluster(session, state)
+    refresh = refresh_options(session, state)
     if not yes:
-        show_preview(session)
+        show_preview(session, *refresh, has_state=state is not None)
         confirm(f"Deploy {stack}?", yes=yes)
-    ensure_stack(session)
+        # The answer may have taken a while.
+        refresh = refresh_options(session, deployment(session))
+    if state is None:
+        ensure_stack(session)
     with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
-        pulumi(session, *_UP)
+        pulumi(session, *_UP, *refresh)
     if wait:
         _upload_data(session)
         _launch_trials(session)
@@ -114,6 +121,29 @@ def _upload_data(session: Session) -> None:
 
 def _prepare(session: Session, run: Workload, data: Data, prepare: str) -> None:
     folder = session.state / "data" / run.name
+    if not _is_complete(folder, session.root / data.manifest):
+        _make_data(session, run, data, prepare, folder)
+    settings = session.settings
+    workers = settings.queues.worker_clusters(run.namespace, run.queue)
+    for own in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
+        with data_loader(own, run.namespace, data.volume) as loader, step("uploading it to the volume"):
+            # Sends only differences, also after an interrupted upload or over an older data set.
+            upload_folder(loader, folder, data.path, last=_MANIFEST)
+
+
+def _is_complete(folder: Path, committed: Path) -> bool:
+    """Whether a folder has the committed manifest and each file that it lists, so that they need not be made again."""
+    try:
+        text = (folder / _MANIFEST).read_bytes()
+        files = json.loads(text)["files"]
+        return text == committed.read_bytes() and all(
+            sha256(folder / name) == entry["sha256"] for name, entry in files.items()
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False
+
+
+def _make_data(session: Session, run: Workload, data: Data, prepare: str, folder: Path) -> None:
     with step(f"preparing the data of {run.name}", "3 s"):
         result = subprocess.run([sys.executable, "-m", prepare, str(folder)], cwd=session.root, check=False)
         if result.returncode:
@@ -127,12 +157,6 @@ def _prepare(session: Session, run: Workload, data: Data, prepare: str) -> None:
             f"changed on purpose, copy {_MANIFEST} to {data.manifest}, which makes it another run; else fix "
             f"{prepare}"
         )
-    settings = session.settings
-    workers = settings.queues.worker_clusters(run.namespace, run.queue)
-    for own in [settings_of_worker(settings, worker) for worker in workers] or [settings]:
-        with data_loader(own, run.namespace, data.volume) as loader, step("uploading it to the volume"):
-            # Sends only differences, also after an interrupted upload or over an older data set.
-            upload_folder(loader, folder, data.path, last=_MANIFEST)
 
 
 def _launch_trials(session: Session) -> None:
@@ -143,7 +167,7 @@ def _launch_trials(session: Session) -> None:
     while waiting:
         await_slot(session, {name: parallelism[name] for name in waiting}, _TRAINING_SECONDS)
         with step(f"pulumi up -s {session.stack}: free slots in {', '.join(waiting)}", "15 s"):
-            pulumi(session, *_UP)
+            _up_again(session)
         left = outputs(session).get("waitingTrials", {})
         if left == waiting:
             return
@@ -155,7 +179,7 @@ def _launch_dependents(session: Session) -> None:
     waiting = outputs(session).get("waiting", {}) if dependent else {}
     while waiting:
         with step(f"pulumi up -s {session.stack}: dependencies of {', '.join(waiting)} have ended", "15 s"):
-            pulumi(session, *_UP)
+            _up_again(session)
         left = outputs(session).get("waiting", {})
         if left == waiting:
             for run, others in left.items():
@@ -165,6 +189,10 @@ def _launch_dependents(session: Session) -> None:
         _launch_trials(session)
         follow(session, None, _TRAINING_SECONDS)
         waiting = left
+
+
+def _up_again(session: Session) -> None:
+    pulumi(session, *_UP, *refresh_options(session, deployment(session)))
 
 
 def _fetch_results(session: Session) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, show_json, step
-from trainstack.cli.engine import ensure_backend, pulumi, resources
+from trainstack.cli.engine import deployment, ensure_backend, pulumi
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
 from trainstack.errors import ExitCode
@@ -58,9 +58,10 @@ def destroy(
     session = Session.open(stack)
     ensure_backend(session)
     reach(session.settings.cluster.context)
-    ensure_same_cluster(session)
-    ensure_own_objects(session)
-    state = resources(session)
+    found = deployment(session)
+    ensure_same_cluster(session, found)
+    ensure_own_objects(session, found)
+    state = (found or {}).get("resources") or []
     plan = _plan(session, state, stop or (), keep_platform=keep_platform)
     if as_json and (plan.refusals or not yes):
         show_json(_as_data(stack, plan, ()))

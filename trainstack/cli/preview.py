@@ -1,12 +1,13 @@
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
 
 from trainstack.cli.console import fail, out, step
-from trainstack.cli.engine import ensure_backend, preview_variables, read_preview
+from trainstack.cli.engine import deployment, ensure_backend, preview_variables, read_preview
 from trainstack.cli.ensure_tools import ensure_tools
 from trainstack.cli.preview_format import errors, lines
 from trainstack.cli.same_cluster import ensure_same_cluster
@@ -36,20 +37,22 @@ def preview(
     ensure_backend(session)
     reach(session.settings.cluster.context)
     ensure_tools(session, kubectl=False, local_cluster=False)
-    ensure_same_cluster(session)
-    output = _read(session, refresh=refresh, as_json=as_json)
+    state = deployment(session)
+    ensure_same_cluster(session, state)
+    options = ("--refresh",) if refresh else ()
+    output = _read(session, *options, has_state=state is not None, as_json=as_json)
     if not as_json:
         _show(output)
 
 
-def show_preview(session: Session) -> None:
-    """Show what `up` would change. Exits if it would be refused or would fail."""
-    _show(_read(session, refresh=True))
+def show_preview(session: Session, *options: str, has_state: bool) -> None:
+    """Show what `up` with these options would change. Exits if it would be refused or would fail."""
+    _show(_read(session, *options, has_state=has_state))
 
 
-def _read(session: Session, *, refresh: bool, as_json: bool = False) -> Mapping[str, Any]:
-    options = ("--refresh",) if refresh else ()
-    with step(f"pulumi preview -s {session.stack}", "15 s"), preview_variables(session) as variables:
+def _read(session: Session, *options: str, has_state: bool, as_json: bool = False) -> Mapping[str, Any]:
+    given: AbstractContextManager[Mapping[str, str]] = nullcontext({}) if has_state else preview_variables(session)
+    with step(f"pulumi preview -s {session.stack}", "15 s"), given as variables:
         text, stderr, code = read_preview(session, *options, variables=variables)
     if as_json:
         sys.stdout.write(text)

@@ -4,11 +4,11 @@ The program checks both too (stacks/plan_change.py, components/cluster.py). But 
 program and destroys without it: on another cluster it would take every missing object for deleted.
 """
 
-import json
+from collections.abc import Mapping
+from typing import Any
 
 from trainstack.cli.cluster_in_use import announce_cluster
 from trainstack.cli.console import fail
-from trainstack.cli.engine import export, resources
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
 from trainstack.guards.cluster_identity import MEMORY, another, memory_name, unexpected
@@ -18,37 +18,36 @@ from trainstack.live.identity import read_cluster
 from trainstack.live.marked import read_held
 
 
-def ensure_same_cluster(session: Session) -> None:
+def ensure_same_cluster(session: Session, deployment: Mapping[str, Any] | None) -> None:
     """Print the cluster, and exit with a remedy if the stack was created on another one.
 
-    Raises RefusedError as `announce_cluster` does, and ClusterError.
+    `deployment` is the state, None without a stack. Raises RefusedError as `announce_cluster` does, and ClusterError.
     """
     announce_cluster(session.settings)
     identity, expected = read_cluster(session.settings), session.settings.cluster.identity
     refusal = unexpected(identity, session.stack, expected, session.loaded.where("cluster.identity"))
     if expected is None:
-        refusal = another(_recorded_cluster(session), identity, session.stack)
+        refusal = another(_recorded_cluster(session, deployment or {}), identity, session.stack)
     if refusal:
         fail(refusal, ExitCode.REFUSED)
 
 
-def ensure_own_objects(session: Session) -> None:
+def ensure_own_objects(session: Session, deployment: Mapping[str, Any] | None) -> None:
     """Exit with a remedy if another state of the stack has taken over objects in this state. Raises ClusterError.
 
     A destroy deletes every object in the state, including those that another state owns by now.
     """
-    exported, cluster = export(session), session.settings.cluster
-    if exported is None:
+    if deployment is None:
         return
-    own = read_state(json.loads(exported)).own
+    own, cluster = read_state({"deployment": deployment}).own, session.settings.cluster
     others = of_others(read_held(own.held, cluster.context), own, session.stack)
     if refusal := taken_away(others, own, session.stack, cluster.take_over):
         fail(refusal, ExitCode.REFUSED)
 
 
-def _recorded_cluster(session: Session) -> dict[str, str]:
+def _recorded_cluster(session: Session, deployment: Mapping[str, Any]) -> dict[str, str]:
     name = f"::{memory_name(session.settings.environment.profile)}"
-    for resource in resources(session):
+    for resource in deployment.get("resources") or ():
         if resource["type"] == MEMORY and resource["urn"].endswith(name):
             return dict(resource["outputs"]["output"])
     return {}

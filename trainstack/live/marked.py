@@ -1,6 +1,7 @@
 """Reads of the objects that have a stack's label or are in its state: their metadata, with few requests."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -46,6 +47,8 @@ _KINDS = {
     "storage.k8s.io/v1": ("StorageClass",),
     "trainer.kubeflow.org/v1alpha1": ("TrainingRuntime",),
 }
+_LISTED = 3
+"""The number of recorded objects of one kind, in one namespace, from which on they are listed."""
 _VERSIONS = {kind: version for version, kinds in _KINDS.items() for kind in kinds}
 _VERSIONS |= {kind: facts.api_version for kind, facts in KINDS.items()}
 """The kinds that an environment declares."""
@@ -112,6 +115,34 @@ def read_held(objects: Collection[Identity], context: str | None) -> dict[Identi
     }
     answers = read(list(by_path), context, metadata_only=True)
     return {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if answer.found}
+
+
+def read_recorded(stack: str, recorded: Collection[Recorded], context: str | None) -> dict[Identity, Mapping[str, Any]]:
+    """Return the metadata of a state's objects that exist and that the user may read, by identity.
+
+    Lists the objects with the stack's label where the state has several of a kind, and reads the others one by one.
+    Raises ClusterError as `client.read` does.
+    """
+    collections: dict[str, list[Recorded]] = {}
+    for item in recorded:
+        with suppress(KeyError):
+            path = paths.collection(item.api_version, item.kind, item.identity[1])
+            collections.setdefault(path, []).append(item)
+    label = f"?labelSelector={quote(f'{STACK}={stack}')}"
+    lists = {f"{path}{label}": items[0].kind for path, items in collections.items() if len(items) >= _LISTED}
+    found: dict[Identity, Mapping[str, Any]] = {}
+    for path, answer in read(list(lists), context, metadata_of_items=True).items():
+        found |= {identity(item): item["metadata"] for item in answer.items("", lists[path])}
+    others = {
+        f"{path}/{item.identity[2]}": item.identity
+        for path, items in collections.items()
+        for item in items
+        if item.identity not in found
+    }
+    for path, answer in read(list(others), context, metadata_only=True).items():
+        if answer.found:
+            found[others[path]] = answer.body["metadata"]
+    return found
 
 
 def _collection(version: str, kind: str, namespace: str | None) -> str | None:

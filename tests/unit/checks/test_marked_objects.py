@@ -107,3 +107,20 @@ def test_a_kind_that_nobody_knows_is_not_judged(server: Server) -> None:
         assert marked.read_marked("lab", [Recorded("example.com/v1", strange)], (None,), None).unreadable == {"Strange"}
     strange = ("Strange", "research", "one")
     assert marked.read_marked("lab", [Recorded("apps/v1", strange)], (None,), None).unreadable == {"Strange"}
+
+
+def test_several_objects_of_a_state_are_listed_and_few_are_read_one_by_one(server: Server) -> None:
+    """One of several without the label is read too; what does not exist, or may not be read, is left out."""
+    keys = [Recorded("v1", ("Secret", "lab", name), "1") for name in ("a", "b", "c", "d")]
+    listed = [make_body("a", "1"), make_body("b", "1"), make_body("other", "9")]
+    server.answers[f"/api/v1/namespaces/lab/secrets{MARKED}"] = Answer(200, {"items": listed})
+    server.answers["/api/v1/namespaces/lab/secrets/c"] = Answer(200, make_body("c", "1", labels={}))
+    found = marked.read_recorded("lab", [*keys, QUEUE, Recorded("example.com/v1", ("Strange", None, "one"))], None)
+    assert found.keys() & {key.identity for key in keys} == {key.identity for key in keys[:3]}
+    assert QUEUE.identity not in found
+    assert server.asked == {
+        f"/api/v1/namespaces/lab/secrets{MARKED}",
+        "/api/v1/namespaces/lab/secrets/c",
+        "/api/v1/namespaces/lab/secrets/d",
+        "/apis/kueue.x-k8s.io/v1beta2/namespaces/lab/localqueues/open",
+    }

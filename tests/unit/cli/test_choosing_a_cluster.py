@@ -134,7 +134,7 @@ def test_the_local_cluster_is_not_changed_by_chance(root: Path, monkeypatch: pyt
     session = write(root, "{}")
     for refused in (
         lambda: announce_cluster(session.settings),
-        lambda: ensure_same_cluster(session),
+        lambda: ensure_same_cluster(session, None),
         lambda: data_loader(session.settings, "lab", "data").__enter__(),
         lambda: check_files(root, "lab", None),
     ):

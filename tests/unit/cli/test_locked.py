@@ -25,7 +25,6 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "teardown": lambda session: engine.pulumi(session, "destroy", check=False, aside=True),
     "outputs": engine.outputs,
     "export": engine.export,
-    "resources": engine.resources,
     "ensure_stack": engine.ensure_stack,
 }
 

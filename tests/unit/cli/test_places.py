@@ -76,6 +76,8 @@ def test_up_goes_on_as_places_get_free(
     left = iter(waiting)
     monkeypatch.setattr(deploy, "outputs", lambda _: {"waitingTrials": next(left)})
     monkeypatch.setattr(deploy, "await_slot", lambda _session, caps, _seconds: calls.append(caps))
+    monkeypatch.setattr(deploy, "deployment", lambda _: {})
+    monkeypatch.setattr(deploy, "refresh_options", lambda *_: ())
     monkeypatch.setattr(deploy, "pulumi", lambda *words: calls.append(words[1]))
     deploy._launch_trials(session)
     assert calls == [{"search": 2}, "up"] * ups

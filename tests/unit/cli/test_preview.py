@@ -109,6 +109,8 @@ class Engine:
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.refresh = "--refresh"
+        self.state: Mapping[str, Any] | None = {}
         output = json.dumps({"steps": [make_step("create", "Job", "a")]})
         self.answer: tuple[str, str, ExitCode | None] = output, "", None
 
@@ -130,6 +132,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(Session, "local", False)
     for module in (preview, deploy):
         monkeypatch.setattr(module, "ensure_backend", made.note("ensure_backend"))
+        monkeypatch.setattr(module, "deployment", lambda _: made.state)
         monkeypatch.setattr(module, "ensure_tools", made.note("tools"))
     monkeypatch.setattr(preview, "read_preview", made.read_preview)
     monkeypatch.setattr(preview, "preview_variables", lambda _: nullcontext({}))
@@ -137,13 +140,14 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
         for name in ("reach", "ensure_same_cluster"):
             monkeypatch.setattr(module, name, made.note(name))
     monkeypatch.setattr(deploy, "check", lambda *_: [])
+    monkeypatch.setattr(deploy, "refresh_options", lambda *_: (made.refresh,) if made.refresh else ())
     monkeypatch.setattr(deploy, "ensure_pushed", made.note("ensure_pushed"))
     monkeypatch.setattr(deploy, "ensure_stack", made.note("ensure_stack"))
     monkeypatch.setattr(deploy, "pulumi", lambda _, *words: made.done.append(" ".join(words)))
     return made
 
 
-UP = "up --yes --skip-preview --refresh --suppress-outputs"
+UP = "up --yes --skip-preview --suppress-outputs"
 
 
 def run(*words: str, answer: str = "") -> tuple[int, str, str]:
@@ -176,6 +180,7 @@ def test_a_stack_without_a_state_is_previewed_on_a_temporary_one(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine gets the variables of the temporary state."""
+    engine.state = None
     monkeypatch.setattr(preview, "preview_variables", lambda _: nullcontext({"PULUMI_BACKEND_URL": "file:///x"}))
     assert run("preview")[0] == 0
     assert engine.done[-1] == "preview PULUMI_BACKEND_URL"
@@ -187,7 +192,7 @@ def test_up_previews_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPat
     code, shown, told = run("up", "--no-wait", answer="y\n")
     assert (code, "create: Job research/a\n" in shown, "Deploy test? [y/N]:" in told) == (0, True, True)
     read = ["ensure_backend", "reach", "ensure_pushed", "tools", "ensure_same_cluster", "preview --refresh"]
-    assert engine.done == [*read, "ensure_stack", UP]
+    assert engine.done == [*read, f"{UP} --refresh"]
     engine.done.clear()
     assert run("up", "--no-wait", answer="n\n")[0] == 1
     assert engine.done == read
@@ -211,7 +216,26 @@ def test_yes_skips_preview_and_question(engine: Engine) -> None:
     """With a terminal or without."""
     assert run("up", "--yes", "--no-wait")[0] == 0
     read = ["ensure_backend", "reach", "ensure_pushed", "tools", "ensure_same_cluster"]
-    assert engine.done == [*read, "ensure_stack", UP]
+    assert engine.done == [*read, f"{UP} --refresh"]
+
+
+def test_up_refreshes_only_after_a_change_in_the_cluster(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The preview that it shows, too; it looks again once the change is confirmed."""
+    monkeypatch.setattr(console, "interactive", lambda: True)
+    engine.refresh = ""
+    assert run("up", "--no-wait", answer="y\n")[0] == 0
+    assert engine.done[-2:] == ["preview", UP]
+    found = iter([(), ("--refresh",)])
+    monkeypatch.setattr(deploy, "refresh_options", lambda *_: next(found))
+    assert run("up", "--no-wait", answer="y\n")[0] == 0
+    assert engine.done[-2:] == ["preview", f"{UP} --refresh"]
+
+
+def test_up_creates_a_missing_stack(engine: Engine) -> None:
+    """The export of the state shows whether there is one: the engine is not called a second time to look for it."""
+    engine.state = None
+    assert run("up", "--yes", "--no-wait")[0] == 0
+    assert engine.done[-2:] == ["ensure_stack", f"{UP} --refresh"]
 
 
 def test_without_a_terminal_a_change_has_to_be_confirmed_by_an_option(engine: Engine) -> None:

@@ -268,6 +268,37 @@ def test_data_of_another_manifest_is_replaced(
     assert (there / "images").read_text() == "images"
 
 
+def test_data_that_is_complete_is_not_made_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    volume: FakeVolume,
+    started: Started,
+    session: Callable[..., Session],
+) -> None:
+    """By the digests in its manifest; a file that was changed or is missing counts."""
+    manifest = json.dumps({"files": {"images": {"sha256": hashlib.sha256(b"images").hexdigest(), "size": 6}}})
+    opened = prepared(session, tmp_path, committed=manifest, made=manifest)
+    made: list[Path] = []
+    make = deploy._make_data
+
+    def noted(*given: Any) -> None:
+        made.append(given[-1])
+        make(*given)
+
+    monkeypatch.setattr(deploy, "_make_data", noted)
+    waiting(monkeypatch, "digits")
+    for _ in range(2):
+        deploy._upload_data(opened)
+    folder = opened.state / "data" / "digits"
+    assert made == [folder]
+    (folder / "images").write_text("changed")
+    deploy._upload_data(opened)
+    (folder / "images").unlink()
+    deploy._upload_data(opened)
+    assert made == [folder] * 3
+    assert (volume.root / "data" / "digits" / "images").read_text() == "images"
+
+
 def test_what_was_prepared_has_to_be_what_is_committed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -157,6 +157,26 @@ def test_only_an_embedded_stack_is_created(root: Path, capfd: pytest.CaptureFixt
     assert (root / ".trainstack" / "backend" / "lab.stack").exists()
 
 
+def test_an_embedded_state_is_read_without_the_engine(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless its form is unknown, or it is in another backend."""
+    session = write(root, "embedded")
+    assert engine.deployment(session) is None
+    file = root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack" / "lab.json"
+    file.parent.mkdir(parents=True)
+    for version, latest in ((3, {"resources": [{"urn": "a"}]}), (4, {"resources": [{"urn": "b"}]}), (4, None)):
+        found = latest or {}
+        file.write_text(json.dumps({"version": version, "checkpoint": {"stack": "lab", "latest": latest}}))
+        assert engine.deployment(session) == found
+    assert calls(root) == []
+    monkeypatch.setattr(engine, "export", lambda _: json.dumps({"deployment": {"resources": []}}))
+    for text in ("", "[]", '{"version": 5, "checkpoint": {}}', '{"version": 3}'):
+        file.write_text(text)
+        assert engine.deployment(session) == {"resources": []}
+    file.write_text(json.dumps({"version": 3, "checkpoint": {"latest": None}}))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
+    assert engine.deployment(session) == {"resources": []}
+
+
 def test_a_preview_of_a_stack_without_state_leaves_none(root: Path) -> None:
     """The engine has a temporary state and a copy of the stack's file while it lasts."""
     session = write(root, "embedded")
@@ -250,7 +270,10 @@ def test_the_engine_never_gets_the_published_passphrase_for_another_state(
 
 
 def test_plain_variables_take_precedence(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an embedded environment too."""
+    """In an embedded environment too; also over the engine's garbage collection."""
+    engine.ensure_stack(write(root, "embedded"))
+    assert calls(root)[-1][2]["GOGC"] == "400"
+    monkeypatch.setenv("GOGC", "50")
     (root.parent / "team").mkdir()
     monkeypatch.setenv("PULUMI_BACKEND_URL", (root.parent / "team").as_uri())
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
@@ -259,6 +282,7 @@ def test_plain_variables_take_precedence(root: Path, monkeypatch: pytest.MonkeyP
         (root.parent / "team" / "lab.stack").touch()
         engine.ensure_stack(session)
         variables = calls(root)[-1][2]
+        assert variables["GOGC"] == "50"
         assert variables["PULUMI_BACKEND_URL"] == f"{(root.parent / 'team').as_uri()}?metadata=skip"
         assert variables["PULUMI_CONFIG_PASSPHRASE"] == "correct horse"
         assert "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trainstack.dev.cluster.images.tags import tag_of
+from trainstack.dev.toolchain import digests
 from trainstack.runs.images.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
 from trainstack.runs.images.references import Target, target
 
@@ -56,6 +58,28 @@ def test_whatever_changes_the_image_changes_the_tag(tmp_path: Path) -> None:
     (context / "link").symlink_to("other")
     tags.append(content_tag(context))
     assert len(set(tags)) == len(tags)
+
+
+def test_built_programs_are_hashed_once(tmp_path: Path) -> None:
+    """Their recorded digests stand in for them; another build, another file beside them or no record counts."""
+    context = make_context(tmp_path / "context", main="x")
+    program = tmp_path / "build" / "bin" / "program"
+    program.parent.mkdir(parents=True)
+    program.write_bytes(b"abc")
+    programs, memory = {"program": program}, tmp_path / "memory"
+    assert tag_of(context, {}, programs, memory) == content_tag(context, programs=programs)
+    assert not memory.exists()
+    digests.record(program.parents[1])
+    expected = content_tag(context, programs=programs)
+    assert tag_of(context, {}, programs, memory) == expected
+    program.write_bytes(b"changed, which `digests.verify` would refuse")
+    assert tag_of(context, {}, programs, memory) == expected
+    digests.record(program.parents[1])
+    assert tag_of(context, {}, programs, memory) == content_tag(context, programs=programs) != expected
+    (context / "main").write_text("y")
+    assert tag_of(context, {"A": "b"}, programs, memory) == content_tag(context, {"A": "b"}, programs=programs)
+    assert tag_of(context, {}, {}, memory) == content_tag(context)
+    assert len(list(memory.iterdir())) == 3
 
 
 def test_what_is_ignored_does_not_count(tmp_path: Path) -> None:

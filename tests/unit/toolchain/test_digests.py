@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,41 @@ def test_a_folder_from_before_there_were_records_gets_one(tmp_path: Path) -> Non
     )
     assert checked.returncode == 0
     flip(tmp_path / "program")
+    with pytest.raises(ToolchainError, match="has the sha256"):
+        digests.verify(tmp_path)
+
+
+def test_what_was_verified_is_hashed_again_only_after_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that keeps size and modification time counts, another record too, and a day."""
+    hashed: list[Path] = []
+
+    def sha256(file: Path) -> str:
+        hashed.append(file)
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+
+    program = tmp_path / "program"
+    program.write_bytes(b"abc")
+    digests.record(tmp_path)
+    monkeypatch.setattr(digests, "sha256", sha256)
+    for _ in range(2):
+        digests.verify(tmp_path)
+    assert hashed == [program] * 2  # it was written a moment ago
+    monkeypatch.setattr(digests, "_RECENT_SECONDS", 0.0)
+    for _ in range(3):
+        digests.verify(tmp_path)
+    assert hashed == [program] * 3
+    monkeypatch.setattr(digests, "_VERIFIED_SECONDS", 0)
+    digests.verify(tmp_path)
+    assert hashed == [program] * 4
+    monkeypatch.setattr(digests, "_VERIFIED_SECONDS", 60)
+    before = program.stat()
+    flip(program)
+    os.utime(program, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ToolchainError, match="has the sha256"):
+        digests.verify(tmp_path)
+    digests.record(tmp_path)
+    digests.verify(tmp_path)
+    (tmp_path / digests.RECORD).write_text(f"{'0' * 64}  program\n", encoding="utf-8")
     with pytest.raises(ToolchainError, match="has the sha256"):
         digests.verify(tmp_path)
 

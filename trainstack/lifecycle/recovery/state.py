@@ -4,7 +4,7 @@ Source: DeploymentV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainstack.guards.states import MEMORY, OwnState
@@ -25,6 +25,8 @@ class Recorded:
     """Whether it is a run's object, which a TTL may have removed; its ledger records it."""
     errors: tuple[str, ...] = ()
     """Why it was not ready when the engine last waited for it."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Of the live object, as the engine recorded it; {} if that is encrypted or unknown."""
 
     @property
     def kind(self) -> str:
@@ -84,12 +86,14 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
         namespace, name = _name(resource)
         if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
             continue
+        live = _metadata(resource, "outputs")
         yield Recorded(
             api_version=version.removeprefix("core/"),
             identity=(kind, namespace, name),
-            uid=str(_metadata(resource, "outputs").get("uid", "")),
+            uid=str(live.get("uid", "")),
             is_launch=RUN in (_metadata(resource, "inputs").get("labels") or {}) and kind != "ConfigMap",
             errors=tuple(resource.get("initErrors") or ()),
+            metadata=live,
         )
 
 

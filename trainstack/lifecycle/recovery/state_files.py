@@ -3,7 +3,7 @@
 import gzip
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from trainstack.lifecycle.recovery.files import Lock, StateFiles
 
 _ENGINE = "pulumi"
 """The engine's process name."""
+_CHECKPOINT_VERSIONS = (3, 4)
+"""The forms of a state: the second one lists features, such as hooks, and has the same resources."""
 
 
 def state_folder(url: str) -> Path | None:
@@ -28,6 +30,18 @@ def state_file(folder: Path, project: str, stack: str) -> Path | None:
     # The engine uses the newest of the existing forms (state.go, stackPath).
     forms = [file for end in ("", ".gz") if (file := stacks / f"{stack}.json{end}").is_file()]
     return max(forms, key=lambda file: file.stat().st_mtime, default=None)
+
+
+def read_deployment(file: Path) -> Mapping[str, Any] | None:
+    """The `deployment` that `pulumi stack export` prints for the file of a stack; None if the file's form is unknown.
+
+    Source: CheckpointV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
+    """
+    content = _json(file)
+    if not isinstance(content, dict) or content.get("version") not in _CHECKPOINT_VERSIONS:
+        return None
+    checkpoint = content.get("checkpoint")
+    return checkpoint.get("latest") or {} if isinstance(checkpoint, dict) else None
 
 
 def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:

@@ -10,7 +10,9 @@ from pathlib import Path
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images.sources import acquire_settings
 from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, execute
-from trainstack.runs.images.images import content_tag, context_files, reference
+from trainstack.dev.cluster.images.tags import tag_of
+from trainstack.dev.toolchain.places import cache_root
+from trainstack.runs.images.images import context_files, reference
 
 PID_MAX = Path("/proc/sys/kernel/pid_max")
 
@@ -34,7 +36,8 @@ class Recipe:
     @property
     def image(self) -> str:
         """Full name, computed from the current files."""
-        return reference(self.name, content_tag(self.context, self.build_args, programs=self.programs))
+        memory = cache_root() / "images" / "tags"
+        return reference(self.name, tag_of(self.context, self.build_args, self.programs, memory))
 
 
 def build(storage: Storage, recipe: Recipe, image: str) -> None:

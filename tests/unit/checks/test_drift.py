@@ -1,0 +1,81 @@
+"""Which `up` needs no refresh: the objects are as the engine recorded them."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.test_recovery import make_identity, make_pending, make_resource, make_state
+from trainstack.lifecycle.drift import has_drifted
+from trainstack.objects.labels import RUN, STACK
+from trainstack.objects.ownership import Identity
+
+QUEUE: Identity = ("LocalQueue", "lab", "open")
+SECRET: Identity = ("Secret", "lab", "key")
+JOB: Identity = ("Job", "lab", "digits-0f3c9a1b2d-aaaaaa")
+
+
+def make_metadata(**changes: Any) -> dict[str, Any]:
+    """Of an object that was not changed since the engine recorded it, except for the changes."""
+    before = {"uid": "1", "resourceVersion": "5", "generation": 1, "labels": {STACK: "lab"}}
+    return {key: value for key, value in {**before, **changes}.items() if value is not None}
+
+
+def make_recorded(who: Identity, **changes: Any) -> dict[str, Any]:
+    """A resource whose live object the engine recorded."""
+    return make_resource(who, outputs={"metadata": make_metadata()}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("who", "changes", "drifted"),
+    [
+        (SECRET, {}, False),
+        (SECRET, {"resourceVersion": "6"}, True),
+        (SECRET, {"uid": "2"}, True),
+        (SECRET, {"deletionTimestamp": "2026-11-22T12:00:00Z"}, True),
+        # The queue's status.
+        (QUEUE, {"resourceVersion": "6"}, False),
+        (QUEUE, {"resourceVersion": "6", "generation": 2}, True),
+        (QUEUE, {"resourceVersion": "6", "labels": {STACK: "lab", "team": "a"}}, True),
+        (QUEUE, {"resourceVersion": "6", "labels": None}, True),
+        (QUEUE, {"resourceVersion": "6", "annotations": {"note": "x"}}, True),
+        (QUEUE, {"resourceVersion": "6", "annotations": {}}, False),
+        (QUEUE, {"resourceVersion": "6", "finalizers": ["x/y"]}, True),
+        (QUEUE, {"resourceVersion": "6", "ownerReferences": [{"uid": "9"}]}, True),
+        # Kueue admits a launch, which is never edited.
+        (JOB, {"resourceVersion": "6", "generation": 2}, False),
+        (JOB, {"uid": "2"}, True),
+        (JOB, {"deletionTimestamp": "2026-11-22T12:00:00Z"}, True),
+    ],
+)
+def test_what_counts_as_a_change(who: Identity, changes: dict[str, Any], drifted: bool) -> None:
+    """Any new version, except of an object whose controller writes its status."""
+    labels = {RUN: "digits-0f3c9a1b2d"} if who == JOB else {}
+    resource = make_recorded(who, inputs={"metadata": {"labels": labels}})
+    assert has_drifted(make_state(make_identity("a"), resource), {who: make_metadata(**changes)}) == drifted
+
+
+def test_a_missing_object_is_a_change() -> None:
+    """Also a launch that its TTL removed."""
+    assert has_drifted(make_state(make_recorded(SECRET), make_recorded(QUEUE)), {SECRET: make_metadata()})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"initErrors": ["timed out"]},
+        {"delete": True},
+        {"outputs": {"metadata": "encrypted"}},
+        {"outputs": None},
+    ],
+    ids=str,
+)
+def test_what_the_engine_left_unfinished_or_hides_needs_a_refresh(changes: dict[str, Any]) -> None:
+    """It cannot be compared."""
+    resource = {**make_recorded(SECRET), **changes}
+    assert has_drifted(make_state(resource), {SECRET: make_metadata()})
+
+
+def test_a_pending_operation_needs_a_refresh() -> None:
+    """The engine was interrupted."""
+    assert has_drifted(make_state(pending=(make_pending(SECRET),)), {})
+    assert not has_drifted(make_state(), {})

@@ -1,0 +1,21 @@
+"""Whether a change has to be compared with the live objects: the engine's option `--refresh`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainstack.cli.session import Session
+from trainstack.lifecycle.drift import has_drifted
+from trainstack.lifecycle.recovery.state import read_state
+from trainstack.live.marked import read_recorded
+
+
+def refresh_options(session: Session, deployment: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return `--refresh` unless all objects in the state are as the engine recorded them. Raises ClusterError.
+
+    A refresh reads each object through the provider, one request each with its whole content.
+    """
+    state = read_state({"deployment": deployment})
+    if not state.objects and not state.pending:
+        return ()
+    live = read_recorded(session.stack, state.objects, session.settings.cluster.context)
+    return ("--refresh",) if has_drifted(state, live) else ()

@@ -1,0 +1,30 @@
+"""The content tags of images, without hashing built programs, of 150 MB in total, in each command."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainstack.dev.toolchain import digests
+from trainstack.runs.images.images import content_tag
+
+
+def tag_of(context: Path, build_args: Mapping[str, str], programs: Mapping[str, Path], memory: Path) -> str:
+    """Return the `content_tag` of an image.
+
+    `memory` is a folder with a file for each image whose programs all have a recorded digest, which `digests.verify`
+    compares before the programs are used. Its name is the tag with the digests in the place of the programs.
+    """
+    recorded = {f"program {name}": digests.recorded(path) for name, path in programs.items()}
+    if not all(recorded.values()):
+        return content_tag(context, build_args, programs=programs)
+    if not programs:
+        return content_tag(context, build_args)
+    file = memory / content_tag(context, {**build_args, **recorded})
+    if file.is_file() and (tag := file.read_text(encoding="utf-8")):
+        return tag
+    tag = content_tag(context, build_args, programs=programs)
+    memory.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}-{os.getpid()}")
+    draft.write_text(tag, encoding="utf-8")
+    draft.replace(file)
+    return tag

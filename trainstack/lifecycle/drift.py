@@ -1,0 +1,39 @@
+"""Whether objects were changed since the engine recorded them: if none was, an `up` needs no refresh. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainstack.lifecycle.recovery.state import Recorded, State
+from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.ownership import Identity
+
+_WITH_GENERATION = frozenset(
+    ("AdmissionCheck", "ClusterQueue", "Cohort", "CustomResourceDefinition", "Deployment", "LocalQueue")
+) | {"MultiKueueCluster"}
+"""Kinds whose controllers write their status all the time. The API server increments `generation` with every change of
+anything but status and metadata. PriorityClasses, for example, have a generation that never changes."""
+_DECLARED_METADATA = ("generation", "labels", "annotations", "finalizers", "ownerReferences")
+
+
+def has_drifted(state: State, live: Mapping[Identity, Mapping[str, Any]]) -> bool:
+    """Return whether a refresh might find a difference. `live` is the metadata of the objects of `state` that exist.
+
+    Also true after an interruption, which a refresh may have to resolve.
+    """
+    if state.pending or state.replaced:
+        return True
+    return any(_changed(recorded, live.get(recorded.identity)) for recorded in state.objects)
+
+
+def _changed(recorded: Recorded, live: Mapping[str, Any] | None) -> bool:
+    if live is None or "deletionTimestamp" in live or live["uid"] != recorded.uid or recorded.errors:
+        return True
+    if recorded.is_launch and recorded.kind in LAUNCHES:
+        # Its changes are Kueue's and its controller's. A launch that exists is never edited.
+        return False
+    before = recorded.metadata
+    if before.get("resourceVersion") == live["resourceVersion"]:
+        return False
+    return recorded.kind not in _WITH_GENERATION or any(
+        (before.get(key) or None) != (live.get(key) or None) for key in _DECLARED_METADATA
+    )
