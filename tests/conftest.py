@@ -1,4 +1,5 @@
-"""The real cluster of the tests: one for the whole run, in a folder of its own, gone afterwards; and `dev` on it."""
+"""The real cluster of the tests: one for each process that needs it, in a folder of its own, gone afterwards; and `dev`
+on it."""
 
 import os
 from collections.abc import Iterator
@@ -59,6 +60,23 @@ def dev(checkout: Project, before: frozenset[Name]) -> Project:
     return checkout
 
 
+LAB = {
+    "test_code",
+    "test_compare",
+    "test_components",
+    "test_daytwo",
+    "test_dependencies",
+    "test_kinds",
+    "test_pins",
+    "test_private_registry",
+    "test_rights",
+    "test_runs",
+    "test_stacks",
+    "test_sweep_faults",
+    "test_sweeps",
+}
+"""The files of tests/cluster whose tests use the lab beside `dev`: half of all that need `dev`, so another process can
+run them, with a cluster of its own."""
 SITES = {"test_gpu_products", "test_sites", "test_systems", "test_upstream"}
 """The files of tests/cluster whose tests share the cluster of the reference systems."""
 SEPARATE = {
@@ -78,8 +96,10 @@ SEPARATE = {
     "test_trainer",
 }
 """The files of tests/cluster that start a cluster of their own, or none."""
-SHARED = {"cluster": "dev", "sites": "sites", "servers": "stateful"}
-"""The fixtures of a session that start a cluster, and the group of the tests that use it."""
+SHARED = {"cluster": {"lab", "dev"}, "lab": {"lab"}, "sites": {"sites"}, "servers": {"stateful"}}
+"""The fixtures of a session that start a cluster or fill it, and the groups whose tests may use them."""
+LARGE = ("lab", "dev", "sites", "stateful", "admission")
+"""The groups that start first. `dev` ends with its removal, so in one process it follows `lab`."""
 
 
 def group_of(nodeid: str) -> str:
@@ -87,6 +107,8 @@ def group_of(nodeid: str) -> str:
     file = Path(nodeid.partition("::")[0])
     if file.parent.name in ("admission", "stateful"):
         return file.parent.name
+    if file.parent.name == "cluster" and file.stem in LAB:
+        return "lab"
     if file.stem in SITES:
         return "sites"
     if file.stem == "test_second_up" or (file.parent.name == "cluster" and file.stem not in SEPARATE):
@@ -111,14 +133,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Raises UsageError if a test uses the cluster of another group.
     """
-    large = [*SHARED.values(), "admission"]
     ranks: dict[pytest.Item, int] = {}
     for item in items:
         if item.path.is_relative_to(ROOT / "tests" / "unit"):
             continue
         group = group_of(item.nodeid)
-        used = {SHARED[name] for name in SHARED.keys() & {*getattr(item, "fixturenames", ())}}
-        if group != "admission" and not used <= {group}:
-            raise pytest.UsageError(f"{item.nodeid} uses the cluster of {used}: correct group_of in tests/conftest.py")
-        ranks[item] = large.index(group) if group in large else len(large)
+        used = SHARED.keys() & {*getattr(item, "fixturenames", ())}
+        if group != "admission" and (others := [name for name in used if group not in SHARED[name]]):
+            raise pytest.UsageError(
+                f"{item.nodeid} of group {group} uses {others}: correct group_of in tests/conftest.py"
+            )
+        ranks[item] = LARGE.index(group) if group in LARGE else len(LARGE)
     items.sort(key=lambda item: (ranks.get(item, -1), item.get_closest_marker("last") is not None))

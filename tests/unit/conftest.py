@@ -38,4 +38,5 @@ def variables() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as changes:
         changes.setenv("TRAINSTACK_STACK", "dev")
         changes.setenv("SSL_CERT_DIR", str(NO_AUTHORITIES))
+        changes.delenv("SSL_CERT_FILE", raising=False)
         yield

@@ -14,6 +14,7 @@ import tempfile
 import termios
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 
@@ -21,14 +22,17 @@ from rich.console import Console
 from rich.text import Text
 
 from trainstack.dev.toolchain.places import CHECKOUT
+from trainstack.onboarding import project_files
+from trainstack.onboarding.new_project.files import new_files
+from trainstack.onboarding.new_project.request import Request
 
 FOLDER = Path("docs/terminal")
 _FONT_OF_ANOTHER_HOST = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _LINES = 60
 """Of the terminal. No command pages, so more lines than that are drawn as well."""
 
-TENANT = "trainstack init --profile tenant --cluster other --namespace vision --queue vision"
-OWNER = "trainstack init --profile owner --cluster kind"
+TENANT = Request(name="vision", profile="tenant", cluster="other", namespace="vision", queue="vision")
+OWNER = Request(name="lab", profile="owner", cluster="kind")
 LARGE = """\
 config:
   trainstack:environment: {namespaces: [{name: vision}]}
@@ -79,8 +83,8 @@ class Picture:
 
     command: str
     columns: int
-    init: str = ""
-    """The command that creates the project; not drawn."""
+    project: Request | None = None
+    """The project as `trainstack init` creates it."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files of the project; not drawn."""
 
@@ -107,8 +111,8 @@ def write(root: Path) -> list[Path]:
 def svg(name: str, picture: Picture) -> str:
     with tempfile.TemporaryDirectory(prefix="trainstack-") as folder:
         root = Path(folder)
-        if picture.init:
-            _printed(picture.init, root, picture.columns)
+        if picture.project:
+            project_files.write(root, new_files(picture.project, version("trainstack"), virtualenv=False))
         for path, text in picture.files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")

@@ -60,7 +60,7 @@ def noticed_by(mutant: Mutant, judges: Iterable[Judge]) -> Judge | None:
     with _broken(mutant):
         for judge in judges:
             try:
-                with _limited():
+                with limited():
                     judge()
             except (Exception, _TooLong):  # noqa: BLE001 (any way of failing will do)
                 return judge
@@ -141,7 +141,7 @@ def _broken(mutant: Mutant) -> Iterator[None]:
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def limited() -> Iterator[None]:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise _TooLong
 

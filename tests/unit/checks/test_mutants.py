@@ -1,6 +1,7 @@
 """Each rule is needed, and each of its conditions: broken, one of the rules' own cases notices."""
 
 import inspect
+from collections.abc import Iterator
 from functools import cache, partial
 from itertools import islice
 from types import FunctionType, ModuleType
@@ -21,8 +22,9 @@ from tests.unit.checks import (
 )
 from tests.unit.checks.admission import test_node_capacity
 from tests.unit.checks.environment_cases import every_case
-from tests.unit.checks.mutants import Judge, functions, mutants, noticed_by
+from tests.unit.checks.mutants import Judge, functions, limited, mutants, noticed_by
 from tests.unit.checks.node_cases import every_live_case
+from tests.unit.checks.test_published_passphrase import OTHER, PUBLISHED
 from trainstack.kueue import node_capacity
 from trainstack.preflight import against_cluster, preflight, silences, versions
 from trainstack.preflight.live_rules import nodes, platform, queueing, registry, secrets, storage
@@ -119,14 +121,23 @@ def judges(function: FunctionType) -> list[Judge]:
         )
 
     of_rules = {id_ for id_, _ in cases}
-    tests: list[tuple[str, Judge]] = [(f"{each.__module__}.{each.__name__}", each) for each in whole_tests(*TESTS)]
+    tests: list[tuple[str, Judge]] = [(f"{each.__module__}.{each.__name__}", each) for each in whole_tests(TESTS)]
     return [judge for _, judge in sorted([*cases, *tests], key=unlikely)]
 
 
-def whole_tests(*modules: ModuleType) -> list[FunctionType]:
+@cache
+def whole_tests(modules: tuple[ModuleType, ...]) -> list[FunctionType]:
     """The tests of these modules that take no argument."""
     found = [each for module in modules for each in functions(module) if each.__name__.startswith("test_")]
     return [each for each in found if not inspect.signature(each).parameters]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def known_salts() -> Iterator[None]:
+    """Decide by a table whose passphrase a salt is: to derive a key takes longer than one judge may."""
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setattr(files, "protects", {PUBLISHED: True, OTHER: False}.__getitem__)
+        yield
 
 
 @pytest.mark.parametrize("share", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
@@ -153,9 +164,10 @@ def test_whatever_breaks_a_rule_is_noticed(function: FunctionType, share: int) -
 
 
 def test_whole_rules_are_not_taken_for_broken_ones() -> None:
-    """What notices a broken rule passes while it is whole."""
+    """What notices a broken rule passes while it is whole, in the time that it may take."""
     for judge in judges(functions(pools)[0]):
-        judge()
+        with limited():
+            judge()
 
 
 def test_every_rule_is_broken() -> None:

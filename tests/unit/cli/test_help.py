@@ -81,14 +81,39 @@ done
     return [line.split() for line in done.stdout.splitlines()]
 
 
-def test_bash_completes_commands_options_and_environments(tmp_path: Path) -> None:
+def completed_here(line: str) -> list[str]:
+    """What is offered for the last word, without a process."""
+    words = ["trainstack", *line.split(" ")]
+    variables = {
+        "_TRAINSTACK_COMPLETE": "complete_bash",
+        "COMP_WORDS": "\n".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = CliRunner().invoke(app, [], prog_name="trainstack", env=variables)
+    assert done.exit_code == 0
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_and_environments(tmp_path: Path) -> None:
+    """By the script: what is below is completed by the same command, without a process."""
+    status, prod = completed(tmp_path, "st", "env -s pr")
+    assert (status, prod) == (["status"], ["prod"])
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("pl", []), ("sweep re", ["results", "report"]), ("check --j", ["--json"]), ("env -s pr", ["prod"])],
+)
+def test_commands_options_and_environments_are_completed(
+    line: str, offered: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also the commands of a group, and where no environment is selected; hidden commands are not offered."""
-    # `check` and `env` start faster than commands that change something, and declare their options the same way.
-    lines = ("st", "pl", "sweep re", "check --j", "env -s ", "env -s pr")
-    status, hidden, sweep, option, environments, prod = completed(tmp_path, *lines)
-    assert status == ["status"]
-    assert hidden == []
-    assert sweep == ["results", "report"]
-    assert option == ["--json"]
-    assert {"dev", "prod"} <= {*environments}
-    assert prod == ["prod"]
+    monkeypatch.delenv("TRAINSTACK_STACK")
+    monkeypatch.chdir(ROOT)
+    assert completed_here(line) == offered
+
+
+def test_all_environments_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing of the name is written yet."""
+    monkeypatch.chdir(ROOT)
+    assert {"dev", "prod"} <= {*completed_here("env -s ")}

@@ -2,6 +2,8 @@
 
 It accepts only the arguments that the driver uses, and refuses what the real programs refuse: unknown options, a taken
 name, the network of a stopped container, the removal of a container that another one depends on.
+
+It is a program on PATH, and `run` does the same without a process, whose start takes longer than all else.
 """
 
 import base64
@@ -9,14 +11,13 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import argparse
 
-PLACE = Path(os.environ.get("FAKE_STATE", os.devnull))
-PROGRAM = Path(sys.argv[0]).name
 FIRST: dict[str, Any] = {
     "calls": [],
     "containers": {},
@@ -43,9 +44,9 @@ def find(state: dict[str, Any], name: str) -> dict[str, Any]:
     return container
 
 
-def engine(state: dict[str, Any], arguments: list[str]) -> None:  # noqa: C901, PLR0912 (one case for each command)
+def engine(state: dict[str, Any], program: str, arguments: list[str]) -> None:  # noqa: C901, PLR0912 (one case for each command)
     if arguments == ["-v"]:
-        sys.stdout.write("Docker version 28.2.2, build e6534b4\n" if PROGRAM == "docker" else "podman version 4.3.1\n")
+        sys.stdout.write("Docker version 28.2.2, build e6534b4\n" if program == "docker" else "podman version 4.3.1\n")
         return
     if state["down"]:
         fail(state["down"], 1)
@@ -72,9 +73,9 @@ def engine(state: dict[str, Any], arguments: list[str]) -> None:  # noqa: C901, 
             if find(state, name)["State"]["Status"] != "running":
                 fail("Error: can only create exec sessions on running containers")
         case ["run", "--detach", *options]:
-            run(state, options)
+            run_container(state, options)
         case _:
-            fail(f"Error: unrecognized command `{PROGRAM} {' '.join(arguments)}`")
+            fail(f"Error: unrecognized command `{program} {' '.join(arguments)}`")
 
 
 def make_parser() -> "argparse.ArgumentParser":
@@ -83,7 +84,7 @@ def make_parser() -> "argparse.ArgumentParser":
     return argparse.ArgumentParser(allow_abbrev=False)
 
 
-def run(state: dict[str, Any], options: list[str]) -> None:
+def run_container(state: dict[str, Any], options: list[str]) -> None:
     parser = make_parser()
     for option in ("--name", "--network"):
         parser.add_argument(option, required=True)
@@ -124,17 +125,17 @@ def set_running(container: dict[str, Any], *, running: bool) -> None:
     container["State"] = {"Status": status, "Pid": 4711 if running else 0, "ExitCode": 0 if running else 130}
 
 
-def kind(state: dict[str, Any], arguments: list[str]) -> None:
+def kind(state: dict[str, Any], arguments: list[str], environment: Mapping[str, str]) -> None:
     if arguments == ["version"]:
         sys.stdout.write(f"kind {state['kind']} go1.24.6 linux/amd64\n")
         return
-    if os.environ.get("KIND_EXPERIMENTAL_PROVIDER") not in ("docker", "podman"):
+    if environment.get("KIND_EXPERIMENTAL_PROVIDER") not in ("docker", "podman"):
         fail("ERROR: the engine is left to chance", 1)
     nodes = [name for name in state["containers"] if name.endswith("-control-plane")]
     if arguments == ["get", "clusters"]:
         sys.stdout.write("".join(f"{name.removesuffix('-control-plane')}\n" for name in nodes))
     elif arguments[:2] == ["create", "cluster"]:
-        create(state, arguments[2:])
+        create(state, arguments[2:], Path(environment["FAKE_STATE"]))
     elif arguments[:2] == ["delete", "cluster"]:
         parser = make_parser()
         parser.add_argument("--name", required=True)
@@ -146,7 +147,7 @@ def kind(state: dict[str, Any], arguments: list[str]) -> None:
         fail(f"ERROR: unknown command {arguments}", 1)
 
 
-def create(state: dict[str, Any], arguments: list[str]) -> None:
+def create(state: dict[str, Any], arguments: list[str], place: Path) -> None:
     parser = make_parser()
     for option in ("--config", "--kubeconfig"):
         parser.add_argument(option, required=True, type=Path)
@@ -164,7 +165,7 @@ def create(state: dict[str, Any], arguments: list[str]) -> None:
     sys.stderr.write(f" • Ensuring node image ({options.image}) 🖼  ...\n ✓ Ensuring node image ({options.image}) 🖼\n")
     state["containers"][node] = new()
     if state["create"] == "killed":
-        PLACE.write_text(json.dumps(state))
+        place.write_text(json.dumps(state))
         os.kill(os.getpid(), signal.SIGKILL)
     text = {key: base64.b64encode(key.encode()).decode() for key in ("ca", "crt", "key")}
     cluster = {"server": "https://127.0.0.1:41111", "certificate-authority-data": text["ca"]}
@@ -173,15 +174,20 @@ def create(state: dict[str, Any], arguments: list[str]) -> None:
     options.kubeconfig.write_text(json.dumps(content))
 
 
-def main() -> None:
-    state = FIRST | (json.loads(PLACE.read_text()) if PLACE.exists() else {})
-    state["calls"].append([PROGRAM, *sys.argv[1:]])
-    PLACE.write_text(json.dumps(state))
+def run(program: str, arguments: list[str], environment: Mapping[str, str]) -> None:
+    """Write to stdout and stderr what the program prints. Raises SystemExit if it fails."""
+    place = Path(environment["FAKE_STATE"])
+    state = json.loads(json.dumps(FIRST)) | (json.loads(place.read_text()) if place.exists() else {})
+    state["calls"].append([program, *arguments])
+    place.write_text(json.dumps(state))
     try:
-        (kind if PROGRAM == "kind" else engine)(state, sys.argv[1:])
+        if program == "kind":
+            kind(state, arguments, environment)
+        else:
+            engine(state, program, arguments)
     finally:
-        PLACE.write_text(json.dumps(state))
+        place.write_text(json.dumps(state))
 
 
 if __name__ == "__main__":
-    main()
+    run(Path(sys.argv[0]).name, sys.argv[1:], os.environ)

@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,18 @@ COMMITTED = ROOT / "workloads" / "digits" / "enlarged.json"
 TRAIN, TEST = 30, 10
 
 
+@cache
+def few() -> dict[str, bytes]:
+    """Small files of MNIST's format."""
+    return enlarged_files(TRAIN, TEST)
+
+
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A folder with small files of MNIST's format, half of them packed, as people have them."""
     folder = tmp_path / "mnist"
     folder.mkdir()
-    for name, content in enlarged_files(TRAIN, TEST).items():
+    for name, content in few().items():
         packed = name in (IMAGES, TEST_LABELS)
         file = folder / (f"{name}.gz" if packed else name)
         file.write_bytes(gzip.compress(content) if packed else content)
@@ -49,7 +56,7 @@ def test_packed_and_plain_files_give_the_same_data_set(published: Path, tmp_path
     done = run_prepare(tmp_path / "out", MNIST_FOLDER=str(published))
     assert (done.returncode, done.stdout) == (0, f"wrote {TRAIN + TEST} images into {tmp_path / 'out'}\n"), done.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted((*NAMES, MANIFEST))
-    assert {name: (tmp_path / "out" / name).read_bytes() for name in NAMES} == enlarged_files(TRAIN, TEST)
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in NAMES} == few()
     assert json.loads((tmp_path / "out" / MANIFEST).read_text())["count"] == TRAIN + TEST
     done = run_prepare(tmp_path / "again", MNIST_FOLDER=str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
@@ -101,7 +108,7 @@ def test_a_bad_file_is_refused(published: Path, fault: str, packed: bool) -> Non
 
 def test_a_page_instead_of_a_packed_file_is_refused(published: Path) -> None:
     """What a download gives that a proxy has answered; and a packed file with a changed byte."""
-    whole = gzip.compress(enlarged_files(TRAIN, TEST)[IMAGES])
+    whole = gzip.compress(few()[IMAGES])
     for content in (b"<html>", whole[:100] + bytes(20) + whole[120:], whole[:-9]):
         (published / f"{IMAGES}.gz").write_bytes(content)
         with pytest.raises(ProgramError, match=f"cannot read {IMAGES} in"):
@@ -120,7 +127,7 @@ def test_the_enlarged_digits_are_images_of_their_labels() -> None:
     # The second time round, the same digits in another place.
     assert labels[:1497] == labels[1497:]
     assert len(files[TEST_LABELS]) - 8 == 300
-    blank = sum(pixel == 0 for pixel in images) / len(images)
+    blank = images.count(0) / len(images)
     assert 0.2 < blank < 0.8
 
 

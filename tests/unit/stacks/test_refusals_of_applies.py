@@ -64,7 +64,11 @@ ELSEWHERE = Echo({"kube-system": "elsewhere"})
 
 @pytest.fixture(autouse=True)
 def unread_outputs() -> Iterator[None]:
-    """Collect the outputs that a refusal leaves unread here, not in a later test, without their warnings."""
+    """Collect the outputs that a refusal leaves unread here, not in a later test, without their warnings.
+
+    Only objects of the test are walked: those before it are frozen.
+    """
+    gc.freeze()
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

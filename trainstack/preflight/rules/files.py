@@ -50,7 +50,7 @@ def passphrase_published(context: RuleContext) -> Iterator[Violation]:
     if context.settings.environment.state == "embedded" or not file.is_file():
         return
     try:
-        salt = (yaml.safe_load(file.read_bytes()) or {}).get("encryptionsalt")
+        salt = (yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader) or {}).get("encryptionsalt")
     except (yaml.YAMLError, AttributeError):
         return  # The settings were not loaded from this file.
     if isinstance(salt, str) and protects(salt):

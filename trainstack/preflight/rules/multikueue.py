@@ -79,11 +79,10 @@ def multikueue_parameters(context: RuleContext) -> Iterator[Violation]:
 )
 def multikueue_run(context: RuleContext) -> Iterator[Violation]:
     settings = context.settings
-    sweeps = {sweep.run.name for sweep in settings.sweeps.sweeps}
     for path, run in settings.trained():
         if not settings.queues.dispatches(run.namespace, run.queue):
             continue
-        if run.name in sweeps and path.startswith("sweeps."):
+        if path.startswith("sweeps."):
             yield Violation(f"{path}.queue", f"sweep {run.name} has a parameter file, which MultiKueue does not copy")
         elif WORKLOAD_KINDS[run.kind].managed_by is None:
             yield Violation(f"{path}.queue", f"{run.name} is a {run.kind}, which is not dispatched")
