@@ -27,7 +27,8 @@ NOT_FOUND = 404
 FORBIDDEN = 403
 PAGE = 500
 """The `limit` of lists that may have thousands of objects."""
-_CONCURRENCY = 16
+CONCURRENCY = 16
+"""Requests at once."""
 _CONNECTING = threading.Lock()
 _connecting: list[tuple[tempfile.TemporaryDirectory[str], str | None]] = []
 """For each client that connects now, the folder of its temporary files and the one to set again afterwards."""
@@ -98,13 +99,22 @@ def read(
     return run(work())
 
 
-def read_lists(paths: Sequence[str], context: str | None) -> dict[str, Answer]:
-    """GET the metadata of all pages of lists, whose paths set a `limit`. Raises ClusterError as `read` does."""
+def read_lists(
+    paths: Sequence[str], context: str | None, *, metadata_of_items: bool = False, managed_fields: bool = True
+) -> dict[str, Answer]:
+    """GET all pages of lists, whose paths set a `limit`; the keywords are those of `get_list`.
+
+    Raises ClusterError as `read` does.
+    """
 
     async def work() -> dict[str, Answer]:
-        api = await connect(context)
-        answers = await asyncio.gather(*(get_list(api, path, metadata_of_items=True) for path in paths))
-        return dict(zip(paths, answers, strict=True))
+        api, limit = await connect(context), asyncio.Semaphore(CONCURRENCY)
+
+        async def get_one(path: str) -> Answer:
+            async with limit:
+                return await get_list(api, path, metadata_of_items=metadata_of_items, managed_fields=managed_fields)
+
+        return dict(zip(paths, await asyncio.gather(*map(get_one, paths)), strict=True))
 
     return run(work())
 
@@ -210,7 +220,7 @@ async def get_all(
 ) -> dict[str, Answer]:
     """GET all paths once and return the responses by path; the keywords are those of `read`."""
     distinct = list(dict.fromkeys(paths))
-    limit = asyncio.Semaphore(_CONCURRENCY)
+    limit = asyncio.Semaphore(CONCURRENCY)
 
     async def get_one(path: str) -> Answer:
         async with limit:
@@ -222,7 +232,7 @@ async def get_all(
 async def get_available(api: kr8s.asyncio.Api, paths: Iterable[str]) -> dict[str, Answer]:
     """GET all paths; leave out those whose servers (an aggregated API, a kubelet) are not available."""
     found: dict[str, Answer] = {}
-    limit = asyncio.Semaphore(_CONCURRENCY)
+    limit = asyncio.Semaphore(CONCURRENCY)
 
     async def get_one(path: str) -> None:
         async with limit:
@@ -242,14 +252,29 @@ async def get(
     return Answer(status, json.loads(text) if status == httpx.codes.OK else {})
 
 
-async def get_list(api: kr8s.asyncio.Api, path: str, *, metadata_of_items: bool = False) -> Answer:
-    """GET all pages of a list, whose path sets a `limit`; the first refused page is the result."""
-    answer = await get(api, path, metadata_of_items=metadata_of_items)
-    items = list(answer.body.get("items") or ())
-    while token := (answer.body.get("metadata") or {}).get("continue"):
-        answer = await get(api, f"{path}&continue={quote(token)}", metadata_of_items=metadata_of_items)
-        items += answer.body.get("items") or ()
-    return Answer(answer.status, {**answer.body, "items": items}) if answer.found else answer
+async def get_list(
+    api: kr8s.asyncio.Api, path: str, *, metadata_of_items: bool = False, managed_fields: bool = True
+) -> Answer:
+    """GET all pages of a list, whose path sets a `limit`; the first refused page is the result.
+
+    Args:
+        api: the client.
+        path: the list's path.
+        metadata_of_items: as of `read`.
+        managed_fields: keep `metadata.managedFields`, which take half of the memory of a list.
+
+    """
+    page, items = path, []
+    while True:
+        answer = await get(api, page, metadata_of_items=metadata_of_items)
+        for item in answer.body.get("items") or ():
+            if not managed_fields:
+                item["metadata"].pop("managedFields", None)
+            items.append(item)
+        token = (answer.body.get("metadata") or {}).get("continue")
+        if not token:
+            return Answer(answer.status, {**answer.body, "items": items}) if answer.found else answer
+        page = f"{path}&continue={quote(token)}"
 
 
 async def get_text(api: kr8s.asyncio.Api, path: str) -> tuple[int, str]:
