@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pulumi
@@ -88,6 +90,25 @@ def hooks(
         return bool(wait(release(args)))
 
     return lambda: wait(take(None)), failed
+
+
+def test_a_launch_is_claimed_while_all_threads_of_the_loop_wait_for_launches(cluster: Cluster) -> None:
+    """The engine's SDK registers resources in those threads, and each waits until the resource's hooks have run."""
+    binding: Any = claim_hooks(Claim(ledger=RECORD, version=None), NAMED, None)
+    (take,), registered = binding.before_create, threading.Event()
+
+    async def launch() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        registration = loop.run_in_executor(None, registered.wait)
+        try:
+            await asyncio.wait_for(take(None), 10)
+        finally:
+            registered.set()
+            await registration
+
+    asyncio.run(launch())
+    assert [verb for verb, _, _ in cluster.sent] == ["POST"]
 
 
 @pytest.mark.parametrize("launch", [NAMED, GENERATED], ids=["named", "generated"])

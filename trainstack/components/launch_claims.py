@@ -1,6 +1,5 @@
 """The claim of a launch: one request before the launch is created, which only one of two concurrent `up`s completes."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import pulumi
 
-from trainstack.components.objects import blocking_hook
+from trainstack.components.objects import blocking_hook, in_thread
 from trainstack.components.removal import send
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
@@ -41,7 +40,7 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], context: str | None) ->
         # replace the refusal in its report; the claim then stays, as after a kill.
         if args.failed_operation == "create" and taken:
             with suppress(ClusterError):
-                await asyncio.to_thread(lambda: run(_release(claim, launch, taken[-1], context)))
+                await in_thread(lambda: run(_release(claim, launch, taken[-1], context)))
         return False
 
     return pulumi.ResourceHookBinding(
