@@ -6,10 +6,10 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -33,6 +33,8 @@ _CONNECTING = threading.Lock()
 _connecting: list[tuple[tempfile.TemporaryDirectory[str], str | None]] = []
 """For each client that connects now, the folder of its temporary files and the one to set again afterwards."""
 _TIMEOUT_SECONDS = 10
+_CONNECTION_SECONDS = 60
+"""How long a shared client is used; later requests read its credentials again."""
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -138,6 +140,35 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run in a new event loop: the caller, for example the engine's language host, may have a running one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
+
+
+@dataclass
+class Connection:
+    """A client in an event loop of its own, so that requests of many threads share its connections."""
+
+    context: str | None
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _connecting: asyncio.Task[kr8s.asyncio.Api] | None = None
+    _since: float = 0.0
+
+    def run(self, work: Callable[[kr8s.asyncio.Api], Coroutine[Any, Any, T]]) -> T:
+        """Run requests. Raises ClusterError as `connect` does."""
+        with self._lock:
+            if not self._loop.is_running():
+                threading.Thread(target=self._loop.run_forever, daemon=True, name="connection").start()
+        return asyncio.run_coroutine_threadsafe(self._work(work), self._loop).result()
+
+    async def _work(self, work: Callable[[kr8s.asyncio.Api], Coroutine[Any, Any, T]]) -> T:
+        # Credentials may expire, for example those of a plugin.
+        if self._connecting is None or time.monotonic() - self._since > _CONNECTION_SECONDS:
+            self._connecting, self._since = asyncio.ensure_future(connect(self.context)), time.monotonic()
+        try:
+            api = await self._connecting
+        except ClusterError:
+            self._connecting = None
+            raise
+        return await work(api)
 
 
 async def connect(context: str | None) -> kr8s.asyncio.Api:
