@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pulumi
@@ -11,7 +13,8 @@ import pytest
 from trainstack.components import launch_claims
 from trainstack.components.await_deletion import await_deletion
 from trainstack.components.launch_claims import Claim, claim_hooks
-from trainstack.live.client import Answer, ClusterError
+from trainstack.live import client
+from trainstack.live.client import Answer, ClusterError, Connection
 from trainstack.objects.labels import LAUNCH, LEDGER, STACK, with_state
 
 RECORD: dict[str, Any] = {
@@ -61,7 +64,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     async def connect(_: object) -> None:
         pass
 
-    monkeypatch.setattr(launch_claims, "connect", connect)
+    monkeypatch.setattr(client, "connect", connect)
     monkeypatch.setattr(launch_claims, "send", made.send)
     monkeypatch.setattr(launch_claims, "get", made.get)
     # Without an engine to register them with.
@@ -74,7 +77,7 @@ def hooks(
     launch: Mapping[str, Any] = NAMED, version: str | None = None
 ) -> tuple[Callable[[], None], Callable[[str], bool]]:
     """The two hooks, to be called as the engine does."""
-    binding: Any = claim_hooks(Claim(ledger=RECORD, version=version), launch, None)
+    binding: Any = claim_hooks(Claim(ledger=RECORD, version=version), launch, Connection(None))
     (take,), (release,) = binding.before_create, binding.on_error
 
     def wait(result: Awaitable[Any]) -> Any:
@@ -88,6 +91,25 @@ def hooks(
         return bool(wait(release(args)))
 
     return lambda: wait(take(None)), failed
+
+
+def test_a_launch_is_claimed_while_all_threads_of_the_loop_wait_for_launches(cluster: Cluster) -> None:
+    """The engine's SDK registers resources in those threads, and each waits until the resource's hooks have run."""
+    binding: Any = claim_hooks(Claim(ledger=RECORD, version=None), NAMED, Connection(None))
+    (take,), registered = binding.before_create, threading.Event()
+
+    async def launch() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        registration = loop.run_in_executor(None, registered.wait)
+        try:
+            await asyncio.wait_for(take(None), 10)
+        finally:
+            registered.set()
+            await registration
+
+    asyncio.run(launch())
+    assert [verb for verb, _, _ in cluster.sent] == ["POST"]
 
 
 @pytest.mark.parametrize("launch", [NAMED, GENERATED], ids=["named", "generated"])
@@ -177,7 +199,7 @@ def test_a_launch_is_claimed_when_its_place_is_free(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pulumi, "ResourceHook", lambda name, _: name)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda name, _: name)
     await_deletion({"u0": NAMED}, lambda _: None)
-    claimed = pulumi.ResourceOptions(hooks=claim_hooks(Claim(ledger=RECORD, version=None), NAMED, None))
+    claimed = pulumi.ResourceOptions(hooks=claim_hooks(Claim(ledger=RECORD, version=None), NAMED, Connection(None)))
     props = {**NAMED, "metadata": {**NAMED["metadata"], "annotations": {}}}
     args: Any = pulumi.ResourceTransformationArgs(
         resource=None,  # type: ignore[arg-type]  # not looked at

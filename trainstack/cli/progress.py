@@ -21,6 +21,8 @@ from rich.progress import (
 from trainstack.cli.console import err
 
 LINE_SECONDS = 5.0
+UPDATE_SECONDS = 0.1
+"""Rich computes the rate at each update, which takes as long as the transfer of a small file."""
 
 Advance = Callable[[int], None]
 """Adds bytes or items to the progress."""
@@ -54,16 +56,23 @@ def _progress(
         disable=not err.is_terminal,
     ) as progress:
         task = progress.add_task(description, total=total, completed=done)
-        printed = time.monotonic()
+        printed = updated = time.monotonic()
+        pending = 0
 
         def advance(count: int) -> None:
-            nonlocal printed
-            progress.advance(task, count)
-            if not err.is_terminal and time.monotonic() - printed > LINE_SECONDS:
-                printed = time.monotonic()
+            nonlocal printed, updated, pending
+            pending += count
+            now = time.monotonic()
+            if now - updated < UPDATE_SECONDS:
+                return
+            progress.advance(task, pending)
+            updated, pending = now, 0
+            if not err.is_terminal and now - printed > LINE_SECONDS:
+                printed = now
                 err.print(_line(progress.tasks[0], unit))
 
         yield advance
+        progress.advance(task, pending)
 
 
 def _line(task: Task, unit: Callable[[float], str]) -> str:

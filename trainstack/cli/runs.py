@@ -15,6 +15,7 @@ from trainstack.live.client import ClusterError, PermanentError
 from trainstack.live.progress import view_runs
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
 from trainstack.objects.labels import SET
+from trainstack.objects.ownership import identity
 from trainstack.runs.launches import LiveLaunch, Phase, live_launch, utc_now
 from trainstack.runs.records import Ledger, wrapper_of
 from trainstack.runs.status.run_view import RunView, bare_view
@@ -26,8 +27,8 @@ Body = Mapping[str, Any]
 PAUSE_SECONDS = 1.0
 """Between two reads of the cluster."""
 MANY = 20
-"""With more launches than this, the queue, pods and logs of trials are not read: repeated reads of hundreds of trials
-would load the cluster."""
+"""With more launches than this, the queue, pods and logs of trials are not read, and of ended runs only those of the
+last so many: repeated reads of hundreds of launches would load the cluster."""
 MOST_SECONDS = 366 * 24 * 3600
 """Maximum of `wait --timeout`."""
 PATIENCE_SECONDS = 300
@@ -65,10 +66,21 @@ def _look_if_there(session: Session, run: str | None) -> list[RunView]:
 def _viewed(session: Session, bodies: Sequence[Body], *, with_usage: bool = False) -> list[RunView]:
     settings = session.settings
     owner = settings.environment.profile == "owner"
-    trials = [len(bodies) > MANY and SET in body["metadata"]["labels"] for body in bodies]
-    full = [body for body, trial in zip(bodies, trials, strict=True) if not trial]
+    bare = [bare_view(body) for body in bodies]
+    left_out = {id(view) for view in without_earlier(bare)[1]}
+    if len(bodies) > MANY:
+        left_out |= {id(view) for view, body in zip(bare, bodies, strict=True) if SET in body["metadata"]["labels"]}
+    full = [body for view, body in zip(bare, bodies, strict=True) if id(view) not in left_out]
     views = view_runs(full, settings, utc_now(), cluster_wide=owner, with_usage=with_usage)
-    return [*views, *(bare_view(body) for body, trial in zip(bodies, trials, strict=True) if trial)]
+    return [*views, *(view for view in bare if id(view) in left_out)]
+
+
+def without_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[RunView]]:
+    """Split off the ended runs except for the MANY that ended last."""
+    ended = sorted((view for view in views if view.ended), key=lambda view: view.ended or view.launch.created)
+    earlier = ended[: max(len(ended) - MANY, 0)]
+    ids = {id(view) for view in earlier}
+    return [view for view in views if id(view) not in ids], earlier
 
 
 def launch_bodies(session: Session, run: str | None) -> list[Body]:
@@ -83,7 +95,8 @@ def read_bodies(session: Session) -> list[dict[str, Any]]:
 
 
 def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Body]) -> list[Body]:
-    return [body for body in bodies if live_launch(body) in launches]
+    wanted = {(launch.kind, launch.namespace, launch.name) for launch in launches}
+    return [body for body in bodies if identity(body) in wanted]
 
 
 def chosen(launches: Sequence[LiveLaunch], run: str | None) -> list[LiveLaunch]:

@@ -19,6 +19,7 @@ from trainstack.cli.runs import (
     as_data,
     ensure_one_output,
     look,
+    without_earlier,
     without_loaders,
 )
 from trainstack.cli.session import JsonOption, Session, StackOption
@@ -39,6 +40,8 @@ def status(
 ) -> None:
     """Show the state, queue position, reason for waiting and progress of all runs; with RUN, its details.
 
+    Of the runs that have ended, the table has the last 20.
+
     Examples:
       trainstack status -s dev
       trainstack status digits -s dev
@@ -55,14 +58,25 @@ def status(
             _watch(session, run)
             return
         views = look(session, run, with_usage=run is not None)
-        show(_rendered(views, stack, run), width=WIDE if run is None else _DETAILS_WIDTH)
+        for part in _rendered(views, stack, run):
+            show(part, width=WIDE if run is None else _DETAILS_WIDTH)
 
 
-def _rendered(views: Sequence[RunView], stack: str, run: str | None) -> RenderableType:
+def _rendered(views: Sequence[RunView], stack: str, run: str | None) -> list[RenderableType]:
     now = utc_now()
     if run is not None:
-        return Group(*(details(view, now) for view in views))
-    return table(views, now) if views else f"no run of {stack} has an object in the cluster"
+        return [details(view, now) for view in views]
+    if not views:
+        return [f"no run of {stack} has an object in the cluster"]
+    shown, earlier = without_earlier(views)
+    return [table(shown, now), *([_counted(earlier)] if earlier else [])]
+
+
+def _counted(earlier: Sequence[RunView]) -> Text:
+    """Count the ended runs that are left out of the table."""
+    phases = Counter(view.launch.phase for view in earlier)
+    counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items(), reverse=True))
+    return Text(f"Not shown: {len(earlier)} runs that ended earlier ({counts}). `--json` has all.", style="dim")
 
 
 def _watch(session: Session, run: str | None) -> None:
@@ -72,7 +86,7 @@ def _watch(session: Session, run: str | None) -> None:
         seen: dict[str, RunView] = {}
         while True:
             views = patience.ask(lambda: look(session, run, with_usage=run is not None))
-            live.update(_rendered(views, session.stack, run), refresh=True)
+            live.update(Group(*_rendered(views, session.stack, run)), refresh=True)
             finite = without_loaders(session, views)
             seen |= {view.launch.name: view for view in finite}
             if not any(view.launch.awaited for view in finite):

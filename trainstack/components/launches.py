@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pulumi
@@ -9,6 +10,7 @@ import pulumi
 from trainstack.components.launch_claims import Claim, claim_hooks
 from trainstack.components.objects import Object, blocking_hook, declare, with_unknown_label
 from trainstack.declared.launches import LaunchGroup
+from trainstack.live.client import Connection
 from trainstack.live.names import wait_until_free
 from trainstack.live.webhooks import wait_until_runtime_is_seen
 from trainstack.objects.labels import LAUNCH
@@ -30,6 +32,10 @@ class LaunchOptions:
     """The claims that precede the creation of the objects, by launch name."""
     generating: pulumi.ProviderResource | None = None
     """The provider of objects with generated names, which server-side apply cannot create."""
+
+    @cached_property
+    def connection(self) -> Connection:
+        return Connection(self.context)
 
 
 def declare_launches(
@@ -85,7 +91,7 @@ def _options(manifest: Mapping[str, Any], args: LaunchOptions) -> pulumi.Resourc
     naming = _naming_options(manifest, args, kept)
     if launch not in args.claims:
         return naming
-    claimed = pulumi.ResourceOptions(hooks=claim_hooks(args.claims[launch], manifest, args.context))
+    claimed = pulumi.ResourceOptions(hooks=claim_hooks(args.claims[launch], manifest, args.connection))
     return pulumi.ResourceOptions.merge(naming, claimed)
 
 

@@ -6,8 +6,10 @@ check to the API server's dry run.
 """
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pulumi
 
@@ -15,6 +17,10 @@ from trainstack.declared.component import Component
 from trainstack.objects.labels import LAUNCH, MANAGED_BY
 from trainstack.runs.recorded import type_token
 
+T = TypeVar("T")
+_HOOK_THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="hook")
+"""Not the default threads of the event loop: with many resources, all of those wait in registrations, which end only
+when the resource's hook has run. The engine's parallelism limits how many are used."""
 PROVIDER_VERSION = "4.25.0"
 """The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
 
@@ -49,9 +55,15 @@ def blocking_hook(name: str, work: Callable[[], object]) -> pulumi.ResourceHook:
     """Run blocking work in a thread."""
 
     async def run(_: pulumi.ResourceHookArgs) -> None:
-        await asyncio.to_thread(work)
+        await in_thread(work)
 
     return pulumi.ResourceHook(name, run)
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run the blocking work of a hook."""
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(_HOOK_THREADS, context.run, work)
 
 
 def names(component: Component, kind: str) -> pulumi.Output[list[str]]:

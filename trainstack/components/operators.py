@@ -1,6 +1,5 @@
 """Installs of operators: Kueue first, since its webhooks would block the pods of the others until it runs."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component, names
+from trainstack.components.objects import declare_component, in_thread, names
 from trainstack.components.sections import declared, validated
 from trainstack.declared.component import Component
 from trainstack.declared.declared import Declared
@@ -60,7 +59,7 @@ class Operator(pulumi.ComponentResource):
             # If the program was killed during the hook, the controller is in the state, and the next `up` runs no hook.
             if not pulumi.runtime.is_dry_run():
                 try:
-                    await asyncio.to_thread(wait)
+                    await in_thread(wait)
                 except ClusterError as error:
                     raise pulumi.RunError(str(error)) from error
             return settings.operators.installs[name].manifest.version

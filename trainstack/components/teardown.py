@@ -1,10 +1,11 @@
 """The hooks with which `pulumi destroy --run-program` deletes a stack in drain order."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pulumi
+
+from trainstack.components.objects import in_thread
 
 DELETE_TIMEOUT = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="3m"))
 """For objects that a finalizer may block: the engine's own timeout is 10 minutes."""
@@ -54,7 +55,7 @@ def _hook(name: str, work: Work, *, on_dry_run: bool) -> pulumi.ResourceHook:
     async def run(args: pulumi.ResourceHookArgs) -> None:
         inputs = args.old_inputs or {}
         if "kind" in inputs or on_dry_run:
-            await asyncio.to_thread(lambda: work(inputs))
+            await in_thread(lambda: work(inputs))
 
     return pulumi.ResourceHook(f"teardown-{name}", run, pulumi.ResourceHookOptions(on_dry_run=on_dry_run))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
@@ -28,7 +28,8 @@ NOT_FOUND = 404
 FORBIDDEN = 403
 PAGE = 500
 """The `limit` of lists that may have thousands of objects."""
-_CONCURRENCY = 16
+CONCURRENCY = 16
+"""Requests at once."""
 _CONNECTING = threading.Lock()
 _connecting: list[tuple[tempfile.TemporaryDirectory[str], str | None]] = []
 """For each client that connects now, the folder of its temporary files and the one to set again afterwards."""
@@ -36,6 +37,8 @@ _clients: dict[asyncio.AbstractEventLoop, dict[str | None, kr8s.asyncio.Api]] = 
 """The clients of `shared_clients`, by event loop and context."""
 _submit: ContextVar[Callable[[Coroutine[Any, Any, Any]], Any] | None] = ContextVar("_submit", default=None)
 _TIMEOUT_SECONDS = 10
+_CONNECTION_SECONDS = 60
+"""How long a shared client is used; later requests read its credentials again."""
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -102,13 +105,22 @@ def read(
     return run(work())
 
 
-def read_lists(paths: Sequence[str], context: str | None) -> dict[str, Answer]:
-    """GET the metadata of all pages of lists, whose paths set a `limit`. Raises ClusterError as `read` does."""
+def read_lists(
+    paths: Sequence[str], context: str | None, *, metadata_of_items: bool = False, managed_fields: bool = True
+) -> dict[str, Answer]:
+    """GET all pages of lists, whose paths set a `limit`; the keywords are those of `get_list`.
+
+    Raises ClusterError as `read` does.
+    """
 
     async def work() -> dict[str, Answer]:
-        api = await connect(context)
-        answers = await asyncio.gather(*(get_list(api, path, metadata_of_items=True) for path in paths))
-        return dict(zip(paths, answers, strict=True))
+        api, limit = await connect(context), asyncio.Semaphore(CONCURRENCY)
+
+        async def get_one(path: str) -> Answer:
+            async with limit:
+                return await get_list(api, path, metadata_of_items=metadata_of_items, managed_fields=managed_fields)
+
+        return dict(zip(paths, await asyncio.gather(*map(get_one, paths)), strict=True))
 
     return run(work())
 
@@ -156,6 +168,35 @@ def shared_clients() -> Iterator[None]:
             _submit.reset(token)
             del _clients[loop]
             pool.submit(runner.close).result()
+
+
+@dataclass
+class Connection:
+    """A client in an event loop of its own, so that requests of many threads share its connections."""
+
+    context: str | None
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _connecting: asyncio.Task[kr8s.asyncio.Api] | None = None
+    _since: float = 0.0
+
+    def run(self, work: Callable[[kr8s.asyncio.Api], Coroutine[Any, Any, T]]) -> T:
+        """Run requests. Raises ClusterError as `connect` does."""
+        with self._lock:
+            if not self._loop.is_running():
+                threading.Thread(target=self._loop.run_forever, daemon=True, name="connection").start()
+        return asyncio.run_coroutine_threadsafe(self._work(work), self._loop).result()
+
+    async def _work(self, work: Callable[[kr8s.asyncio.Api], Coroutine[Any, Any, T]]) -> T:
+        # Credentials may expire, for example those of a plugin.
+        if self._connecting is None or time.monotonic() - self._since > _CONNECTION_SECONDS:
+            self._connecting, self._since = asyncio.ensure_future(connect(self.context)), time.monotonic()
+        try:
+            api = await self._connecting
+        except ClusterError:
+            self._connecting = None
+            raise
+        return await work(api)
 
 
 async def connect(context: str | None) -> kr8s.asyncio.Api:
@@ -245,7 +286,7 @@ async def get_all(
 ) -> dict[str, Answer]:
     """GET all paths once and return the responses by path; the keywords are those of `read`."""
     distinct = list(dict.fromkeys(paths))
-    limit = asyncio.Semaphore(_CONCURRENCY)
+    limit = asyncio.Semaphore(CONCURRENCY)
 
     async def get_one(path: str) -> Answer:
         async with limit:
@@ -257,7 +298,7 @@ async def get_all(
 async def get_available(api: kr8s.asyncio.Api, paths: Iterable[str]) -> dict[str, Answer]:
     """GET all paths; leave out those whose servers (an aggregated API, a kubelet) are not available."""
     found: dict[str, Answer] = {}
-    limit = asyncio.Semaphore(_CONCURRENCY)
+    limit = asyncio.Semaphore(CONCURRENCY)
 
     async def get_one(path: str) -> None:
         async with limit:
@@ -277,14 +318,29 @@ async def get(
     return Answer(status, json.loads(text) if status == httpx.codes.OK else {})
 
 
-async def get_list(api: kr8s.asyncio.Api, path: str, *, metadata_of_items: bool = False) -> Answer:
-    """GET all pages of a list, whose path sets a `limit`; the first refused page is the result."""
-    answer = await get(api, path, metadata_of_items=metadata_of_items)
-    items = list(answer.body.get("items") or ())
-    while token := (answer.body.get("metadata") or {}).get("continue"):
-        answer = await get(api, f"{path}&continue={quote(token)}", metadata_of_items=metadata_of_items)
-        items += answer.body.get("items") or ()
-    return Answer(answer.status, {**answer.body, "items": items}) if answer.found else answer
+async def get_list(
+    api: kr8s.asyncio.Api, path: str, *, metadata_of_items: bool = False, managed_fields: bool = True
+) -> Answer:
+    """GET all pages of a list, whose path sets a `limit`; the first refused page is the result.
+
+    Args:
+        api: the client.
+        path: the list's path.
+        metadata_of_items: as of `read`.
+        managed_fields: keep `metadata.managedFields`, which take half of the memory of a list.
+
+    """
+    page, items = path, []
+    while True:
+        answer = await get(api, page, metadata_of_items=metadata_of_items)
+        for item in answer.body.get("items") or ():
+            if not managed_fields:
+                item["metadata"].pop("managedFields", None)
+            items.append(item)
+        token = (answer.body.get("metadata") or {}).get("continue")
+        if not token:
+            return Answer(answer.status, {**answer.body, "items": items}) if answer.found else answer
+        page = f"{path}&continue={quote(token)}"
 
 
 async def get_text(api: kr8s.asyncio.Api, path: str) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """Reads of a run's status: its Workload, its position in the queue, its pods, its claims, the end of its log."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 from kr8s.asyncio import Api
 
-from trainstack.live.client import Answer, ClusterError, get_all, get_available, get_text, read, run
+from trainstack.live.client import CONCURRENCY, Answer, ClusterError, get_all, get_available, get_text, read, run
 from trainstack.live.companions import companion_paths, companions
 from trainstack.live.workers import Workers
 from trainstack.objects import labels
@@ -30,6 +30,8 @@ JOB_UID = "kueue.x-k8s.io/job-uid"
 """The label of a Workload with its owner's UID."""
 _LINES = 200
 """The lines of a log from which progress and its rate are read."""
+_BATCH = 50
+"""The launches whose objects one list selects: with more, its path would exceed 4 KB."""
 
 Body = Mapping[str, Any]
 
@@ -41,11 +43,6 @@ class LaunchPaths:
     local_queue: str | None
     pending: str | None
     claims: Mapping[str, str]
-
-    def __iter__(self) -> Iterator[str]:
-        yield from (self.workloads, self.pods, *self.claims.values())
-        if self.local_queue:
-            yield self.local_queue
 
 
 def view_runs(
@@ -84,20 +81,24 @@ async def view_all(
     runtimes = await get_all(api, companion_paths(bodies))
     referenced = [companions(body, runtimes) for body in bodies]
     launches = [paths_of(body, objects) for body, objects in zip(bodies, referenced, strict=True)]
-    answers = await get_all(api, (path for launch in launches for path in launch))
-    workloads = [_newest(answers[launch.workloads]) for launch in launches]
-    pods = [items(answers[launch.pods]) for launch in launches]
+    answers, replaced, pods = await asyncio.gather(
+        get_all(api, (path for launch in launches for path in (*launch.claims.values(), launch.local_queue) if path)),
+        _labelled(api, f"{KUEUE}/namespaces/{{}}/workloads", JOB_UID, [_job_uid(body) for body in bodies]),
+        _labelled(api, "/api/v1/namespaces/{}/pods", labels.LAUNCH, [_launch(body) for body in bodies]),
+    )
+    workloads = [_newest(found) for found in replaced]
     elsewhere = await _elsewhere(workers, launches, workloads)
     apis = [api] * len(bodies)
     for index, sent in elsewhere.items():
         pods[index] = sent.pods
         apis[index] = sent.api or api
     queues = [answers[launch.local_queue].object if launch.local_queue else None for launch in launches]
+    limit = asyncio.Semaphore(CONCURRENCY)
     pending, logs, held, owners, used = await asyncio.gather(
         get_available(api, [launch.pending for launch in launches if launch.pending]),
         asyncio.gather(
             *(
-                _log(client, body, own if with_log and own else ())
+                _log(client, body, own if with_log and own else (), limit)
                 for client, body, own in zip(apis, bodies, pods, strict=True)
             )
         ),
@@ -107,6 +108,7 @@ async def view_all(
         if with_usage and cluster_wide
         else _no_usage(),
     )
+    positions = {path: _positions(answer) for path, answer in pending.items()}
     return [
         run_view(
             RunObjects(
@@ -124,7 +126,7 @@ async def view_all(
                 else {name: answers[path].object for name, path in launch.claims.items()},
                 unreached=elsewhere[index].problem if index in elsewhere else "",
                 usage=used,
-                pending=items(pending.get(launch.pending or "")),
+                positions=positions.get(launch.pending or ""),
                 log=logs[index],
             ),
             now,
@@ -171,7 +173,7 @@ def clusters_of(bodies: Sequence[Body], context: str | None) -> dict[str, str]:
     by_path = {paths_of(body, ()).workloads: body for body in bodies if is_dispatched(body)}
     found = {}
     for path, answer in (read(list(by_path), context) if by_path else {}).items():
-        workload = _newest(answer)
+        workload = _newest(_selected(answer))
         if cluster := cluster_of(workload or {}):
             found[str(by_path[path]["metadata"]["labels"][labels.RUN])] = cluster
     return found
@@ -197,12 +199,57 @@ async def _nothing() -> dict[Any, Any]:
     return {}
 
 
-def _newest(answer: Answer) -> Body | None:
+async def _labelled(
+    api: Api, collection: str, label: str, values: Sequence[tuple[str, str]]
+) -> list[list[Body] | None]:
+    """Return the objects with each value of a label in a namespace; None if they cannot be read.
+
+    `collection` is the path of the list, with a place for the namespace.
+    """
+    by_namespace: dict[str, list[str]] = {}
+    for namespace, value in dict.fromkeys(values):
+        by_namespace.setdefault(namespace, []).append(value)
+    batches = {}
+    for namespace, own in by_namespace.items():
+        for first in range(0, len(own), _BATCH):
+            batch = own[first : first + _BATCH]
+            selector = quote(f"{label} in ({','.join(batch)})")
+            batches[f"{collection.format(namespace)}?labelSelector={selector}"] = namespace, batch
+    answers = await get_all(api, batches)
+    found: dict[tuple[str, str], list[Body] | None] = {}
+    for path, (namespace, batch) in batches.items():
+        selected = _selected(answers[path])
+        by_value: dict[str, list[Body]] = {value: [] for value in batch}
+        for item in selected or ():
+            by_value[str(item["metadata"]["labels"][label])].append(item)
+        found |= {(namespace, value): None if selected is None else own for value, own in by_value.items()}
+    return [found[value] for value in values]
+
+
+def _job_uid(body: Body) -> tuple[str, str]:
+    return str(body["metadata"]["namespace"]), str(body["metadata"]["uid"])
+
+
+def _launch(body: Body) -> tuple[str, str]:
+    return str(body["metadata"]["namespace"]), str(body["metadata"]["labels"][labels.LAUNCH])
+
+
+def _selected(answer: Answer) -> list[Body] | None:
+    return None if answer.object is None else answer.object.get("items") or []
+
+
+def _newest(workloads: Sequence[Body] | None) -> Body | None:
     # While Kueue replaces a launch's Workload, there are two.
-    if answer.object is None:
+    if workloads is None:
         return None
-    workloads = answer.object.get("items", [])
     return max(workloads, key=lambda item: str(item["metadata"].get("creationTimestamp")), default={})
+
+
+def _positions(answer: Answer) -> Mapping[str, int] | None:
+    pending = items(answer)
+    if pending is None:
+        return None
+    return {str(item["metadata"]["name"]): int(item.get("positionInLocalQueue", 0)) for item in pending}
 
 
 def items(answer: Answer | None) -> list[Body] | None:
@@ -246,8 +293,8 @@ async def _no_usage() -> Usage:
     return Usage()
 
 
-async def _log(api: Api, body: Body, pods: Sequence[Body]) -> Sequence[LogLine]:
-    """Return the end of the first replica's log, if there is one."""
+async def _log(api: Api, body: Body, pods: Sequence[Body], limit: asyncio.Semaphore) -> Sequence[LogLine]:
+    """Return the end of the first replica's log, if there is one. `limit`: of requests at once."""
     first = next(iter(pod_views(pods, body["kind"])), None)
     if first is None or first.phase in ("Pending", "Unknown"):
         return ()
@@ -258,7 +305,8 @@ async def _log(api: Api, body: Body, pods: Sequence[Body]) -> Sequence[LogLine]:
         f"?container={container}&tailLines={_LINES}&timestamps=true"
     )
     try:
-        status, text = await get_text(api, path)
+        async with limit:
+            status, text = await get_text(api, path)
     except ClusterError:  # the pod's node, which serves the log, may be unavailable
         return ()
     return log_lines(text) if status == httpx.codes.OK else ()

@@ -144,7 +144,7 @@ def _read_many(launches: Iterable[str], context: str | None) -> tuple[set[str], 
     lists = [path for path, objects in by_list.items() if len(objects) > _ONE_BY_ONE]
     missing: set[str] = set()
     unlistable: set[str] = set()
-    for path, answer in (read_lists(lists, context) if lists else {}).items():
+    for path, answer in (read_lists(lists, context, metadata_of_items=True) if lists else {}).items():
         if answer.status == FORBIDDEN:
             unlistable.update(by_list[path])
             continue
@@ -177,15 +177,17 @@ def _read(objects: Sequence[str], context: str | None) -> dict[str, Answer]:
 
 
 def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
-    """Return the stack's live launches, sorted by name. Raises ClusterError as `read_runs` does."""
-    return [body for body in _read_marked(stack, namespaces, context) if _is_launch(body)]
+    """Return the stack's live launches without their managed fields, sorted by name. Raises ClusterError."""
+    return [body for body in _read_marked(stack, namespaces, context, managed_fields=False) if _is_launch(body)]
 
 
 def _is_launch(body: Mapping[str, Any]) -> bool:
     return all(label in body["metadata"]["labels"] for label in (labels.RUN, labels.LAUNCH))
 
 
-def _read_marked(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
+def _read_marked(
+    stack: str, namespaces: Sequence[str | None], context: str | None, *, managed_fields: bool = True
+) -> list[dict[str, Any]]:
     """Return the stack's objects of all kinds of launches, including commands' data loaders.
 
     A tenant may lack rights on a kind that it does not use, of which none of the namespace's ledgers is.
@@ -196,7 +198,7 @@ def _read_marked(stack: str, namespaces: Sequence[str | None], context: str | No
     optional = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.KIND}", context)
     launches = [launch_of(read_ledger(body)) for body in optional if labels.KIND in body["metadata"]["labels"]]
     kinds = sorted({(launch.api_version, launch.kind) for launch in launches})
-    found = _list((*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden)
+    found = _list((*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden, managed_fields=managed_fields)
     if forbidden:
         ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
         launched = [launch_of(read_ledger(body)) for body in ledgers]
@@ -211,13 +213,15 @@ def _list(
     selector: str,
     context: str | None,
     forbidden: set[tuple[str, str]] | None = None,
+    *,
+    managed_fields: bool = True,
 ) -> list[dict[str, Any]]:
     """Return the objects with the labels.
 
     `forbidden` receives kind and namespace of lists that the user may not read; without it, they are an error.
     """
     by_path = {
-        f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}": (
+        f"{paths.collection(api_version, kind, namespace)}?labelSelector={quote(selector)}&limit={PAGE}": (
             api_version,
             kind,
             namespace,
@@ -226,7 +230,7 @@ def _list(
         for namespace in namespaces
     }
     found = []
-    for path, answer in read(list(by_path), context).items():
+    for path, answer in read_lists(list(by_path), context, managed_fields=managed_fields).items():
         api_version, kind, namespace = by_path[path]
         if forbidden is not None and answer.status == FORBIDDEN and namespace is not None:
             forbidden.add((kind, namespace))

@@ -1,6 +1,7 @@
 """Transfer of small files, many in one stream, as tar archives."""
 
 import hashlib
+import os
 import shutil
 import sys
 import tarfile
@@ -10,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
-from trainstack.transfer.local_files import SMALL, Stat, changed_error, path_inside, stat
+from trainstack.transfer.local_files import SMALL, Stat, Target, changed_error, path_inside, stat
 from trainstack.transfer.pod_script import run_script
 from trainstack.transfer.retry import Transfer
 
@@ -47,9 +48,10 @@ def send(
             archive.write(_header(name, tarfile.DIRTYPE, 0o755, 0, time.time()))
         for name, expected in files.items():
             path = paths[name]
-            archive.write(_header(name, tarfile.REGTYPE, 0o644, expected.size, path.stat().st_mtime))
             digest, left = hashlib.sha256(), expected.size
-            with path.open("rb") as file:
+            with path.open("rb", buffering=0) as file:
+                modified = os.fstat(file.fileno()).st_mtime
+                archive.write(_header(name, tarfile.REGTYPE, 0o644, expected.size, modified))
                 while left and (data := file.read(min(left, _BLOCK_BYTES))):
                     digest.update(data)
                     archive.write(data)
@@ -66,20 +68,30 @@ def send(
     return digests
 
 
-def receive(transfer: Transfer, folder: str, target: Path, partial: Path, names: Collection[str]) -> None:
-    """Fetch files; `partial` holds the one being written. Raises TransferError, BrokenConnectionError and OSError."""
+def receive(transfer: Transfer, folder: str, target: Path, partial: Path, names: Collection[str]) -> dict[str, str]:
+    """Fetch files; return the sha256 of each as written. `partial` holds the one being written.
+
+    Raises TransferError, BrokenConnectionError and OSError.
+    """
     # With the prefix ./, no name is mistaken for an option.
     stdin = encode_names(f"./{name}" for name in names)
     requested = frozenset(names)
     partial.mkdir(parents=True, exist_ok=True)
+    files, digests = Target(target), dict[str, str]()
     with (
         run_script(transfer.loader, "fetch", _GIVE, folder, stdin=stdin) as script,
         # Zeros separate the archives.
         tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive,
     ):
         for member in archive:
-            _extract(archive, member, target, partial / SMALL, requested)
+            name = PurePosixPath(member.name).as_posix()
+            if name not in requested:
+                path_inside(target, name)
+                raise TransferError(f"the volume sent {name!r}, which was not requested; it was not written")
+            if digest := _extract(archive, member, files, files.new_path(name), partial / SMALL):
+                digests[name] = digest
             transfer.add_sent(member.size)
+    return digests
 
 
 def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes:
@@ -89,21 +101,22 @@ def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes
     return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
 
 
-def _extract(
-    archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, partial: Path, names: Collection[str]
-) -> None:
-    """Write one file to a temporary path, then rename it, so that a file with its final name is complete."""
-    name = PurePosixPath(member.name).as_posix()
-    path = path_inside(target, name)
-    if name not in names:
-        raise TransferError(f"the volume sent {name!r}, which was not requested; it was not written")
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, files: Target, path: Path, partial: Path) -> str:
+    """Write one file to a temporary path, then rename it, so that a file with its final name is complete.
+
+    Returns the sha256 of what was written, read back; empty for a member that is no file.
+    """
     if member.islnk():
         # A hard link to an earlier member, whose content the archive does not repeat.
-        shutil.copyfile(path_inside(target, PurePosixPath(member.linkname).as_posix()), partial)
+        shutil.copyfile(files.new_path(PurePosixPath(member.linkname).as_posix()), partial)
     elif content := archive.extractfile(member):
-        with partial.open("wb") as out:
+        with partial.open("wb", buffering=0) as out:
             shutil.copyfileobj(content, out, _BLOCK_BYTES)
     else:
-        return
+        return ""
+    digest = hashlib.sha256()
+    with partial.open("rb", buffering=0) as file:
+        while data := file.read(_BLOCK_BYTES):
+            digest.update(data)
     partial.replace(path)
+    return digest.hexdigest()

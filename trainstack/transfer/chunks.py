@@ -1,4 +1,4 @@
-"""Transfer of large files in chunks: both sides verify each by sha256, and a transfer resumes after the last valid one.
+"""Transfer of large files in chunks: both sides verify each by sha512, and a transfer resumes after the last valid one.
 
 An incomplete file is a part in the folder PARTIAL. The name of a part is derived from the name and state of its file,
 so different states are never mixed. Two commands may send the same file to a volume at once: a command renames a part
@@ -26,14 +26,16 @@ CHUNK = 16 << 20
 _IDLE_MINUTES = 1
 """A part that has not been written for longer is abandoned, and another command may take it."""
 _BLOCK_BYTES = 1 << 20
-_SUM = re.compile(rb"^([0-9a-f]{64})  -$", re.MULTILINE)
+# Digests of chunks are not stored. busybox 1.35 computes sha512 in 60% of the time of sha256.
+_digest = hashlib.sha512
+_SUM = re.compile(rb"^([0-9a-f]{128})  -$", re.MULTILINE)
 # The encoded name of the file is the first line of the input, since kubectl's arguments must be text. The chunk size is
 # the last argument. The digest of a chunk is a frame.
 _LOOP = f"""{FUNCTIONS}
 for chunk; do :; done
 next() {{ count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }}
 read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }}
-sum() {{ line=$(read_ "$@" | sha256sum); frame sum "${{line%% *}}"; }}
+sum() {{ line=$(read_ "$@" | sha512sum); frame sum "${{line%% *}}"; }}
 set -e
 cd "$1"
 """
@@ -112,7 +114,7 @@ chunks() {{
     offset=$((offset + count))
   done
 }}
-digest() {{ read_ "$@" | sha256sum >&2; }}
+digest() {{ read_ "$@" | sha512sum >&2; }}
 chunks "$3" "$2" digest &
 chunks "$3" "$2" read_
 wait
@@ -158,7 +160,7 @@ def send(transfer: Transfer, path: Path, folder: str, name: str, state: Stat, ow
         stdin.write(encode_names([f"./{name}"]))
         expected = ""
         for count in _chunk_sizes(offset, state.size):
-            digest = hashlib.sha256()
+            digest = _digest()
             for data in _blocks(file, count):
                 digest.update(data)
                 stdin.write(data)
@@ -200,7 +202,7 @@ def receive(transfer: Transfer, folder: str, target: Path, partial: Path, name: 
         file.seek(offset)
         digests = []
         for count in _chunk_sizes(offset, state.size):
-            digest = hashlib.sha256()
+            digest = _digest()
             for data in _blocks(script.stdout, count):
                 digest.update(data)
                 file.write(data)
@@ -247,7 +249,7 @@ def _equal_bytes(transfer: Transfer, file: IO[bytes], script: PodScript, size: i
     """The number of leading bytes of a local file whose chunks have the digests that the loader sends."""
     offset = 0
     for count, frame in zip(_chunk_sizes(0, size), Frames(script.stdout, _CHECK_OPERATION), strict=False):
-        if ["sum", hashlib.sha256(file.read(count)).hexdigest()] != frame:
+        if ["sum", _digest(file.read(count)).hexdigest()] != frame:
             break
         offset += count
         transfer.advance(count)

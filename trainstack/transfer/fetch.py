@@ -125,12 +125,13 @@ class _Fetch(Transfer):
         small = {name: digests[name] for name, state in files.items() if state.size < chunks.BIG and name in digests}
         big = {name: state for name, state in files.items() if state.size >= chunks.BIG}
         partial = partial_folder(target, tree)
+        written: dict[str, str] = {}
         with self.bar(f"fetching {len(files)} files", files):
             if small:
-                archive.receive(self, folder, target, partial, small)
+                written = archive.receive(self, folder, target, partial, small)
             for name, state in big.items():
                 chunks.receive(self, folder, target, partial, name, state)
-        wrong = differing(small, local_digests({name: target / name for name in small}, self.loader.progress))
+        wrong = differing(small, written)
         without_digest = [name for name in files if name not in small and name not in big]
         suspect = [*wrong, *big, *without_digest]
         now = volume_tree(self.loader, self.path).files if suspect else {}

@@ -3,6 +3,7 @@
 A file name may be any that a file system accepts, including invalid UTF-8 and line breaks.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
 from trainstack.transfer.errors import TransferError
@@ -21,6 +23,10 @@ PART = re.compile(r"[0-9a-f]{32}-[0-9a-f]{32}(\.[0-9a-f]{8}-[0-9]+)?")
 """The name of an incomplete file in that folder. Any other file there is an ordinary file."""
 SMALL = "small"
 """The temporary name of a small file in that folder while it is fetched."""
+
+
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""Errors of a link that leads to no file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +75,20 @@ def local_tree(source: Path) -> Tree:
         raise error
 
     for parent, folder_names, file_names in os.walk(source, onerror=stop):
-        for path in sorted(Path(parent, name) for name in (*folder_names, *file_names)):
-            name = path.relative_to(source).as_posix()
-            if path.is_file():
-                files[name] = stat(path)
-            elif path.is_dir() and not path.is_symlink():
+        folder = Path(parent).relative_to(source).as_posix()
+        prefix = "" if folder == "." else f"{folder}/"
+        for entry in sorted((*folder_names, *file_names)):
+            name, path = prefix + entry, Path(parent, entry)
+            try:
+                entry_stat = path.stat()
+            except OSError as error:
+                if error.errno not in _MISSING:
+                    raise
+                others.append(name)
+                continue
+            if S_ISREG(entry_stat.st_mode):
+                files[name] = _stat(entry_stat)
+            elif S_ISDIR(entry_stat.st_mode) and not path.is_symlink():
                 folders.append(name)
             else:
                 others.append(name)
@@ -81,7 +96,10 @@ def local_tree(source: Path) -> Tree:
 
 
 def stat(path: Path) -> Stat:
-    found = path.stat()
+    return _stat(path.stat())
+
+
+def _stat(found: os.stat_result) -> Stat:
     return Stat(size=found.st_size, stamp=f"{found.st_ino},{found.st_mtime_ns},{found.st_ctime_ns}")
 
 
@@ -109,6 +127,25 @@ def path_inside(target: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(target.resolve()):
         raise TransferError(f"the path of {name!r} from the volume is outside {target}; the file was not written")
     return path
+
+
+@dataclass(frozen=True)
+class Target:
+    """A folder of this machine into which many files are written."""
+
+    folder: Path
+    _made: set[str] = field(default_factory=set)
+    """Folders in it that exist, by relative path."""
+
+    def new_path(self, name: str) -> Path:
+        """Return the path of a file, and make its folder. Raises TransferError as `path_inside` does."""
+        parent, path = name.rpartition("/")[0], self.folder / name
+        if parent not in self._made:
+            path_inside(self.folder, parent).mkdir(parents=True, exist_ok=True)
+            self._made.add(parent)
+        if path.is_symlink():
+            path_inside(self.folder, name)
+        return path
 
 
 def partial_folder(target: Path, tree: Tree) -> Path:

@@ -22,7 +22,7 @@ KILLED = 128
 _BLOCK_BYTES = 1 << 20
 _STDERR_SECONDS = 5
 """How long kubectl may take to report why it stopped reading or writing."""
-_DIGESTS = re.compile(r"^[0-9a-f]{64}  -\n", re.MULTILINE)
+_DIGESTS = re.compile(r"^[0-9a-f]{128}  -\n", re.MULTILINE)
 """What a script prints on stderr in addition to errors."""
 _EXIT = re.compile(r"command terminated with exit code (\d+)")
 """kubectl's last line if the script exited with a status other than 0."""

@@ -56,8 +56,9 @@ def make_launch_body(kind: str = "Job", *, queue: str | None = "research", **cha
 
 def make_workload(*conditions: Body, spec: Body | None = None, **status: Any) -> Body:
     """The launch's Workload."""
+    metadata = {"name": f"job-{LAUNCH}-1234", "namespace": "research", "uid": "w", "creationTimestamp": NOW}
     return {
-        "metadata": {"name": f"job-{LAUNCH}-1234", "namespace": "research", "uid": "w", "creationTimestamp": NOW},
+        "metadata": {**metadata, "labels": {"kueue.x-k8s.io/job-uid": "job-uid"}},
         "spec": spec or {},
         "status": {"conditions": list(conditions), **status},
     }
@@ -95,5 +96,6 @@ def make_pod(name: str = f"{LAUNCH}-xyz", *, labels: Body | None = None, phase: 
 
 def make_replica(role: str, index: int, **status: Any) -> Body:
     """A pod of a PyTorchJob."""
-    labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": str(index)}
+    of_role = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": str(index)}
+    labels = {"trainstack.dev/launch": LAUNCH, **of_role}
     return make_pod(f"{LAUNCH}-{role}-{index}", labels=labels, **status)

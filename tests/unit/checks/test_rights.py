@@ -104,7 +104,7 @@ def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
         plain = {path: path.partition("?")[0] for path in paths}
         return {path: answers.get(each, answers.get(each.rpartition("/")[2], empty)) for path, each in plain.items()}
 
-    monkeypatch.setattr(snapshot, "read", read)
+    monkeypatch.setattr(snapshot, "read_lists", read)
     monkeypatch.setattr("trainstack.live.existing.read", read)
 
 

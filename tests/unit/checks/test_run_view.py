@@ -26,22 +26,17 @@ RUNS = Queueing(make_workload(make_condition("QuotaReserved"), make_condition("A
 ON_HOLD = "cluster queue shared is stopped (stopPolicy): ask its owner to resume it"
 
 
-def make_entry(name: str, position: int) -> Body:
-    """An entry of a queue's pending workloads."""
-    return {"metadata": {"name": name}, "positionInLocalQueue": position}
-
-
-OWN = make_entry(make_workload()["metadata"]["name"], 1)
+OWN = make_workload()["metadata"]["name"]
 
 
 @pytest.mark.parametrize(
-    ("pending", "position"),
-    [([make_entry("other", 0), OWN], 1), ([make_entry("other", 0)], "unknown"), ([], "unknown"), (None, "unknown")],
+    ("positions", "position"),
+    [({"other": 0, OWN: 1}, 1), ({"other": 0}, "unknown"), ({}, "unknown"), (None, "unknown")],
     ids=["second", "not listed", "empty", "no right, or no such API"],
 )
-def test_the_place_in_the_queue(pending: list[Body] | None, position: int | str) -> None:
+def test_the_place_in_the_queue(positions: dict[str, int] | None, position: int | str) -> None:
     """Counted from 0; what is not told is unknown, never a failure."""
-    view = run_view(RunObjects(launch=make_launch_body(), queueing=HELD, pending=pending), NOW)
+    view = run_view(RunObjects(launch=make_launch_body(), queueing=HELD, positions=positions), NOW)
     assert (view.position, view.queue, view.waits_because) == (position, "research", ON_HOLD)
     place = " at position 1" if position == 1 else ""
     assert view.summary() == f"queued in research{place}: {ON_HOLD}"

@@ -1,16 +1,27 @@
 """Under a tenant's profile no request leaves the tenant's namespaces, except for what clusters let all users read."""
 
 import json
+import re
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import yaml
 
-from tests.unit.checks.live import LAUNCH, make_endpoint, make_launch_body, make_queue, make_replica, make_workload
+from tests.unit.checks.live import (
+    LAUNCH,
+    Body,
+    make_endpoint,
+    make_launch_body,
+    make_queue,
+    make_replica,
+    make_workload,
+)
 from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
 from tests.unit.workloads.launches import make_launch
 from trainstack.live.client import RightsError
@@ -19,6 +30,7 @@ from trainstack.live.events import read_events
 from trainstack.live.existing import read_existing
 from trainstack.live.progress import view_runs
 from trainstack.live.snapshot import read_launches, run_namespaces
+from trainstack.objects.labels import LAUNCH as LABEL
 from trainstack.runs.manifests.build import companions, manifest
 from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Operators
@@ -41,6 +53,8 @@ class Server(ThreadingHTTPServer):
 
     asked: list[str]
     forbidden = False
+    visible = False
+    """Whether it has the positions in queues."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -56,14 +70,17 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {"gitVersion": "v1.34.4"})
         elif self.server.forbidden:
             self._send(403, {"message": "no"})
-        elif "visibility" in path:
+        elif "visibility" in path and not self.server.visible:
             self._send(503, {"message": "the server is currently unable to handle the request"})
         elif "/trainingruntimes/" in path:
             self._send(200, RUNTIME)
+        elif path.endswith("/pendingworkloads"):
+            entry = {"metadata": {"name": make_workload()["metadata"]["name"]}, "positionInLocalQueue": 3}
+            self._send(200, {"items": [entry]})
         elif path.endswith("/workloads"):
-            self._send(200, {"items": [make_workload()]})
+            self._send(200, {"items": [make_workload()] if self._selects("job-uid") else []})
         elif path.endswith("/pods"):
-            self._send(200, {"items": [make_replica("master", 0)]})
+            self._send(200, {"items": [make_replica("master", 0)] if self._selects(LAUNCH) else []})
         elif path.endswith(("/localqueues/research", "/persistentvolumeclaims/training")):
             self._send(200, make_queue("research", "Ready") | {"metadata": {"name": "research", "uid": "q"}})
         else:
@@ -73,6 +90,10 @@ class Handler(BaseHTTPRequestHandler):
         """A dry run."""
         self.server.asked.append(self.path.partition("?")[0])
         self._send(201, {})
+
+    def _selects(self, value: str) -> bool:
+        """Whether the label selector includes a value."""
+        return re.search(f"[(=]{value}\\b", unquote(self.path)) is not None
 
     def _send(self, status: int, body: object) -> None:
         self.send_response(status)
@@ -132,6 +153,27 @@ def test_a_place_in_the_queue_that_is_not_told_is_unknown(server: Server) -> Non
     (view,) = view_runs([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
     assert (view.position, view.queue, [pod.role for pod in view.pods]) == ("unknown", "research", ["master"])
     assert any("pendingworkloads" in path for path in server.asked)
+
+
+def make_many(count: int) -> list[Body]:
+    """Launches in one queue; the first is the one whose objects the server has."""
+    others = (
+        {"name": f"l-{number}", "uid": f"uid-{number}", "labels": {**BODY["metadata"]["labels"], LABEL: f"l-{number}"}}
+        for number in range(1, count)
+    )
+    return [BODY, *({**BODY, "metadata": {**BODY["metadata"], **metadata}} for metadata in others)]
+
+
+def test_the_objects_of_many_launches_are_read_in_few_requests(server: Server) -> None:
+    """Lists select them by label, and each launch gets its own."""
+    server.visible = True
+    first, *others = view_runs(make_many(120), TENANT, datetime.now(UTC), cluster_wide=False)
+    assert (first.position, [pod.role for pod in first.pods]) == (3, ["master"])
+    assert {(view.position, view.pods, view.pods_known) for view in others} == {("unknown", (), True)}
+    counts = Counter(path.rpartition("/")[2] for path in server.asked)
+    assert counts == {"workloads": 3, "pods": 3} | dict.fromkeys(
+        ("version", "research", "training", "pendingworkloads", "log"), 1
+    )
 
 
 def test_rights_that_are_missing_leave_things_unknown(server: Server) -> None:

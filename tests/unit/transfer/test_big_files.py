@@ -130,6 +130,7 @@ def test_what_is_there_already_is_seen_chunk_by_chunk(
     """While it is compared, which takes minutes for a file of many: not when all of it is."""
     monkeypatch.setattr(tries, "PAUSES_SECONDS", ())
     monkeypatch.setattr(progress, "LINE_SECONDS", 0)
+    monkeypatch.setattr(progress, "UPDATE_SECONDS", 0)
     make_big(tmp_path / "source" if way == "upload" else volume.root / "data")
 
     def again() -> None:

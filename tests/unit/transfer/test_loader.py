@@ -119,6 +119,7 @@ def test_a_path_is_text_and_stays_on_the_volume(path: str, capsys: pytest.Captur
 def test_a_log_gets_lines_for_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Bytes, of how many, and how fast, every few seconds."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0)
+    monkeypatch.setattr(progress, "UPDATE_SECONDS", 0)
     with bar("sending 1 files", 2_000_000_000, 500_000_000) as advance:
         advance(500_000_000)
     assert capsys.readouterr().err.startswith("  sending 1 files: 1.0 GB of 2.0 GB")

@@ -28,7 +28,7 @@ def transfer_fails() -> Iterator[None]:
 
 _PROGRAMS = (
     *("sh", "base64", "dd", "find", "mkdir", "mv", "rm", "rmdir"),
-    *("sha256sum", "stat", "tail", "tar", "touch", "tr", "truncate", "wc", "xargs"),
+    *("sha256sum", "sha512sum", "stat", "tail", "tar", "touch", "tr", "truncate", "wc", "xargs"),
 )
 """All that a loader's image has to have."""
 

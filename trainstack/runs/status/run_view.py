@@ -57,8 +57,8 @@ class RunObjects:
     """By name; {} if it does not exist, None if it cannot be read."""
     usage: Usage = field(default_factory=Usage)
     """As reported by the kubelets of running pods, as far as they can be queried."""
-    pending: Sequence[Body] | None = None
-    """The queue's pending workloads in order; None if they cannot be read or the API is not served."""
+    positions: Mapping[str, int] | None = None
+    """The positions of pending Workloads in the queue, by name; None if they cannot be read."""
     log: Sequence[LogLine] = ()
     """The end of the first replica's log."""
     unreached: str = ""
@@ -104,6 +104,14 @@ class RunView:
         if self.launch.phase == "succeeded":
             return 1.0
         return self.progress.fraction if self.progress else None
+
+    @property
+    def ended(self) -> datetime | None:
+        """When the launch ended, as far as its object shows it; None if it is active."""
+        if self.launch.active:
+            return None
+        changes = [condition.since for condition in self.conditions if condition.since]
+        return self.completed or max(changes, default=self.launch.created)
 
     @property
     def failure(self) -> str:
@@ -156,7 +164,7 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
     pods = pod_views(read.pods or (), bare.launch.kind)
     return replace(
         bare,
-        position=_position(read.pending, workload) if waits and bare.queue else None,
+        position=_position(read.positions, workload) if waits and bare.queue else None,
         admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
         waits_because=why_waiting(bare.queue, read.queueing) if waits else "",
         cluster=cluster_of(workload),
@@ -185,12 +193,8 @@ def _condition(each: Body) -> Condition:
     )
 
 
-def _position(pending: Sequence[Body] | None, workload: Body) -> int | Unknown:
-    name = (workload.get("metadata") or {}).get("name")
-    for each in pending or ():
-        if each["metadata"]["name"] == name:
-            return int(each.get("positionInLocalQueue", 0))
-    return "unknown"
+def _position(positions: Mapping[str, int] | None, workload: Body) -> int | Unknown:
+    return (positions or {}).get((workload.get("metadata") or {}).get("name", ""), "unknown")
 
 
 def _claim(name: str, read: RunObjects) -> ClaimUse:
