@@ -3,18 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainstack.guards.definitions import API_VERSION, KIND, revisions
 from trainstack.objects.ownership import listed
+from trainstack.runs.recorded import state_resource, type_token
 
 _LISTED = ("create", "import", "import-replacement", "delete")
 _CHANGED = ("update", "replace")
 _MAX_VALUE = 60
 """Characters of a value; a longer one is cut."""
 _MISSING = object()
+_STATES = ("oldState", "newState")
 
 
 def lines(output: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for the output of `pulumi preview --json`; components and providers are left out."""
-    steps = [step for step in output.get("steps", ()) if _type(step).startswith("kubernetes:")]
+    steps = [step for step in _with_definitions(output.get("steps", ())) if _type(step).startswith("kubernetes:")]
     for op in _LISTED:
         yield from _listed(op, [step for step in steps if step["op"] == op])
     for step in steps:
@@ -27,6 +30,40 @@ def lines(output: Mapping[str, Any]) -> Iterator[str]:
     counts = {op: sum(step["op"] == op for step in steps) for op in (*_LISTED, *_CHANGED)}
     changes = ", ".join(f"{count} to {op}" for op, count in counts.items() if count)
     yield f"{changes or 'no changes'}, {sum(step['op'] == 'same' for step in steps)} unchanged"
+
+
+def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the steps, with one for each definition in place of those of releases.
+
+    A definition that an earlier release of Trainstack has stored as a resource is updated, not deleted and created.
+    """
+    found = [definition for step in steps for definition in _definitions(step)]
+    created = {_name(step): step for step in found if step["op"] == "create"}
+    for step in steps:
+        if step["op"] == "delete" and _kind(step) == KIND and _name(step) in created:
+            yield {**created.pop(_name(step)), "op": "update"}
+        else:
+            yield step
+    yield from (step for step in found if step["op"] != "create")
+    yield from created.values()
+
+
+def _definitions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    resources = [state_resource(step["urn"], (step.get(state) or {}).get("inputs")) for state in _STATES]
+    old, new = map(revisions, resources)
+    versions = [resource.outputs.get("input", {}).get("version") for resource in resources]
+    for name in sorted({*old, *new}):
+        states = {
+            state: {
+                "type": type_token(API_VERSION, KIND),
+                "retainOnDelete": True,
+                "inputs": {"metadata": {"name": name}, "version": version, "revision": known[name]},
+            }
+            for state, version, known in zip(_STATES, versions, (old, new), strict=True)
+            if name in known
+        }
+        op = "create" if name not in old else "delete" if name not in new else "same"
+        yield {"op": "update" if op == "same" and old[name] != new[name] else op, **states}
 
 
 def errors(output: Mapping[str, Any]) -> str:
@@ -48,7 +85,7 @@ def _listed(op: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _differences(step: Mapping[str, Any]) -> Iterator[str]:
-    old, new = ((step.get(state) or {}).get("inputs") or {} for state in ("oldState", "newState"))
+    old, new = ((step.get(state) or {}).get("inputs") or {} for state in _STATES)
     for path, before, after in _leaves("", old, new):
         if _kind(step) == "Secret":
             yield path

@@ -1,16 +1,13 @@
-"""The stack's state in the engine, which the program reads before it declares resources."""
+"""The objects in the stack's state, and the identity of the state."""
 
 import secrets
 from collections.abc import Iterable, Mapping
 
-import pulumi
-
+from trainstack.guards.definitions import identities, revisions
 from trainstack.guards.states import MEMORY, OwnState
 from trainstack.objects.ownership import Identity
-from trainstack.runs.recorded import StateResource, state_resource
+from trainstack.runs.recorded import StateResource
 
-_READ = "pulumi:pulumi:readStackResourceOutputs"
-"""A function of the engine's built-in provider: the outputs of every resource of a stack, by URN."""
 _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 _PROOF = "-identity"
@@ -19,21 +16,15 @@ _PROOF = "-identity"
 parent."""
 
 
-def read_engine_state() -> tuple[StateResource, ...]:
-    """Return the resources of the running operation's state, which has what an interrupted `up` recorded."""
-    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    outputs = pulumi.runtime.invoke(_READ, {"stackName": name}).value["outputs"]
-    return tuple(state_resource(urn, found.get("outputs")) for urn, found in outputs.items())
-
-
 def own_state(resources: Iterable[StateResource]) -> OwnState:
     """Return the state's identity, a new one if it has none yet, and its objects."""
     known = list(resources)
     stash = (found.outputs.get("output") for found in known if (found.type, found.name) == (_STASH, MEMORY))
-    held = frozenset(who for found in known if (who := _object(found)) is not None)
+    definitions = {name: revision for found in known for name, revision in revisions(found).items()}
+    held = frozenset(who for found in known if (who := _object(found)) is not None) | identities(definitions)
     # The first digit is a letter: YAML parsers read `0b08…` or `12e4…` as a number.
     new = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
-    return OwnState(str(next(stash, new)), held)
+    return OwnState(str(next(stash, new)), held, definitions)
 
 
 def _object(resource: StateResource) -> Identity | None:
