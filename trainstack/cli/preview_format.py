@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainstack.guards.definitions import API_VERSION, KIND, revisions
+from trainstack.guards.definitions import API_VERSION, KIND, RESOURCE, revisions
 from trainstack.objects.ownership import listed
 from trainstack.runs.recorded import state_resource, type_token
 
@@ -49,6 +49,8 @@ def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
 
 
 def _definitions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if _type(step) != RESOURCE:
+        return
     resources = [state_resource(step["urn"], (step.get(state) or {}).get("inputs")) for state in _STATES]
     old, new = map(revisions, resources)
     versions = [resource.outputs.get("input", {}).get("version") for resource in resources]

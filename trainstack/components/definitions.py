@@ -125,7 +125,8 @@ async def _patch(api: Api, manifest: Mapping[str, Any], query: str) -> Mapping[s
     if status in (httpx.codes.OK, httpx.codes.CREATED):
         body: Mapping[str, Any] = json.loads(text)
         return body
-    remedy = "; run `up` again to see the remedies" if status == httpx.codes.CONFLICT else ""
+    conflict = "; restore those fields in the cluster, or run `up` again to see the other remedies"
+    remedy = conflict if status == httpx.codes.CONFLICT else ""
     raise ClusterError(f"{_shown(manifest)} cannot be applied ({status}: {status_message(text)}){remedy}")
 
 

@@ -84,8 +84,9 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
     for resource in resources:
         version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
         namespace, name = _name(resource)
-        for definition in revisions(state_resource(resource["urn"], resource.get("outputs"))):
-            yield Recorded(api_version=API_VERSION, identity=(KIND, None, definition))
+        if resource["type"] == _STASH:
+            for definition in revisions(state_resource(resource["urn"], resource.get("outputs"))):
+                yield Recorded(api_version=API_VERSION, identity=(KIND, None, definition))
         if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
             continue
         yield Recorded(
