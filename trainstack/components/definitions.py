@@ -67,24 +67,25 @@ class Definitions(pulumi.ComponentResource):
 
 
 def _hook(name: str, release: Release, context: str | None, before: Before) -> pulumi.ResourceHook:
-    def work() -> None:
-        if pulumi.runtime.is_dry_run():
-            tried = [manifest for manifest in release.manifests if manifest["metadata"]["name"] not in before]
-            run(_apply(tried, release.manager, context, dry_run=True))
-            return
-        for manifest in release.manifests:
-            for prepare in before.get(manifest["metadata"]["name"], ()):
-                prepare()
-        run(_apply(release.manifests, release.manager, context, dry_run=False))
+    async def run_in_thread(_: pulumi.ResourceHookArgs) -> None:
+        await asyncio.to_thread(apply_release, release, context, before)
 
-    async def apply(_: pulumi.ResourceHookArgs) -> None:
-        await asyncio.to_thread(work)
+    return pulumi.ResourceHook(name, run_in_thread, pulumi.ResourceHookOptions(on_dry_run=True))
 
-    return pulumi.ResourceHook(name, apply, pulumi.ResourceHookOptions(on_dry_run=True))
+
+def apply_release(release: Release, context: str | None, before: Before) -> None:
+    """Apply the definitions of a release, in a preview as a dry run. Raises ClusterError with all errors."""
+    if pulumi.runtime.is_dry_run():
+        tried = [manifest for manifest in release.manifests if manifest["metadata"]["name"] not in before]
+        run(_apply(tried, release.manager, context, dry_run=True))
+        return
+    for manifest in release.manifests:
+        for prepare in before.get(manifest["metadata"]["name"], ()):
+            prepare()
+    run(_apply(release.manifests, release.manager, context, dry_run=False))
 
 
 async def _apply(manifests: Sequence[Mapping[str, Any]], manager: str, context: str | None, *, dry_run: bool) -> None:
-    """Apply definitions, and wait until the API server serves their kinds. Raises ClusterError with all errors."""
     api, limit = await connect(context), asyncio.Semaphore(_CONCURRENCY)
     api.timeout = _TIMEOUT_SECONDS
 
