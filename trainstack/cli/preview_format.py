@@ -41,7 +41,8 @@ def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
     created = {_name(step): step for step in found if step["op"] == "create"}
     for step in steps:
         if step["op"] == "delete" and _kind(step) == KIND and _name(step) in created:
-            yield {**created.pop(_name(step)), "op": "update"}
+            new = created.pop(_name(step))["newState"]
+            yield {"op": "update", "oldState": {"inputs": {"metadata": new["inputs"]["metadata"]}}, "newState": new}
         else:
             yield step
     yield from (step for step in found if step["op"] != "create")
@@ -49,23 +50,31 @@ def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
 
 
 def _definitions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if _type(step) != RESOURCE:
-        return
-    resources = [state_resource(step["urn"], (step.get(state) or {}).get("inputs")) for state in _STATES]
-    old, new = map(revisions, resources)
-    versions = [resource.outputs.get("input", {}).get("version") for resource in resources]
+    old, new = (_of_release(step, state) for state in _STATES)
     for name in sorted({*old, *new}):
-        states = {
-            state: {
-                "type": type_token(API_VERSION, KIND),
-                "retainOnDelete": True,
-                "inputs": {"metadata": {"name": name}, "version": version, "revision": known[name]},
-            }
-            for state, version, known in zip(_STATES, versions, (old, new), strict=True)
-            if name in known
-        }
         op = "create" if name not in old else "delete" if name not in new else "same"
-        yield {"op": "update" if op == "same" and old[name] != new[name] else op, **states}
+        op = "update" if op == "same" and old[name] != new[name] else op
+        states = zip(_STATES, (old, new), strict=True)
+        yield {"op": op, **{state: known[name] for state, known in states if name in known}}
+
+
+def _of_release(step: Mapping[str, Any], state: str) -> dict[str, Mapping[str, Any]]:
+    """Return the definitions in a resource of a release as if each were a resource, by name."""
+    if _type(step) != RESOURCE:
+        return {}
+    inputs = (step.get(state) or {}).get("inputs") or {}
+    return {
+        name: {
+            "type": type_token(API_VERSION, KIND),
+            "retainOnDelete": True,
+            "inputs": {
+                "metadata": {"name": name},
+                "version": inputs["input"]["version"],
+                "revision": revision,
+            },
+        }
+        for name, revision in revisions(state_resource(step["urn"], inputs)).items()
+    }
 
 
 def errors(output: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ def end(root: Path, stack: str, mode: Mode) -> None:
     if mode == "keep-platform":
         hooks = register(dict.fromkeys(HOOKS, _nothing))
     else:
-        hooks = _hooks(load_with_places(root, stack).settings, _nothing, None)
+        hooks = register(_work(load_with_places(root, stack).settings, _nothing, None))
     Guard("guard", hooks, [])
 
 
@@ -58,10 +58,11 @@ def teardown(settings: Settings, retained: Collection[Retained], recorded: Seque
     objects that are no longer declared, and they remain in the cluster.
     """
     identities = frozenset(kept.identity for kept in retained)
-    return _hooks(settings, partial(_guard, settings, identities, recorded), identities)
+    return register(_work(settings, partial(_guard, settings, identities, recorded), identities))
 
 
-def _hooks(settings: Settings, guard: Work, declared: frozenset[Identity] | None) -> Hooks:
+def _work(settings: Settings, guard: Work, declared: frozenset[Identity] | None) -> Mapping[str, Work]:
+    """Return the work of the hooks. `declared`: the retained objects; None if the program declares nothing."""
     destroys = threading.Event()
 
     def guarded(manifest: Mapping[str, Any]) -> None:
@@ -80,15 +81,13 @@ def _hooks(settings: Settings, guard: Work, declared: frozenset[Identity] | None
         elif declared is None or destroys.is_set():
             _definition(settings, inputs)
 
-    return register(
-        {
-            "guard": guarded,
-            "queue": partial(_queue, settings),
-            "controller": partial(_controller, settings),
-            "definition": definitions,
-            "namespace": partial(only_in_a_destroy, _namespace),
-        }
-    )
+    return {
+        "guard": guarded,
+        "queue": partial(_queue, settings),
+        "controller": partial(_controller, settings),
+        "definition": definitions,
+        "namespace": partial(only_in_a_destroy, _namespace),
+    }
 
 
 def _nothing(_: Mapping[str, Any]) -> None:
