@@ -33,7 +33,7 @@ def lines(output: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the steps, with one for each definition in place of those of releases.
+    """Yield the steps, with one for each definition in place of one for each release.
 
     A definition that an earlier release of Trainstack has stored as a resource is updated, not deleted and created.
     """
