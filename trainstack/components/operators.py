@@ -1,6 +1,7 @@
 """Installs of operators: Kueue first, since its webhooks would block the pods of the others until it runs."""
 
 import asyncio
+import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,12 +10,11 @@ from typing import Any
 import pulumi
 
 from trainstack.components.definitions import Definitions
-from trainstack.components.engine_state import read_engine_state
 from trainstack.components.objects import declare_component
 from trainstack.components.sections import declared, validated
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, ReleasesError, release_path
-from trainstack.guards.definitions import planned, revisions
+from trainstack.guards.definitions import planned
 from trainstack.live.client import ClusterError
 from trainstack.live.releases import fetch
 from trainstack.live.snapshot import read_metadata
@@ -109,7 +109,8 @@ class Operators(pulumi.ComponentResource):
             live = read_metadata(environment.definitions.manifests, context)
         except ClusterError:
             live = {}  # the program may create the cluster, too
-        stored = {key: value for found in read_engine_state() for key, value in revisions(found).items()}
-        definitions = Definitions(f"{name}-definitions", planned(environment, live, stored), own, context=context)
+        # The state cannot be read while resources are registered, and the program may have registered some.
+        releases = planned(environment, live, {}, salt=secrets.token_hex(4))
+        definitions = Definitions(f"{name}-definitions", releases, own, context=context)
         _, self.versions = install(environment, own, [definitions])
         self.register_outputs({"versions": self.versions})

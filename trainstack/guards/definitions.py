@@ -48,15 +48,21 @@ class Release:
 
 
 def planned(
-    declared: Declared, live: Mapping[Identity, Mapping[str, Any]], stored: Mapping[str, str], state: str = ""
+    declared: Declared,
+    live: Mapping[Identity, Mapping[str, Any]],
+    stored: Mapping[str, str],
+    state: str = "",
+    *,
+    salt: str = "",
 ) -> dict[str, Release]:
     """Plan the definitions of each operator's release.
 
-    `live` is the metadata of the objects that exist; `stored` are the revisions in the engine's state, by name.
+    `live` is the metadata of the objects that exist; `stored` are the revisions in the engine's state, by name. A
+    program that does not know them passes a `salt` that is another in each `up`.
     """
     installs = declared.settings.operators.installs
     return {
-        name: _release(operator, installs[name].manifest.version, live, stored, state)
+        name: _release(operator, installs[name].manifest.version, live, stored, state, salt)
         for name, operator in declared.operators.items()
         if operator.crds
     }
@@ -68,6 +74,7 @@ def _release(
     live: Mapping[Identity, Mapping[str, Any]],
     stored: Mapping[str, str],
     state: str,
+    salt: str,
 ) -> Release:
     manifests = []
     for manifest in operator.crds:
@@ -76,7 +83,7 @@ def _release(
         digest = short_hash(json.dumps(manifest, sort_keys=True))
         revision = _revision(found)
         if _digest(revision) != digest or not _is_owned({**manifest, "metadata": metadata}, found, _manager(state)):
-            revision = _next(digest, stored.get(metadata["name"], ""))
+            revision = f"{digest}-{salt}" if salt else _next(digest, stored.get(metadata["name"], ""))
         annotations = {**metadata.get("annotations", {}), REVISION: revision}
         manifests.append({**manifest, "metadata": {**metadata, "annotations": annotations}})
     return Release(version=version, state=state, manifests=tuple(manifests))

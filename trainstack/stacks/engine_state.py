@@ -1,19 +1,30 @@
-"""The objects in the stack's state, and the identity of the state."""
+"""The stack's state in the engine, which the program reads before it declares resources."""
 
 import secrets
 from collections.abc import Iterable, Mapping
 
+import pulumi
+
 from trainstack.guards.definitions import identities, revisions
 from trainstack.guards.states import MEMORY, OwnState
 from trainstack.objects.ownership import Identity
-from trainstack.runs.recorded import StateResource
+from trainstack.runs.recorded import StateResource, state_resource
 
+_READ = "pulumi:pulumi:readStackResourceOutputs"
+"""A function of the engine's built-in provider: the outputs of every resource of a stack, by URN."""
 _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 _PROOF = "-identity"
 """The suffix of the Pulumi names of the namespaces that the stack only reads to identify a provider's cluster
 (trainstack/components/cluster.py). The engine's response does not show which resources are read-only; these have no
 parent."""
+
+
+def read_engine_state() -> tuple[StateResource, ...]:
+    """Return the resources of the running operation's state, which has what an interrupted `up` recorded."""
+    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    outputs = pulumi.runtime.invoke(_READ, {"stackName": name}).value["outputs"]
+    return tuple(state_resource(urn, found.get("outputs")) for urn, found in outputs.items())
 
 
 def own_state(resources: Iterable[StateResource]) -> OwnState:

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pulumi
 
-from trainstack.components.engine_state import read_engine_state
 from trainstack.errors import TrainstackError
 from trainstack.runs.recorded import recorded_launches
 from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
-from trainstack.stacks.engine_state import own_state
+from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.exit_code import report
 from trainstack.stacks.plan_change import Program, decide
 from trainstack.stacks.teardown import end

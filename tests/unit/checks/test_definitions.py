@@ -219,6 +219,15 @@ def test_a_program_without_our_state_has_a_field_manager_too() -> None:
     assert stored(make_plan(live=live, state="")) == release.recorded["definitions"]
 
 
+def test_a_program_that_cannot_read_its_state_salts_its_revisions() -> None:
+    """Each is another than the stored one, except those of definitions that are as declared."""
+    declared = make_declared(make_definition())
+    before = planned(declared, {}, {}, salt="1a")
+    live = make_live(before["kueue"], state="")
+    assert planned(declared, live, {}, salt="2b") == before
+    assert stored(planned(declared, {}, {}, salt="2b")) == {NAME: stored(before)[NAME].replace("-1a", "-2b")}
+
+
 def test_what_an_earlier_release_has_stored_one_by_one_is_told() -> None:
     """The engine reports a deletion of each."""
     held = frozenset({WHO, ("Namespace", None, "kueue-system")})
