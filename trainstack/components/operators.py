@@ -110,7 +110,7 @@ class Operators(pulumi.ComponentResource):
         except ClusterError:
             live = {}  # the program may create the cluster, too
         # The state cannot be read while resources are registered, and the program may have registered some.
-        releases = planned(environment, live, {}, salt=secrets.token_hex(4))
-        definitions = Definitions(f"{name}-definitions", releases, own, context=context)
+        planned_definitions = planned(environment, live, {}, salt=secrets.token_hex(4))
+        definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context)
         _, self.versions = install(environment, own, [definitions])
         self.register_outputs({"versions": self.versions})
