@@ -4,6 +4,8 @@ An object is declared after all that it depends on, and created after it. Object
 created at the same time, and reach the engine in an order that varies.
 """
 
+from typing import Any
+
 import pulumi
 import pytest
 
@@ -39,7 +41,8 @@ def declared(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
             objects.append((args.type_, args.name))
         # One resource has all definitions of a release.
         if isinstance(args.opts.parent, Definitions):
-            objects.extend((DEFINITION, name) for name in args.props["input"]["definitions"])
+            recorded: Any = args.props["input"]
+            objects.extend((DEFINITION, name) for name in recorded["definitions"])
 
     def declare() -> None:
         pulumi.runtime.register_stack_transformation(keep)
