@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trainstack.guards.definitions import API_VERSION, KIND, RESOURCE, revisions
+from trainstack.live.paths import is_cluster_scoped
 from trainstack.objects.ownership import listed
 from trainstack.runs.recorded import state_resource, type_token
 
@@ -140,4 +141,6 @@ def _kind(step: Mapping[str, Any]) -> str:
 def _name(step: Mapping[str, Any]) -> str:
     metadata = (_state(step).get("inputs") or {}).get("metadata") or {}
     name = metadata.get("name") or f"{metadata.get('generateName', '?')}…"
-    return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
+    # The provider adds a namespace to objects of kinds whose definitions do not exist yet.
+    in_namespace = metadata.get("namespace") and not is_cluster_scoped(_kind(step))
+    return f"{metadata['namespace']}/{name}" if in_namespace else str(name)

@@ -61,12 +61,17 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
     ]
     assert list(lines({"steps": steps})) == [
         "create: ConfigMap research/a, research/b",
-        "import: Namespace research/existing",
+        "import: Namespace existing",
         "import-replacement: Secret research/token",
         "delete: Job research/old",
         "forget: PersistentVolumeClaim research/data (kept in the cluster)",
         "2 to create, 1 to import, 1 to import-replacement, 2 to delete, 1 unchanged",
     ]
+
+
+def test_an_object_of_the_cluster_has_no_namespace() -> None:
+    """Not the one that the provider gives to a kind whose definition does not exist yet."""
+    assert next(lines({"steps": [make_step("create", "ClusterQueue", "research")]})) == "create: ClusterQueue research"
 
 
 def make_release(op: str, old: Mapping[str, str], new: Mapping[str, str], versions: tuple[str, str]) -> dict[str, Any]:
