@@ -24,7 +24,7 @@ _TRIES = 10
 """Attempts if another client changes a definition between the read and the PATCH."""
 _DEADLINE_SECONDS = 60
 """For the API server to serve a new kind."""
-_PAUSE_SECONDS = 0.2
+_PAUSE_SECONDS = 0.5
 _TIMEOUT_SECONDS = 60
 """Of a request: a definition has up to 500 KB."""
 
