@@ -52,9 +52,9 @@ def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
 
 def _definitions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     old, new = (_of_release(step, state) for state in _STATES)
-    for name in sorted({*old, *new}):
-        op = "create" if name not in old else "delete" if name not in new else "same"
-        op = "update" if op == "same" and old[name] != new[name] else op
+    # The engine does not list unchanged resources either.
+    for name in sorted(name for name in {*old, *new} if old.get(name) != new.get(name)):
+        op = "create" if name not in old else "delete" if name not in new else "update"
         states = zip(_STATES, (old, new), strict=True)
         yield {"op": op, **{state: known[name] for state, known in states if name in known}}
 

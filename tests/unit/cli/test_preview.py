@@ -109,10 +109,10 @@ def test_a_release_shows_each_definition() -> None:
     assert list(lines({"steps": [repaired]})) == [
         "update: CustomResourceDefinition a",
         "  revision: 1 → 1-1",
-        "1 to update, 1 unchanged",
+        "1 to update, 0 unchanged",
     ]
     assert list(lines({"steps": [make_release("same", {"a": "1"}, {"a": "1"}, versions)]})) == [
-        "no changes, 1 unchanged"
+        "no changes, 0 unchanged"
     ]
 
 
