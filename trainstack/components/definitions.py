@@ -102,8 +102,10 @@ async def _apply(manifests: Sequence[Mapping[str, Any]], manager: str, context: 
 
 
 async def _try(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
-    # Fields of other managers are judged before (stacks/guards.py), and a dry run takes over none.
-    await _patch(api, manifest, f"fieldManager={manager}&force=true&dryRun=All")
+    metadata = await live_metadata(api, paths.location(manifest)) or {}
+    # `up` first takes over the fields that were updated in this state's name, which are a conflict until then.
+    force = "&force=true" if applied_by(metadata.get("managedFields") or (), manager) is not None else ""
+    await _patch(api, manifest, f"fieldManager={manager}&dryRun=All{force}")
 
 
 async def _write(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
@@ -126,7 +128,7 @@ async def _patch(api: Api, manifest: Mapping[str, Any], query: str) -> Mapping[s
     if status in (httpx.codes.OK, httpx.codes.CREATED):
         body: Mapping[str, Any] = json.loads(text)
         return body
-    conflict = "; restore those fields in the cluster, or run `up` again to see the other remedies"
+    conflict = "; restore the declared values of those fields in the cluster (`trainstack render` prints them)"
     remedy = conflict if status == httpx.codes.CONFLICT else ""
     raise ClusterError(f"{_shown(manifest)} cannot be applied ({status}: {status_message(text)}){remedy}")
 

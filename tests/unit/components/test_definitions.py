@@ -153,7 +153,7 @@ def test_a_preview_tries_each_definition(server: Server, monkeypatch: pytest.Mon
     apply(monkeypatch, make_release("a.example.org", "b.example.org"), preview=True, b_example_org=[pytest.fail])
     ((path, query, _, _),) = server.sent
     assert path == f"{ROOT}/a.example.org"
-    assert query == {"fieldManager": [MANAGER], "force": ["true"], "dryRun": ["All"]}
+    assert query == {"fieldManager": [MANAGER], "dryRun": ["All"]}
     assert not server.live
 
 
@@ -176,9 +176,7 @@ def test_all_refusals_are_in_one_error(server: Server, monkeypatch: pytest.Monke
     with pytest.raises(ClusterError) as raised:
         apply(monkeypatch, make_release("b.example.org", "a.example.org", "c.example.org"), preview=preview)
     conflict, invalid = str(raised.value).splitlines()
-    assert conflict.startswith(
-        "CustomResourceDefinition a.example.org cannot be applied (409: conflict); restore those "
-    )
+    assert conflict.startswith("CustomResourceDefinition a.example.org cannot be applied (409: conflict); restore the ")
     assert invalid == "CustomResourceDefinition b.example.org cannot be applied (422: spec.scope is required)"
     assert {path.rpartition("/")[2] for path, *_ in server.sent} == {"a.example.org", "b.example.org", "c.example.org"}
 
@@ -204,3 +202,8 @@ def test_fields_that_the_provider_updated_are_taken_over_first(server: Server, m
     assert (query, media_type) == ({"fieldManager": [MANAGER]}, "application/merge-patch+json")
     assert body == {"metadata": {"resourceVersion": "7", "managedFields": [{**updated, "operation": "Apply"}]}}
     assert applied == "application/apply-patch+yaml"
+    # A preview cannot take them over, so they are no conflict there.
+    server.sent.clear()
+    apply(monkeypatch, make_release("a.example.org"), preview=True)
+    forced = {"fieldManager": [MANAGER], "dryRun": ["All"], "force": ["true"]}
+    assert [query for _, query, _, _ in server.sent] == [forced]
