@@ -128,7 +128,7 @@ async def _patch(api: Api, manifest: Mapping[str, Any], query: str) -> Mapping[s
     if status in (httpx.codes.OK, httpx.codes.CREATED):
         body: Mapping[str, Any] = json.loads(text)
         return body
-    conflict = "; restore the declared values of those fields in the cluster (`trainstack render` prints them)"
+    conflict = "; restore the declared values in the cluster, which `trainstack render` prints"
     remedy = conflict if status == httpx.codes.CONFLICT else ""
     raise ClusterError(f"{_shown(manifest)} cannot be applied ({status}: {status_message(text)}){remedy}")
 
