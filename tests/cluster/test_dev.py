@@ -7,6 +7,7 @@ import pytest
 
 from tests.cluster.image_runs import run_in_image
 from tests.cluster.project import ROOT, Project
+from trainstack.objects.labels import RELEASE
 from trainstack.runs.images.images import base_reference
 
 pytestmark = pytest.mark.cluster
@@ -75,11 +76,25 @@ def test_the_fetched_model_gives_that_accuracy_again_outside_the_cluster(dev: Pr
     assert json.loads(done.stdout)["test_accuracy"] == pytest.approx(last["test_accuracy"])
 
 
-def test_a_second_up_changes_nothing_and_fetches_nothing(dev: Project) -> None:
-    """With a refresh, which reads every live object."""
+def test_a_second_up_repairs_definitions_changes_nothing_else_and_fetches_nothing(dev: Project) -> None:
+    """With a refresh, which reads every live object, but the definitions. A preview without one names these."""
     assert dev.changes("--refresh") == {}
+    kind = "customresourcedefinition"
+    deleted, changed = "provisioningrequestconfigs.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io"
+    before = dev.get(kind, changed)["metadata"]
+    for words in (("delete", kind, deleted), ("label", kind, changed, f"{RELEASE}-")):
+        done = dev.kubectl(*words)
+        assert done.code == 0, done.text
+    preview = dev.trainstack("preview")
+    assert preview.code == 0, preview.text
+    assert f"note: CustomResourceDefinition {deleted} was deleted outside of this stack" in preview.out
+    assert f"note: CustomResourceDefinition {changed} was changed outside of this stack" in preview.out
     again = dev.trainstack("up", "--yes")
     assert again.code == 0, again.text
+    after = dev.get(kind, changed)["metadata"]
+    assert (after["uid"], after["labels"]) == (before["uid"], before["labels"])
+    assert dev.get(kind, deleted)["metadata"]["labels"][RELEASE] == before["labels"][RELEASE]
+    assert dev.changes("--refresh") == {}
     assert "loader" not in again.text
     assert "0.9" in again.out
 

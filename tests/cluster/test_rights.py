@@ -38,7 +38,6 @@ SELDOM: Mapping[str, Unused] = {
 }
 """Rights for what happens seldom, or where a cluster is another one."""
 UPGRADES: Unused = {
-    ("customresourcedefinitions", "update"): "a changed definition, of another release, is sent by a PUT",
     ("workloads", "list"): "a queue that leaves the files is looked at for others who use it",
 }
 NOT_LISTED = {

@@ -20,6 +20,7 @@ from tests.unit.manifests import test_kueue_install, test_trainer_install, test_
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.guards.cluster_identity import Cluster
+from trainstack.guards.definitions import planned
 from trainstack.guards.states import OwnState
 from trainstack.live.snapshot import Runs
 from trainstack.settings.loading.load import load
@@ -115,6 +116,7 @@ def make_program(settings: Settings, inputs: Inputs) -> Program:
         cluster=HERE,
         state=OwnState(OWN),
         declared=declared,
+        definitions=planned(declared, {}, {}, OWN),
         decided=runs_and_sweeps(declared, EMPTY_CLUSTER),
         recorded=(),
         replacements={},

@@ -33,20 +33,21 @@ def refuse(message: str) -> NoReturn:
 
 
 def declare(monitor: RecordingMonitor, here: Cluster = HERE) -> None:
-    """Run a program with one object to its end."""
+    """Run a program with one object, and the definitions of one release, to its end."""
 
     def program() -> None:
         known = remember(here, OWN, "lab", "owner", expected=False, refuse=refuse)
         opts = pulumi.ResourceOptions(depends_on=[known])
         provider = pulumi.ProviderResource("kubernetes", "cluster", {}, opts)
         proof = prove(provider, "cluster", here, refuse=refuse)
-        mark_and_order(OWN, [proof] if proof else [])
+        mark_and_order(OWN, known, [proof] if proof else [])
         manifest = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "x", "namespace": "lab", "annotations": {"kept": "yes"}},
         }
         Object(manifest, pulumi.ResourceOptions(provider=provider))
+        pulumi.Stash("kueue-definitions", input={"definitions": {}})
 
     with engine(monitor):
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]  # the SDK gives it no types
@@ -70,7 +71,14 @@ def test_every_object_bears_the_identity_of_the_state(monitor: RecordingMonitor)
     assert STATE not in read.inputs["metadata"].get("annotations", {})
     names = list(registered)
     assert names.index("state-identity") < names.index("cluster-of-owner") < names.index("cluster-identity")
-    assert names[-1] == "lab/x"
+    assert {*names[-2:]} == {"lab/x", "kueue-definitions"}
+
+
+def test_definitions_are_applied_after_both_clusters_are_known_to_be_the_same(monitor: RecordingMonitor) -> None:
+    """A hook applies them, so their resource has no provider that would depend on it."""
+    declare(monitor)
+    assert seen(monitor)["kueue-definitions"].dependencies == ["cluster-identity", "cluster-of-owner"]
+    assert seen(monitor)["kueue-definitions"].inputs == {"input": {"definitions": {}}}
 
 
 def test_the_namespace_that_is_read_is_not_held_by_the_state(monitor: RecordingMonitor) -> None:
@@ -85,7 +93,7 @@ def test_on_another_cluster_no_object_is_registered(elsewhere: RecordingMonitor)
     with pytest.raises(pulumi.RunError, match="the Kubernetes provider reached another cluster"):
         declare(elsewhere)
     assert "cluster-identity" in seen(elsewhere)
-    assert "lab/x" not in seen(elsewhere)
+    assert not {"lab/x", "kueue-definitions"} & {*seen(elsewhere)}
 
 
 def test_a_tenant_without_a_readable_namespace(elsewhere: RecordingMonitor) -> None:
@@ -93,3 +101,4 @@ def test_a_tenant_without_a_readable_namespace(elsewhere: RecordingMonitor) -> N
     declare(elsewhere, Cluster({CA: "digest"}, "lab", "https://lab:6443"))
     assert "cluster-identity" not in seen(elsewhere)
     assert "lab/x" in seen(elsewhere)
+    assert seen(elsewhere)["kueue-definitions"].dependencies == ["cluster-of-owner"]

@@ -4,12 +4,15 @@ An object is declared after all that it depends on, and created after it. Object
 created at the same time, and reach the engine in an order that varies.
 """
 
+from typing import Any
+
 import pulumi
 import pytest
 
 from tests.registrations.recorder import Echo, record
 from tests.unit.environments import COMMITTED, committed, decide, decrypted, make_program, of_one_layer, whole
 from trainstack.components import operators
+from trainstack.components.definitions import Definitions
 from trainstack.components.objects import type_and_name
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
@@ -17,6 +20,8 @@ from trainstack.settings.model import Settings
 from trainstack.stacks.assemble import assemble
 
 CRD = "CustomResourceDefinition"
+DEFINITION = f"kubernetes:core/v1:{CRD}"
+"""The type of definitions in the releases of these environments."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,13 +39,18 @@ def declared(settings: Settings, inputs: Inputs) -> list[tuple[str, str]]:
         # What has an id is only read.
         if args.type_.startswith("kubernetes:") and args.opts.id is None:
             objects.append((args.type_, args.name))
+        # One resource has all definitions of a release.
+        if isinstance(args.opts.parent, Definitions):
+            recorded: Any = args.props["input"]
+            objects.extend((DEFINITION, name) for name in recorded["definitions"])
 
     def declare() -> None:
         pulumi.runtime.register_stack_transformation(keep)
         assemble(program, pulumi.Output.from_input(sealed) if sealed["secrets"] else None)
 
     registrations = record(declare, settings.stack, Echo({"kube-system": "here"}))
-    assert {name for _, name in objects} <= {registration.name for registration in registrations}
+    registered = {registration.name for registration in registrations}
+    assert {name for type_, name in objects if type_ != DEFINITION} <= registered
     return objects
 
 

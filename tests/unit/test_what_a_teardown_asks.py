@@ -235,6 +235,38 @@ def test_a_definition_goes_where_nobody_has_an_object_of_it(
     assert [(verb, path) for verb, path, _ in server.sent] == ([("DELETE", name)] if deleted else [])
 
 
+RELEASE = {"input": {"version": "v0.15.2", "state": "", "definitions": {"clusterqueues.kueue.x-k8s.io": "0" * 16}}}
+WHO = ("CustomResourceDefinition", None, "clusterqueues.kueue.x-k8s.io")
+
+
+@pytest.mark.parametrize(
+    ("declared", "deleted"),
+    [(frozenset({WHO}), True), (frozenset(), False), (None, True)],
+    ids=["of a stack that ends", "of an operator that is not declared any more", "where nothing is declared"],
+)
+def test_the_definitions_of_a_release_are_deleted_in_a_destroy(
+    server: Server, declared: frozenset[Any] | None, *, deleted: bool
+) -> None:
+    """An `up` without the operator leaves them in the cluster, as it does other objects that are retained."""
+    server.bodies[f"{CRDS}/{WHO[2]}"] = make_item(WHO[2])
+    server.bodies[QUEUES] = {"items": []}
+    work = teardown._work(make_settings(), lambda _: None, declared)
+    work["definition"](RELEASE)
+    assert [path for _, path, _ in server.sent] == ([f"{CRDS}/{WHO[2]}"] if deleted else [])
+
+
+def test_an_up_deletes_no_definition_that_was_a_resource_of_its_own(server: Server) -> None:
+    """It removes the resource from the state, and so does a destroy, whose guard is first."""
+    server.bodies[f"{CRDS}/{WHO[2]}"] = make_item(WHO[2])
+    server.bodies[QUEUES] = {"items": []}
+    work = teardown._work(make_settings(), lambda _: None, frozenset({WHO}))
+    work["definition"](DEFINITION)
+    assert not server.sent
+    work["guard"]({})
+    work["definition"](DEFINITION)
+    assert [verb for verb, _, _ in server.sent] == ["DELETE"]
+
+
 @pytest.mark.parametrize(
     ("items", "deleted"),
     [

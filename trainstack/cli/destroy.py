@@ -9,6 +9,7 @@ from trainstack.cli.engine import deployment, ensure_backend, pulumi
 from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
 from trainstack.errors import ExitCode
+from trainstack.guards.definitions import identities, revisions
 from trainstack.lifecycle.teardown.context import Body, LiveStack
 from trainstack.lifecycle.teardown.leftovers import explained, left
 from trainstack.lifecycle.teardown.plan import Plan, decide, decide_keeping_platform
@@ -159,11 +160,12 @@ def _await_deletion(session: Session, plan: Plan, deadline_seconds: float) -> li
 
 
 def _identities(state: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
-    found = set()
+    found: set[Identity] = set()
     for resource in state:
         if resource.get("custom") and not resource.get("external") and resource["type"].startswith("kubernetes:"):
             namespace, _, name = str(resource.get("id", "")).rpartition("/")
             found.add((resource["type"].rpartition(":")[2], namespace or None, name))
+        found |= identities(revisions(state_resource(resource["urn"], resource.get("outputs"))))
     return frozenset(found)
 
 

@@ -3,18 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainstack.guards.definitions import API_VERSION, KIND, RESOURCE, revisions
+from trainstack.live.paths import is_cluster_scoped
 from trainstack.objects.ownership import listed
+from trainstack.runs.recorded import state_resource, type_token
 
 _LISTED = ("create", "import", "import-replacement", "delete")
 _CHANGED = ("update", "replace")
 _MAX_VALUE = 60
 """Characters of a value; a longer one is cut."""
 _MISSING = object()
+_STATES = ("oldState", "newState")
 
 
 def lines(output: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines for the output of `pulumi preview --json`; components and providers are left out."""
-    steps = [step for step in output.get("steps", ()) if _type(step).startswith("kubernetes:")]
+    steps = [step for step in _with_definitions(output.get("steps", ())) if _type(step).startswith("kubernetes:")]
     for op in _LISTED:
         yield from _listed(op, [step for step in steps if step["op"] == op])
     for step in steps:
@@ -27,6 +31,51 @@ def lines(output: Mapping[str, Any]) -> Iterator[str]:
     counts = {op: sum(step["op"] == op for step in steps) for op in (*_LISTED, *_CHANGED)}
     changes = ", ".join(f"{count} to {op}" for op, count in counts.items() if count)
     yield f"{changes or 'no changes'}, {sum(step['op'] == 'same' for step in steps)} unchanged"
+
+
+def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the steps, with one for each definition in place of one for each release.
+
+    A definition that an earlier release of Trainstack has stored as a resource is updated, not deleted and created.
+    """
+    found = [definition for step in steps for definition in _definitions(step)]
+    created = {_name(step): step for step in found if step["op"] == "create"}
+    for step in steps:
+        if step["op"] == "delete" and _kind(step) == KIND and _name(step) in created:
+            new = created.pop(_name(step))["newState"]
+            yield {"op": "update", "oldState": {"inputs": {"metadata": new["inputs"]["metadata"]}}, "newState": new}
+        else:
+            yield step
+    yield from (step for step in found if step["op"] != "create")
+    yield from created.values()
+
+
+def _definitions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    old, new = (_of_release(step, state) for state in _STATES)
+    # The engine does not list unchanged resources either.
+    for name in sorted(name for name in {*old, *new} if old.get(name) != new.get(name)):
+        op = "create" if name not in old else "delete" if name not in new else "update"
+        states = zip(_STATES, (old, new), strict=True)
+        yield {"op": op, **{state: known[name] for state, known in states if name in known}}
+
+
+def _of_release(step: Mapping[str, Any], state: str) -> dict[str, Mapping[str, Any]]:
+    """Return the definitions in a resource of a release as if each were a resource, by name."""
+    if _type(step) != RESOURCE:
+        return {}
+    inputs = (step.get(state) or {}).get("inputs") or {}
+    return {
+        name: {
+            "type": type_token(API_VERSION, KIND),
+            "retainOnDelete": True,
+            "inputs": {
+                "metadata": {"name": name},
+                "version": inputs["input"]["version"],
+                "revision": revision,
+            },
+        }
+        for name, revision in revisions(state_resource(step["urn"], inputs)).items()
+    }
 
 
 def errors(output: Mapping[str, Any]) -> str:
@@ -48,7 +97,7 @@ def _listed(op: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _differences(step: Mapping[str, Any]) -> Iterator[str]:
-    old, new = ((step.get(state) or {}).get("inputs") or {} for state in ("oldState", "newState"))
+    old, new = ((step.get(state) or {}).get("inputs") or {} for state in _STATES)
     for path, before, after in _leaves("", old, new):
         if _kind(step) == "Secret":
             yield path
@@ -92,4 +141,6 @@ def _kind(step: Mapping[str, Any]) -> str:
 def _name(step: Mapping[str, Any]) -> str:
     metadata = (_state(step).get("inputs") or {}).get("metadata") or {}
     name = metadata.get("name") or f"{metadata.get('generateName', '?')}…"
-    return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
+    # The provider adds a namespace to objects of kinds whose definitions do not exist yet.
+    in_namespace = metadata.get("namespace") and not is_cluster_scoped(_kind(step))
+    return f"{metadata['namespace']}/{name}" if in_namespace else str(name)

@@ -9,6 +9,7 @@ import pulumi
 from trainstack.components.objects import PROVIDER_VERSION
 from trainstack.guards import states
 from trainstack.guards.cluster_identity import Cluster, another, elsewhere, fact_of, memory_name
+from trainstack.guards.definitions import RESOURCE
 from trainstack.objects.labels import with_state
 
 _OBJECTS = "kubernetes:"
@@ -78,10 +79,18 @@ def _proven(read: pulumi.Resource, live: Cluster, refuse: Refuse, metadata: Mapp
     return read
 
 
-def mark_and_order(state: str, gates: Sequence[pulumi.Input[pulumi.Resource]]) -> None:
-    """Add the state's identity and the dependencies `gates` to all objects that are declared after this call."""
+def mark_and_order(
+    state: str, known: pulumi.Input[pulumi.Resource], gates: Sequence[pulumi.Input[pulumi.Resource]]
+) -> None:
+    """Add the state's identity and the dependencies `gates` to all objects that are declared after this call.
+
+    The resources of definitions, which have no provider, depend on `known` as well, the result of `remember`.
+    """
 
     def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if args.type_ == RESOURCE:
+            after = pulumi.ResourceOptions(depends_on=[known, *gates])
+            return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, after))
         if not args.type_.startswith(_OBJECTS) or args.opts.id is not None:
             return None
         given: Any = args.props["metadata"]

@@ -34,12 +34,12 @@ def take_fields_over(
     """
     waiting = {type_and_name(manifest): (manifest, owner_of(metadata)) for manifest, metadata in taken}
 
-    def transfer(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+    def attach(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if (args.type_, args.name) not in waiting:
             return None
         manifest, owner = waiting[args.type_, args.name]
         name = f"{args.type_}::{args.name}-fields"
-        hook = blocking_hook(name, lambda: run(_transfer(manifest, owner, state, context)))
+        hook = blocking_hook(name, lambda: transfer(manifest, owner, state, context))
         binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
         given: Any = args.props["metadata"]
         metadata = with_unknown_label(given) if pulumi.runtime.is_dry_run() else given
@@ -50,7 +50,12 @@ def take_fields_over(
         )
 
     if waiting:
-        pulumi.runtime.register_stack_transformation(transfer)
+        pulumi.runtime.register_stack_transformation(attach)
+
+
+def transfer(manifest: Mapping[str, Any], owner: str, state: str, context: str | None) -> None:
+    """Transfer the fields of an object from the state `owner` to this state. Raises ClusterError."""
+    run(_transfer(manifest, owner, state, context))
 
 
 async def _transfer(manifest: Mapping[str, Any], owner: str, state: str, context: str | None) -> None:

@@ -1,5 +1,6 @@
 """Installs of operators: Kueue first, since its webhooks would block the pods of the others until it runs."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -7,34 +8,20 @@ from typing import Any
 
 import pulumi
 
-from trainstack.components.objects import declare_component, in_thread, names
+from trainstack.components.definitions import Definitions
+from trainstack.components.objects import declare_component, in_thread
 from trainstack.components.sections import declared, validated
-from trainstack.declared.component import Component
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, ReleasesError, release_path
+from trainstack.guards.definitions import planned
 from trainstack.live.client import ClusterError
 from trainstack.live.releases import fetch
+from trainstack.live.snapshot import read_metadata
 from trainstack.live.webhooks import wait_until_accepted
 from trainstack.platform import probes
 from trainstack.platform.operators.release import read_release
 from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators as OperatorsSettings
-
-
-class Definitions(pulumi.ComponentResource):
-    """The CustomResourceDefinitions of all operators, before the first operator.
-
-    The engine never deletes them, since that would delete every object of their kinds, also of other teams.
-    """
-
-    kinds: pulumi.Output[list[str]]
-    """The names of the definitions, `<plural>.<group>`, once they exist."""
-
-    def __init__(self, name: str, args: Component, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("trainstack:platform:Definitions", name, {}, opts)
-        declare_component(args, self)
-        self.kinds = names(args, "CustomResourceDefinition")
-        self.register_outputs({"kinds": self.kinds})
 
 
 class Operator(pulumi.ComponentResource):
@@ -117,6 +104,12 @@ class Operators(pulumi.ComponentResource):
         }
         environment = declared(stack, Inputs(releases=releases), operators=installs, cluster=Cluster(context=context))
         own = pulumi.ResourceOptions(parent=self)
-        definitions = Definitions(f"{name}-definitions", environment.definitions, own)
+        try:
+            live = read_metadata(environment.definitions.manifests, context)
+        except ClusterError:
+            live = {}  # the program may create the cluster, too
+        # The state cannot be read while resources are registered, and the program may have registered some.
+        planned_definitions = planned(environment, live, {}, salt=secrets.token_hex(4))
+        definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context)
         _, self.versions = install(environment, own, [definitions])
         self.register_outputs({"versions": self.versions})

@@ -21,15 +21,16 @@ HOOKS = {
     "guard": "",
     "queue": "ClusterQueue",
     "controller": "Deployment",
-    "definition": "CustomResourceDefinition",
+    "definition": "Stash",
     "namespace": "Namespace",
 }
 """The kinds before whose deletion the hooks run. The names must not change: a stack's state has them, also for
 resources that are not declared.
 
 `guard`, before all deletions, refuses the destroy. `queue` holds and drains a ClusterQueue. `controller` waits for the
-objects whose finalizers only an operator's controller removes. `definition` and `namespace`, before a retained object
-leaves the state, delete it unless other owners have objects of it or in it.
+objects whose finalizers only an operator's controller removes. `definition` and `namespace`, before the definitions of
+a release or a retained namespace leave the state, delete them unless other owners have objects of them or in them. The
+other Stashes are declared before `attach` is called. An earlier release had `definition` on each definition.
 """
 
 
@@ -54,7 +55,8 @@ def attach(hooks: Hooks) -> None:
 def _hook(name: str, work: Work, *, on_dry_run: bool) -> pulumi.ResourceHook:
     async def run(args: pulumi.ResourceHookArgs) -> None:
         inputs = args.old_inputs or {}
-        if "kind" in inputs or on_dry_run:
+        # The guard binds all hooks, and has no inputs.
+        if inputs or on_dry_run:
             await in_thread(lambda: work(inputs))
 
     return pulumi.ResourceHook(f"teardown-{name}", run, pulumi.ResourceHookOptions(on_dry_run=on_dry_run))

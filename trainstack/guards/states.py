@@ -1,7 +1,7 @@
 """The engine's state that owns an object: two checkouts may have two states of a stack of the same name. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trainstack.objects.labels import STACK, STATE
@@ -20,6 +20,8 @@ class OwnState:
     """Generated once, stored in the state, and set on every object that it declares."""
     held: frozenset[Identity] = frozenset()
     """The objects in the state."""
+    revisions: Mapping[str, str] = field(default_factory=dict)
+    """The revisions of operators' definitions in the state, by name (guards/definitions.py)."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,10 @@ _NAMESPACED = frozenset(
 ) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload", *ALL_LAUNCHES}
 
 
+def is_cluster_scoped(kind: str) -> bool:
+    return kind in _CLUSTER_SCOPED
+
+
 def collection(api_version: str, kind: str, namespace: str | None) -> str:
     """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raises KeyError for an unknown kind.
 

@@ -80,6 +80,10 @@ CONFIG_HASH = "trainstack.dev/config-hash"
 """Annotation of a controller's pods: 16 hex of a hash of their configuration. A change of it restarts the pods, which
 read their configuration once."""
 
+REVISION = "trainstack.dev/revision"
+"""Annotation of an operator's CRD: 16 hex of a hash of its manifest, with `-<suffix>` if the same manifest was applied
+again. The engine's state has the same. Read before every change, to find CRDs that others have deleted or changed."""
+
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The LocalQueue, in the object's namespace, that admits the object. Read by Kueue."""
 

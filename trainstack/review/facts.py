@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal
 
+from trainstack.live.paths import is_cluster_scoped
 from trainstack.objects.labels import LAUNCH, RUN, SET, SWEEP, Manifest
 from trainstack.platform.tenants import TENANT
 from trainstack.runs.manifests.launched_pods import launched_pods
@@ -224,7 +225,9 @@ def _name(body: Manifest) -> str:
     metadata = body.get("metadata", {})
     # The API server completes a generated name; the launch's name is known before.
     name = metadata.get("name") or labels_of(body).get(LAUNCH)
-    return "/".join(part for part in (metadata.get("namespace"), name) if part)
+    # The provider adds a namespace to objects of kinds whose definitions do not exist yet.
+    namespace = None if is_cluster_scoped(str(body.get("kind"))) else metadata.get("namespace")
+    return "/".join(part for part in (namespace, name) if part)
 
 
 def _capacity(body: Manifest | None) -> str:

@@ -1,6 +1,7 @@
 """Declares the resources of a stack: platform, training layer or both."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -8,7 +9,8 @@ import pulumi
 
 from trainstack.components.await_deletion import await_deletion
 from trainstack.components.cluster import mark_and_order, prove, remember
-from trainstack.components.field_managers import take_fields_over
+from trainstack.components.definitions import Before
+from trainstack.components.field_managers import take_fields_over, transfer
 from trainstack.components.launch_claims import Claim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION
@@ -16,7 +18,9 @@ from trainstack.components.secrets import Secrets
 from trainstack.components.teardown import Guard, attach
 from trainstack.declared.launches import LaunchGroup
 from trainstack.errors import RefusedError
+from trainstack.guards.definitions import KIND
 from trainstack.guards.platform_queues import unknown_queues
+from trainstack.guards.states import owner_of
 from trainstack.lifecycle.teardown.plan import protected
 from trainstack.live.names import wait_until_replaceable
 from trainstack.objects.labels import with_state
@@ -45,7 +49,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     proofs = [prove(provider, "cluster", program.cluster, refuse=_refuse)]
     if generating:
         proofs.append(prove(generating, "cluster-generating", program.cluster, refuse=_refuse))
-    mark_and_order(program.state.identity, [proof for proof in proofs if proof is not None])
+    mark_and_order(program.state.identity, known, [proof for proof in proofs if proof is not None])
     opts = pulumi.ResourceOptions(providers=[provider])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
@@ -56,7 +60,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     hooks = teardown(settings, declared.retained, program.recorded)
     attach(hooks)
     if "platform" in layers:
-        owned = platform(declared, secrets, opts)
+        owned = platform(declared, program.definitions, _before_definitions(program), secrets, opts)
         after, everything = owned.resources, (*owned.resources, *owned.others)
         outputs.update(owned.outputs)
     elif settings.environment.platform is not None:
@@ -86,6 +90,20 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
         },
     }
     return outputs
+
+
+def _before_definitions(program: Program) -> Before:
+    """Return what precedes the apply of definitions: the deletion of another, and the transfer of another state's."""
+    context, state = program.settings.cluster.context, program.state.identity
+    result: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
+    for manifest in program.replacements.values():
+        if manifest["kind"] == KIND:
+            result[manifest["metadata"]["name"]].append(partial(wait_until_replaceable, manifest, context))
+    for manifest, metadata in program.taken:
+        if manifest["kind"] == KIND:
+            owner = owner_of(metadata)
+            result[manifest["metadata"]["name"]].append(partial(transfer, manifest, owner, state, context))
+    return result
 
 
 def _launching(program: Program, group: LaunchGroup, generating: pulumi.ProviderResource | None) -> LaunchOptions:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
 
+from trainstack.guards.definitions import identities, revisions
 from trainstack.guards.states import MEMORY, OwnState
 from trainstack.objects.ownership import Identity
 from trainstack.runs.recorded import RUNS, SWEEP, StateResource, state_resource
@@ -40,10 +41,11 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
     """Return the state's identity, a new one if it has none yet, and its objects."""
     known = list(resources)
     stash = (found.outputs.get("output") for found in known if (found.type, found.name) == (_STASH, MEMORY))
-    held = frozenset(who for found in known if (who := _object(found)) is not None)
+    definitions = {name: revision for found in known for name, revision in revisions(found).items()}
+    held = frozenset(who for found in known if (who := _object(found)) is not None) | identities(definitions)
     # The first digit is a letter: YAML parsers read `0b08…` or `12e4…` as a number.
     new = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
-    return OwnState(str(next(stash, new)), held)
+    return OwnState(str(next(stash, new)), held, definitions)
 
 
 def _object(resource: StateResource) -> Identity | None:

@@ -12,6 +12,7 @@ from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import InputsError
 from trainstack.errors import RefusedError
 from trainstack.guards import cluster_identity as identity
+from trainstack.guards import definitions
 from trainstack.guards import field_managers as managers
 from trainstack.guards.states import OwnState
 from trainstack.kueue.format import lines
@@ -40,6 +41,8 @@ class Program:
     state: OwnState
     """The engine's state of the stack."""
     declared: Declared
+    definitions: Mapping[str, definitions.Release]
+    """The definitions by operator."""
     decided: RunDecision
     recorded: tuple[RecordedLaunch, ...]
     """The launches in the engine's state."""
@@ -122,12 +125,14 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     contested, overwritten = fields_of_others(settings, written, live, adopted)
     downgraded = downgrades.refusals(environment.operators, labels)
     _refuse((*decided.refusals, *foreign, *downgraded, *endangered, *contested))
+    releases = definitions.planned(environment, live, state.revisions, state.identity)
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()
     return Program(
         cluster=cluster,
         state=state,
         declared=environment,
+        definitions=releases,
         decided=decided,
         recorded=tuple(recorded),
         replacements=replacements,
@@ -142,6 +147,8 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
             *decided.notes,
             *discarded,
             *overwritten,
+            *definitions.moved(state),
+            *definitions.drifted(releases, live, state.revisions),
             *ownership.taken_over(lasting.values(), labels, adopted, stack),
             *(
                 f"{ownership.shown(ownership.identity(manifest))} is being deleted; its replacement is created "

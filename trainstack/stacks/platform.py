@@ -6,13 +6,15 @@ from typing import Any
 
 import pulumi
 
+from trainstack.components.definitions import Before, Definitions
 from trainstack.components.namespaces import Namespaces
-from trainstack.components.operators import Definitions, install
+from trainstack.components.operators import install
 from trainstack.components.queues import Queues
 from trainstack.components.secrets import Secrets
 from trainstack.components.storage import StorageClasses
 from trainstack.components.tenants import Tenants
 from trainstack.declared.declared import Declared
+from trainstack.guards.definitions import Release
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,18 @@ class Platform:
     outputs: Mapping[str, pulumi.Input[object]]
 
 
-def platform(declared: Declared, secrets: pulumi.Output[Any] | None, opts: pulumi.ResourceOptions) -> Platform:
+def platform(
+    declared: Declared,
+    definitions: Mapping[str, Release],
+    before: Before,
+    secrets: pulumi.Output[Any] | None,
+    opts: pulumi.ResourceOptions,
+) -> Platform:
     """Declare the platform.
 
-    `secrets` is the decrypted section, if there is one: operators and runs may pull their images with it. `opts` are
-    the options of all components, with the provider.
+    `definitions` are those of the operators, and `before` is what precedes them. `secrets` is the decrypted section, if
+    there is one: operators and runs may pull their images with it. `opts` are the options of all components, with the
+    provider.
     """
 
     def following(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
@@ -41,9 +50,10 @@ def platform(declared: Declared, secrets: pulumi.Output[Any] | None, opts: pulum
     installed: list[pulumi.Resource] = [namespaces, classes]
     if secrets is not None:
         installed.append(Secrets("secrets", declared, secrets, following(namespaces)))
-    if declared.definitions.objects:
+    if definitions:
         # The dependency makes a destroy delete the definitions before the namespaces.
-        installed.append(Definitions("definitions", declared.definitions, following(namespaces)))
+        context = declared.settings.cluster.context
+        installed.append(Definitions("definitions", definitions, following(namespaces), context=context, before=before))
     dependencies, versions = install(declared, opts, installed)
     queues = Queues("queues", declared.queues, following(*dependencies), kueue=versions.get("kueue"))
     return Platform(

@@ -187,9 +187,6 @@ def _declared(manifest: Manifest, namespace: str, *, is_deleted: bool) -> set[Gr
     if is_deleted:
         result |= deleted(*kind, namespace, name)
     match manifest["kind"]:
-        case "CustomResourceDefinition":
-            # The provider updates definitions with PUT.
-            result |= grants(*kind, ("update",), namespace, name)
         case "ClusterQueue":
             # Its users are read before its deletion.
             result |= grants(_KUEUE, "localqueues", ("list",)) | grants(_KUEUE, "workloads", ("list",))

@@ -7,7 +7,9 @@
   namespaces with volumes remain.
 """
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pulumi
 from trainstack.components.removal import delete, hold_and_drain, read_metadata, until
 from trainstack.components.teardown import HOOKS, Guard, Hooks, Work, register
 from trainstack.errors import RefusedError
+from trainstack.guards.definitions import recorded_manifests
 from trainstack.guards.states import NO_ID, owner_of
 from trainstack.lifecycle.teardown.context import has_label_of, owned, owners
 from trainstack.lifecycle.teardown.plan import decide, protected
@@ -35,6 +38,8 @@ from trainstack.stacks.teardown_mode import Mode
 
 DEADLINE_SECONDS = 120
 """The deadline of a hook, longer than a pod's grace period of 30 s."""
+_CONCURRENCY = 8
+"""The number of definitions that are deleted at the same time."""
 
 
 def end(root: Path, stack: str, mode: Mode) -> None:
@@ -42,7 +47,7 @@ def end(root: Path, stack: str, mode: Mode) -> None:
     if mode == "keep-platform":
         hooks = register(dict.fromkeys(HOOKS, _nothing))
     else:
-        hooks = _hooks(load_with_places(root, stack).settings, _nothing, None)
+        hooks = register(_work(load_with_places(root, stack).settings, _nothing, None))
     Guard("guard", hooks, [])
 
 
@@ -53,23 +58,36 @@ def teardown(settings: Settings, retained: Collection[Retained], recorded: Seque
     objects that are no longer declared, and they remain in the cluster.
     """
     identities = frozenset(kept.identity for kept in retained)
-    return _hooks(settings, partial(_guard, settings, identities, recorded), identities)
+    return register(_work(settings, partial(_guard, settings, identities, recorded), identities))
 
 
-def _hooks(settings: Settings, guard: Work, declared: frozenset[Identity] | None) -> Hooks:
+def _work(settings: Settings, guard: Work, declared: frozenset[Identity] | None) -> Mapping[str, Work]:
+    """Return the work of the hooks. `declared`: the retained objects; None if the program declares nothing."""
+    destroys = threading.Event()
+
+    def guarded(manifest: Mapping[str, Any]) -> None:
+        guard(manifest)
+        destroys.set()
+
     def only_in_a_destroy(work: Callable[[Settings, Mapping[str, Any]], None], manifest: Mapping[str, Any]) -> None:
         if declared is None or identity(manifest) in declared:
             work(settings, manifest)
 
-    return register(
-        {
-            "guard": guard,
-            "queue": partial(_queue, settings),
-            "controller": partial(_controller, settings),
-            "definition": partial(only_in_a_destroy, _definition),
-            "namespace": partial(only_in_a_destroy, _namespace),
-        }
-    )
+    def definitions(inputs: Mapping[str, Any]) -> None:
+        if "kind" not in inputs:
+            with ThreadPoolExecutor(_CONCURRENCY) as pool:
+                list(pool.map(partial(only_in_a_destroy, _definition), recorded_manifests(inputs)))
+        # An `up` removes the definitions that an earlier release has stored one by one, and they stay in the cluster.
+        elif declared is None or destroys.is_set():
+            _definition(settings, inputs)
+
+    return {
+        "guard": guarded,
+        "queue": partial(_queue, settings),
+        "controller": partial(_controller, settings),
+        "definition": definitions,
+        "namespace": partial(only_in_a_destroy, _namespace),
+    }
 
 
 def _nothing(_: Mapping[str, Any]) -> None:

@@ -135,6 +135,22 @@ def test_an_object_that_is_otherwise_than_the_state_knows(live: LiveObject | Non
     assert (ids(found), found.commands) == ([trouble], (command, RECOVERY.up))
 
 
+def test_a_definition_of_a_release_that_is_missing() -> None:
+    """One resource of the state has all definitions of a release."""
+    recorded = {"version": "v1", "state": OWN, "definitions": {"a.example.org": "0" * 16, "b.example.org": "1" * 16}}
+    stash = {
+        "urn": "urn:pulumi:lab::trainstack::trainstack:platform:Definitions$pulumi:index:Stash::kueue-definitions",
+        "type": "pulumi:index:Stash",
+        "custom": True,
+        "id": "1",
+        "outputs": {"input": recorded, "output": {}},
+    }
+    found = make_diagnosis(make_state(stash), {("CustomResourceDefinition", None, "a.example.org"): make_live()})
+    assert [(each.id, each.what) for each in found.troubles] == [
+        ("object-missing", "CustomResourceDefinition b.example.org")
+    ]
+
+
 def test_what_may_not_be_read_is_not_missing() -> None:
     """A tenant reads no cluster queue."""
     assert ids(make_diagnosis(make_state(make_resource(QUEUE)), {}, unreadable=frozenset({"LocalQueue"}))) == []

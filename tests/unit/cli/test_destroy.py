@@ -119,6 +119,21 @@ def test_it_shows_asks_and_tells_what_stayed(around: Around) -> None:
     assert around.ran == []
 
 
+def test_the_definitions_of_a_release_are_in_the_state() -> None:
+    """By their names, in one resource."""
+    recorded = {
+        "version": "v0.15.2",
+        "state": "",
+        "definitions": {"a.example.org": "0" * 16, "b.example.org": "1" * 16},
+    }
+    type_ = "trainstack:platform:Definitions$pulumi:index:Stash"
+    stash = make_resource(type_, "kueue-definitions", outputs={"input": recorded, "output": recorded})
+    assert destroy._identities([stash]) == {
+        ("CustomResourceDefinition", None, "a.example.org"),
+        ("CustomResourceDefinition", None, "b.example.org"),
+    }
+
+
 def test_nothing_is_deleted_while_somebody_is_in_the_way(around: Around) -> None:
     """Not with --yes either."""
     around.lists = {"LocalQueue": (QUEUE, THEIRS)}

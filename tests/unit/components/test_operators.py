@@ -1,4 +1,4 @@
-"""Definitions and Operator: CRDs stay, and the controller answers before anything depends on it."""
+"""Operator: the controller answers before anything depends on it."""
 
 from typing import Any
 
@@ -9,9 +9,8 @@ from tests.registrations.recorder import Registration
 from tests.unit.components.declare import declare
 from tests.unit.make import make_manifest, make_training_operator
 from trainstack.components import operators
-from trainstack.components.operators import Definitions, Operator
+from trainstack.components.operators import Operator
 from trainstack.declared.declared import Declared
-from trainstack.declared.operators import definitions
 from trainstack.declared.operators import operator as component_of
 from trainstack.platform.operators.install import OperatorManifests
 from trainstack.settings.model import Settings
@@ -36,7 +35,6 @@ MANIFESTS = OperatorManifests(
 COMPONENT, NAMESPACE = "Operator training-operator", "Namespace kubeflow"
 ACCOUNT, CONTROLLER = (f"{kind} kubeflow/training-operator" for kind in ("ServiceAccount", "Deployment"))
 EXTENSION = "APIService v1beta1.visibility.kueue.x-k8s.io"
-DEFINITION = "CustomResourceDefinition pytorchjobs.kubeflow.org"
 
 
 def operator(*, retained: frozenset[str] = frozenset()) -> tuple[dict[str, Registration], list[object]]:
@@ -52,21 +50,6 @@ def operator(*, retained: frozenset[str] = frozenset()) -> tuple[dict[str, Regis
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operators, "wait_until_accepted", lambda probe, _context: probes.append(probe["kind"]))
         return declare(component, torn_down=True), probes
-
-
-def test_definitions_are_only_forgotten() -> None:
-    """Deleting a definition deletes every object of its kind, those of other teams included."""
-
-    def component(opts: pulumi.ResourceOptions) -> Definitions:
-        return Definitions("definitions", definitions({"training-operator": MANIFESTS}), opts)
-
-    found = declare(component, torn_down=True)
-    assert {*found} == {"Definitions definitions", DEFINITION}
-    definition = found[DEFINITION]
-    assert definition.parent == "definitions"
-    assert definition.options["retainOnDelete"] is True
-    assert definition.hooks == {"before_delete": ["teardown-definition"]}
-    assert found["Definitions definitions"].outputs == {"kinds": ["pytorchjobs.kubeflow.org"]}
 
 
 def test_the_controller_follows_its_rights_and_precedes_its_extensions() -> None:

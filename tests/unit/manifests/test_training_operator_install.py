@@ -77,7 +77,7 @@ def run_script(folder: Path, answers: list[str]) -> subprocess.CompletedProcess[
 
 
 def test_only_the_listed_kinds_are_installed_watched_and_validated() -> None:
-    """A CRD costs a preview more than all else; a webhook that nothing answers blocks its kind."""
+    """A CRD is large; a webhook that nothing answers blocks its kind."""
     installed = staged(
         training_operator(make_release(), make_training_operator(schemes=("pytorchjob", "tfjob"))), "dev", "v1.2.3"
     )

@@ -134,6 +134,14 @@ def test_quota_that_moves_is_told_by_resource_and_flavor() -> None:
     ]
 
 
+def test_a_cluster_queue_has_no_namespace() -> None:
+    """Not the one that the provider gives to a kind whose definition does not exist yet."""
+    made = make_quota(nominalQuota="8")
+    made["metadata"] = {**made["metadata"], "namespace": "default"}
+    (sentence,) = said(Step("create", None, made))
+    assert sentence.startswith("Creates cluster queue research: ")
+
+
 def test_the_gravest_comes_first() -> None:
     """A lost volume before a launch."""
     steps = Step("create", None, make_job()), Step("delete", make_claim("1Gi"), None)

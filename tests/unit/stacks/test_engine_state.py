@@ -61,6 +61,17 @@ def test_a_state_knows_its_identity_and_its_objects() -> None:
     assert (len(fresh.identity), fresh.held) == (32, frozenset())
 
 
+def test_a_state_has_the_definitions_of_releases() -> None:
+    """One resource has those of a release, as the last `up` applied them."""
+    recorded = {"version": "v1", "state": OWN, "definitions": {"a.example.org": "0" * 16}}
+    stash = StateResource(
+        "pulumi:index:Stash", "trainstack:platform:Definitions", "kueue-definitions", {"input": recorded, "output": {}}
+    )
+    own = own_state([stash, make_stash("state-identity", OWN)])
+    assert own.held == {("CustomResourceDefinition", None, "a.example.org")}
+    assert own.revisions == {"a.example.org": "0" * 16}
+
+
 @pytest.mark.parametrize("provider", ["cluster", "cluster-generating"])
 def test_a_namespace_that_a_provider_only_reads_is_not_held(provider: str) -> None:
     """A declared namespace of the same Pulumi name is a component's."""

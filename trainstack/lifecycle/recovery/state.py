@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainstack.guards.definitions import API_VERSION, KIND, revisions
 from trainstack.guards.states import MEMORY, OwnState
 from trainstack.objects.labels import RUN
 from trainstack.objects.ownership import Identity
+from trainstack.runs.recorded import state_resource
 
 _PREFIX = "kubernetes:"
 _STASH = "pulumi:index:Stash"
@@ -84,6 +86,9 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
     for resource in resources:
         version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
         namespace, name = _name(resource)
+        if resource["type"] == _STASH:
+            for definition in revisions(state_resource(resource["urn"], resource.get("outputs"))):
+                yield Recorded(api_version=API_VERSION, identity=(KIND, None, definition))
         if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
             continue
         live = _metadata(resource, "outputs")

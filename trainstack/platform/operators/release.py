@@ -36,9 +36,9 @@ class WrongBytesError(RefusedDownloadError):
 def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Manifest]:
     """Read the objects of a release.
 
-    The result lacks the descriptions in the schemas of CRDs (most of the bytes, which the engine's state would contain)
-    and empty `data` of Secrets (the API server removes it, so the engine would always report a diff). `cache`: a folder
-    for the parsed form, since parsing takes seconds; both sha256 are verified all the same. Raises ReleaseError.
+    The result lacks the descriptions in the schemas of CRDs (most of the bytes) and empty `data` of Secrets (the API
+    server removes it, so the engine would always report a diff). `cache`: a folder for the parsed form, since parsing
+    takes seconds; both sha256 are verified all the same. Raises ReleaseError.
     """
     try:
         content = path.read_bytes()

@@ -132,7 +132,7 @@ class TrainingOperator(Install):
     """The install of the Kubeflow training operator (v1)."""
 
     schemes: tuple[Literal["pytorchjob", "tfjob", "mpijob", "xgboostjob", "paddlejob", "jaxjob"], ...] = ("pytorchjob",)
-    """The kinds to install and watch. List only the kinds in use: each CRD is 200 KB and slows previews."""
+    """The kinds to install and watch. List only the kinds in use."""
     init_container_image: ImageReference
     """The image, with `sh` and `nslookup`, in which a worker waits for its master's name. Pin it by digest."""
 

@@ -1,0 +1,278 @@
+"""Operators' definitions: which of them a change applies, from the metadata of the live ones."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.make import make_kueue, make_manifest, make_training_operator
+from trainstack.declared.declared import Declared
+from trainstack.guards.definitions import (
+    COMPONENT,
+    RESOURCE,
+    Release,
+    applied_by,
+    drifted,
+    identities,
+    moved,
+    planned,
+    recorded_manifests,
+    revisions,
+)
+from trainstack.guards.states import OwnState
+from trainstack.objects.labels import REVISION, STATE, field_manager
+from trainstack.objects.ownership import Identity
+from trainstack.platform.operators.install import OperatorManifests
+from trainstack.runs.recorded import StateResource
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.operators import Operators
+
+OWN, OTHER = "a" * 32, "b" * 32
+NAME = "workloads.kueue.x-k8s.io"
+WHO: Identity = ("CustomResourceDefinition", None, NAME)
+Metadata = dict[str, Any]
+
+
+def make_definition(name: str = NAME, **spec: Any) -> dict[str, Any]:
+    """A definition as a release has it, with our labels."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name, "labels": {"trainstack.dev/stack": "dev"}, "annotations": {"release": "x"}},
+        "spec": {"group": "kueue.x-k8s.io", "names": {"kind": "Workload"}, "versions": [{"name": "v1"}], **spec},
+    }
+
+
+def make_declared(*definitions: dict[str, Any]) -> Declared:
+    """An environment whose Kueue has these definitions; the training operator's release has none."""
+    installs = Operators(kueue=make_kueue(), training_operator=make_training_operator(manifest=make_manifest()))
+    declared = Declared(Settings(stack="dev", operators=installs))
+    empty = OperatorManifests(crds=(), setup=(), deployments=(), extensions=())
+    declared.operators = {"kueue": replace(empty, crds=definitions), "training-operator": empty}
+    return declared
+
+
+def make_plan(
+    *definitions: dict[str, Any],
+    live: Mapping[Identity, Metadata] | None = None,
+    stored: Mapping[str, str] | None = None,
+    state: str = OWN,
+) -> dict[str, Release]:
+    return planned(make_declared(*(definitions or (make_definition(),))), live or {}, stored or {}, state)
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """A set of fields as the API server writes it."""
+    return {f"f:{key}": fields_of(below) for key, below in value.items()} if isinstance(value, dict) else {}
+
+
+def make_live(release: Release, *, state: str = OWN) -> dict[Identity, Metadata]:
+    """The metadata of the definitions of a release that were just applied."""
+    return {
+        ("CustomResourceDefinition", None, manifest["metadata"]["name"]): {
+            **manifest["metadata"],
+            "managedFields": [
+                {"manager": "kube-apiserver", "operation": "Update", "subresource": "status", "fieldsV1": {}},
+                {
+                    "manager": field_manager(state) if state else "trainstack",
+                    "operation": "Apply",
+                    "fieldsV1": {
+                        **fields_of({"spec": manifest["spec"]}),
+                        "f:metadata": fields_of({key: manifest["metadata"][key] for key in ("labels", "annotations")}),
+                    },
+                },
+            ],
+        }
+        for manifest in release.manifests
+    }
+
+
+def stored(releases: Mapping[str, Release]) -> Mapping[str, str]:
+    """The revisions in the state after an `up` with this plan."""
+    return {
+        name: revision for release in releases.values() for name, revision in release.recorded["definitions"].items()
+    }
+
+
+def test_the_state_has_a_digest_of_each_definition() -> None:
+    """The applied manifest has it, too, with the identity of the state. A release without definitions is left out."""
+    releases = make_plan()
+    assert {*releases} == {"kueue"}
+    (manifest,) = releases["kueue"].manifests
+    revision = manifest["metadata"]["annotations"][REVISION]
+    assert len(revision) == 16
+    assert releases["kueue"].recorded == {"version": "v0.15.2", "state": OWN, "definitions": {NAME: revision}}
+    assert manifest["metadata"]["annotations"][STATE] == OWN
+    assert manifest["metadata"]["annotations"]["release"] == "x"
+    assert releases["kueue"].manager == field_manager(OWN)
+
+
+def test_what_was_applied_is_the_same_in_the_next_change() -> None:
+    """Also what another client adds to it, such as the CA of a conversion webhook, and after several repairs."""
+    before = make_plan(stored=stored(make_plan()))
+    live = make_live(before["kueue"])
+    added = {"manager": "kueue", "operation": "Update", "fieldsV1": {"f:spec": {"f:conversion": {"f:caBundle": {}}}}}
+    live[WHO]["managedFields"].append(added)
+    after = make_plan(live=live, stored=stored(before))
+    assert after == before
+    assert drifted(after, live, stored(before)) == ()
+
+
+def without(fields: dict[str, Any], *path: str) -> None:
+    """Have another manager take a field; the API server keeps no empty sets."""
+    first, *rest = path
+    if rest:
+        without(fields[first], *rest)
+    if not rest or not fields[first]:
+        del fields[first]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("f:spec", "f:versions"),
+        ("f:spec", "f:names", "f:kind"),
+        ("f:metadata", "f:labels", "f:trainstack.dev/stack"),
+        ("f:spec",),
+    ],
+    ids=lambda path: path[-1],
+)
+def test_a_changed_field_is_applied_again(path: tuple[str, ...]) -> None:
+    """Another client's write takes the field out of the set of what this state has applied."""
+    before = make_plan()
+    live = make_live(before["kueue"])
+    without(live[WHO]["managedFields"][1]["fieldsV1"], *path)
+    after = make_plan(live=live, stored=stored(before))
+    assert stored(after) == {NAME: f"{stored(before)[NAME]}-1"}
+    assert drifted(after, live, stored(before)) == (
+        f"CustomResourceDefinition {NAME} was changed outside of this stack; `up` applies it again",
+    )
+    repaired = make_live(after["kueue"])
+    assert stored(make_plan(live=repaired, stored=stored(after))) == stored(after)
+
+
+@pytest.mark.parametrize("revision", ["", "0" * 16])
+def test_a_changed_revision_is_applied_again(revision: str) -> None:
+    """Without the right one it is unknown which manifest the fields are of."""
+    before = make_plan()
+    live = make_live(before["kueue"])
+    live[WHO]["annotations"] = {**live[WHO]["annotations"], REVISION: revision}
+    assert stored(make_plan(live=live, stored=stored(before))) == {NAME: f"{stored(before)[NAME]}-1"}
+
+
+def test_a_deleted_definition_is_applied_again_each_time() -> None:
+    """The revision differs from the stored one, however often the same definition was applied before."""
+    revision = stored(make_plan())[NAME]
+    for known, expected in ((revision, f"{revision}-1"), (f"{revision}-1", f"{revision}-2")):
+        releases = make_plan(stored={NAME: known})
+        assert stored(releases) == {NAME: expected}
+        assert drifted(releases, {}, {NAME: known}) == (
+            f"CustomResourceDefinition {NAME} was deleted outside of this stack; `up` applies it again",
+        )
+
+
+def test_a_terminating_definition_is_applied_again() -> None:
+    """Once it is deleted."""
+    before = make_plan()
+    live = make_live(before["kueue"])
+    live[WHO]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    assert stored(make_plan(live=live, stored=stored(before))) == {NAME: f"{stored(before)[NAME]}-1"}
+
+
+def test_another_release_is_another_revision_and_no_drift() -> None:
+    """What it removes is no longer in the state, and stays in the cluster."""
+    before = make_plan(make_definition(), make_definition("cohorts.kueue.x-k8s.io"))
+    live = make_live(before["kueue"])
+    after = make_plan(make_definition(versions=[{"name": "v2"}]), live=live, stored=stored(before))
+    assert {*stored(after)} == {NAME}
+    assert "-" not in stored(after)[NAME]
+    assert stored(after)[NAME] != stored(before)[NAME]
+    assert drifted(after, live, stored(before)) == ()
+
+
+def test_an_interrupted_change_is_completed() -> None:
+    """The definitions of the new release are in the cluster, and the state has those of the old one."""
+    old = make_plan()
+    new = make_plan(make_definition(versions=[{"name": "v2"}]), stored=stored(old))
+    live = make_live(new["kueue"])
+    again = make_plan(make_definition(versions=[{"name": "v2"}]), live=live, stored=stored(old))
+    assert stored(again) == stored(new) != stored(old)
+    # The old release is declared again instead.
+    assert stored(make_plan(live=live, stored=stored(old))) == {NAME: f"{stored(old)[NAME]}-1"}
+
+
+def test_what_another_state_applied_is_applied_again() -> None:
+    """`takeOver` allows it; the fields are the other state's until then."""
+    other = make_plan(state=OTHER)
+    live = make_live(other["kueue"], state=OTHER)
+    assert make_plan(live=live)["kueue"].recorded["state"] == OWN
+    assert stored(make_plan(live=live, stored=stored(other))) == {NAME: f"{stored(other)[NAME]}-1"}
+
+
+def test_a_program_without_our_state_has_a_field_manager_too() -> None:
+    """Its definitions have no identity of a state."""
+    release = make_plan(state="")["kueue"]
+    assert release.manager == "trainstack"
+    assert {*release.manifests[0]["metadata"]["annotations"]} == {"release", REVISION}
+    live = make_live(release, state="")
+    assert stored(make_plan(live=live, state="")) == release.recorded["definitions"]
+
+
+def test_a_program_that_cannot_read_its_state_salts_its_revisions() -> None:
+    """Each is another than the stored one, except those of definitions that are as declared."""
+    declared = make_declared(make_definition())
+    before = planned(declared, {}, {}, salt="1a")
+    live = make_live(before["kueue"], state="")
+    assert planned(declared, live, {}, salt="2b") == before
+    assert stored(planned(declared, {}, {}, salt="2b")) == {NAME: stored(before)[NAME].replace("-1a", "-2b")}
+
+
+def test_what_an_earlier_release_has_stored_one_by_one_is_told() -> None:
+    """The engine reports a deletion of each."""
+    held = frozenset({WHO, ("Namespace", None, "kueue-system")})
+    (note,) = moved(OwnState(OWN, held))
+    assert note.startswith(f"CustomResourceDefinition {NAME}: ")
+    assert note.endswith("nothing is deleted in the cluster")
+    assert moved(OwnState(OWN, held, {NAME: "x"})) == ()
+
+
+def test_the_state_is_read_by_type_and_parent() -> None:
+    """Other values in a state have the same type."""
+    recorded = make_plan()["kueue"].recorded
+    found = StateResource(RESOURCE, COMPONENT, "kueue-definitions", {"input": recorded, "output": "x"})
+    assert revisions(found) == recorded["definitions"]
+    assert revisions(replace(found, parent_type="")) == {}
+    assert revisions(replace(found, outputs={})) == {}
+    assert identities(recorded["definitions"]) == {WHO}
+    (manifest,) = recorded_manifests({"input": recorded})
+    assert manifest["metadata"] == {"name": NAME, "annotations": {STATE: OWN}}
+
+
+def make_entry(manager: str, operation: str, time: str, **fields: Any) -> dict[str, Any]:
+    return {"manager": manager, "operation": operation, "time": time, "fieldsV1": fields_of(fields)}
+
+
+def test_updates_of_the_provider_become_applied_fields() -> None:
+    """An earlier release of ours let the provider update definitions; the set is the union of both."""
+    own = field_manager(OWN)
+    applied = make_entry(own, "Apply", "1", spec={"names": {"kind": 1}}, metadata={"labels": {"a": 1}})
+    updated = make_entry(own, "Update", "2", spec={"versions": 1, "names": {"plural": 1}})
+    generated = make_entry("pulumi-kubernetes-3f", "Apply", "0", spec={"group": 1})
+    theirs = make_entry("kueue", "Update", "3", spec={"conversion": 1})
+    status = {**make_entry(own, "Update", "4"), "subresource": "status"}
+    assert applied_by([applied, theirs, status], own) is None
+    assert applied_by([], own) is None
+    assert applied_by([generated, applied, updated, theirs, status], own) == [
+        theirs,
+        status,
+        {
+            **make_entry(own, "Apply", "2"),
+            "fieldsV1": fields_of(
+                {
+                    "spec": {"group": 1, "names": {"kind": 1, "plural": 1}, "versions": 1},
+                    "metadata": {"labels": {"a": 1}},
+                }
+            ),
+        },
+    ]
