@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -312,7 +312,7 @@ def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> lis
     }
     chosen = {each.name: each for each in every if each.name in changes}
     return [
-        Component(name, _with_flags(chosen[name].argv, changed), chosen[name].probe)
+        replace(chosen[name], argv=_with_flags(chosen[name].argv, changed), after=())
         for name, changed in changes.items()
     ]
 
@@ -327,7 +327,12 @@ def _start(layout: Layout, component: Component) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "--", *component.argv],
             cwd=layout.state,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(layout.tmp), "TMPDIR": str(layout.tmp)},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(layout.tmp),
+                "TMPDIR": str(layout.tmp),
+                **component.environment,
+            },
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

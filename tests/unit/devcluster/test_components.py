@@ -72,6 +72,14 @@ def test_who_asked_what_is_written_where_it_is_wanted() -> None:
     assert not [word for word in quiet if word.startswith("--audit")]
 
 
+def test_what_users_wait_for_has_all_processors() -> None:
+    """The other programs have one each, so that fewer threads of an idle cluster are woken."""
+    found = make_components(ClusterSpec(simulated_nodes=1))
+    single = {name for name, component in found.items() if component.environment == {"GOMAXPROCS": "1"}}
+    assert single == {"etcd", "controller-manager", "scheduler", "proxy", "coredns", "storage-shared", "storage-node"}
+    assert [name for name in found if found[name].environment and name not in single] == []
+
+
 def test_storage_comes_in_two_kinds() -> None:
     """One provisioner for shared volumes of any class name, one for volumes tied to a node."""
     found = make_components(ClusterSpec())

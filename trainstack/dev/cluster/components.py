@@ -59,6 +59,7 @@ def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Find) -> tup
             Probe(**probe),
             tuple(entry.get("after", ())),
             entry.get("once", False),
+            entry.get("environment", {}),
         )
 
     def fill(text: str) -> str:

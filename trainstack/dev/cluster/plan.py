@@ -1,7 +1,8 @@
 """The supervisor's plan: plain data that `launch` writes and process 1 reads."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 
@@ -28,6 +29,8 @@ class Component:
     """Components that must be ready first."""
     once: bool = False
     """A step that ends: ready after exit code 0, otherwise retried."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables beyond the supervisor's own."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Plan:
     def from_json(cls, text: str) -> "Plan":
         data = json.loads(text)
         components = tuple(
-            Component(c["name"], tuple(c["argv"]), Probe(**c["probe"]), tuple(c["after"]), c["once"])
+            Component(**c | {"argv": tuple(c["argv"]), "probe": Probe(**c["probe"]), "after": tuple(c["after"])})
             for c in data.pop("components")
         )
         return cls(**data | {"node_folders": tuple(data["node_folders"])}, components=components)

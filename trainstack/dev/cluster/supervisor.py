@@ -65,7 +65,7 @@ class Supervisor:
             entry.pid = os.posix_spawnp(
                 component.argv[0],
                 component.argv,
-                self.environment,
+                {**self.environment, **component.environment},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
