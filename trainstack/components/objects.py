@@ -20,7 +20,7 @@ from trainstack.runs.recorded import type_token
 T = TypeVar("T")
 _HOOK_THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="hook")
 """With many resources, all default threads of the event loop wait in registrations, which end only when the hooks of
-their resources have run. The engine's parallelism limits how many of these threads are used."""
+their resources have run. The engine's parallelism limits the number of hooks that run at once."""
 PROVIDER_VERSION = "4.25.0"
 """The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
 
