@@ -19,8 +19,8 @@ from trainstack.runs.recorded import type_token
 
 T = TypeVar("T")
 _HOOK_THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="hook")
-"""Not the default threads of the event loop: with many resources, all of those wait in registrations, which end only
-when the resource's hook has run. The engine's parallelism limits how many are used."""
+"""With many resources, all default threads of the event loop wait in registrations, which end only when the hooks of
+their resources have run. The engine's parallelism limits the number of hooks that run at once."""
 PROVIDER_VERSION = "4.25.0"
 """The release of pulumi-kubernetes that every object is declared to; the plugin of that version serves it."""
 

@@ -104,7 +104,7 @@ def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, files: Target, path: Path, partial: Path) -> str:
     """Write one file to a temporary path, then rename it, so that a file with its final name is complete.
 
-    Returns the sha256 of what was written, read back; empty for a member that is no file.
+    Returns the sha256 of what was written, read back; empty for other members, such as folders.
     """
     if member.islnk():
         # A hard link to an earlier member, whose content the archive does not repeat.
