@@ -24,7 +24,7 @@ from trainstack.cli.expected_errors import expected_message
 
 
 def chosen(names: Iterable[str], *, short: bool) -> list[Case]:
-    """Return the cases of these ids, by default all of the form. Raises typer.BadParameter for an unknown id."""
+    """Return the cases with these ids, by default all of the form. Raises typer.BadParameter for an unknown id."""
     wanted = set(names)
     known = {case.id for case in CASES if case.short_rounds or not short}
     if unknown := sorted(wanted - known):

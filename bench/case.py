@@ -8,8 +8,9 @@ from typing import Literal
 
 Measure = Literal["cpu", "wall"]
 """What ratios are made of: processor seconds of the command's processes, or seconds from its start to its effect."""
-Place = Literal["files", "cluster", "simulated"]
-"""Where a case runs: on files alone, on the local cluster with `dev`, or on one that also has simulated GPU nodes."""
+Place = Literal["files", "cluster", "bare", "simulated"]
+"""Where a case runs: on files alone, on a local cluster with `dev`, on one without, or on one with `dev` and simulated
+nodes."""
 
 
 def nothing() -> None:
@@ -37,8 +38,8 @@ class Arm:
     until: Callable[[], None] = nothing
     """Waits for the effect of the command. Its wall time counts."""
     reports: bool = False
-    """Whether the last line that the program prints is `{"cpu_seconds": …, "wall_seconds": …}`, which then count in
-    place of those of the whole process."""
+    """Whether the last line that the program prints is `{"cpu_seconds": …, "wall_seconds": …}`, which then count
+    instead of the seconds of the whole process."""
     state: Path | None = None
     """The file in which the tool keeps its state."""
     members: Callable[[], set[int]] | None = None

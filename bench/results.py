@@ -95,6 +95,6 @@ class Results(_Result):
         return {case.id: case for case in self.cases}
 
     def merged(self, newer: "Results", order: Sequence[str]) -> "Results":
-        """Return all cases in this order, the newer ones in place of those of the same id. Unknown ids are dropped."""
+        """Return all cases in this order, replaced by newer ones of the same id. Unknown ids are dropped."""
         found = self.by_id() | newer.by_id()
         return Results(cases=tuple(found[name] for name in order if name in found))

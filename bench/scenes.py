@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
+import yaml
+
 from bench import checkout, tools
 from bench.case import Case, Scene
 from trainstack.dev.cluster import cluster as devcluster
@@ -29,7 +31,10 @@ def by_place(
             continue
         simulated = SIMULATED_NODES if place == "simulated" else 0
         with _cluster(scratch / place, simulated, report) as running:
-            yield _with_dev(running, scratch / place, short=short, report=report), list(at_place)
+            scene = _project(running, scratch / place, short=short, report=report)
+            if place != "bare":
+                _bring_dev_up(scene, busy=bool(simulated), report=report)
+            yield scene, list(at_place)
 
 
 def files(scratch: Path, *, short: bool) -> Scene:
@@ -60,8 +65,8 @@ def _cluster(folder: Path, simulated_nodes: int, report: Report) -> Iterator[Clu
         devcluster.down(state, keep_data=False)
 
 
-def _with_dev(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> Scene:
-    """Bring `dev` up in a copy of the project, and follow its run to the end."""
+def _project(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> Scene:
+    """Copy the project, and serve the images of `dev`."""
     digits = workload(checkout.ROOT / "workloads" / "digits")
     ensure_images([*operators(), *helpers(), digits], cluster.registry, report)
     project, scratch = folder / "project", folder / "scratch"
@@ -69,12 +74,22 @@ def _with_dev(cluster: Cluster, folder: Path, *, short: bool, report: Report) ->
         made.mkdir()
     checkout.copy(project)
     bare = on_cluster(project, {}, cluster, scratch, short=short)
-    scene = on_cluster(
-        project, _exported(tools.run(bare.command(*tools.CLI, "env", "-s", "dev"))), cluster, scratch, short=short
-    )
+    variables = _exported(tools.run(bare.command(*tools.CLI, "env", "-s", "dev")))
+    return on_cluster(project, variables, cluster, scratch, short=short)
+
+
+def _bring_dev_up(scene: Scene, *, busy: bool, report: Report) -> None:
+    """Bring `dev` up, and follow its run to the end.
+
+    `busy`: with a core for Kueue, which loses its lease when hundreds of Jobs share the little that `dev` requests.
+    """
+    if busy:
+        file = scene.folder / "Pulumi.dev.yaml"
+        content = yaml.safe_load(file.read_text())
+        content["config"]["trainstack:operators"]["kueue"]["requests"] = {"cpu": "1", "memory": "512Mi"}
+        file.write_text(yaml.safe_dump(content, sort_keys=False))
     report("bringing dev up, and following its run")
     tools.run(scene.command(*tools.CLI, "up", "-s", "dev", "--yes"))
-    return scene
 
 
 def _exported(script: str) -> dict[str, str]:

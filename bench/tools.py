@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,10 @@ class Objects:
     manager: str
     """The field manager of the environment's state: with another one, each tool would own the fields too."""
 
+    def bodies(self) -> list[Body]:
+        found: list[Body] = json.loads(self.file.read_text())["items"]
+        return found
+
     def kubectl(self, scene: Scene, verb: str) -> Command:
         """Return `kubectl diff` or `kubectl apply` of all objects."""
         words = ("--server-side", "--force-conflicts", f"--field-manager={self.manager}", "-f", str(self.file))
@@ -69,15 +73,20 @@ def live_objects(scene: Scene, stack: str) -> Objects:
     state = _STATE.search(run(pulumi(scene, stack, "stack", "export")))
     if state is None:
         raise BenchError(f"the state of {stack} has no object; bring it up first")
-    rendered = json.loads(run(scene.command(*CLI, "render", "-s", stack, "--json")))
-    marked = [
-        {**body, "metadata": with_state(body["metadata"], state[1])}
-        for body in rendered
-        if LEDGER not in body["metadata"].get("labels", {})
-    ]
-    file = scene.scratch / f"{stack}.json"
-    file.write_text(json.dumps(as_list(marked)))
-    return Objects(file, field_manager(state[1]))
+    marked = [{**body, "metadata": with_state(body["metadata"], state[1])} for body in rendered(scene, stack)]
+    return written(scene, stack, marked, field_manager(state[1]))
+
+
+def rendered(scene: Scene, stack: str) -> list[Body]:
+    """Return what `trainstack render` prints, without ledgers."""
+    bodies: list[Body] = json.loads(run(scene.command(*CLI, "render", "-s", stack, "--json")))
+    return [body for body in bodies if LEDGER not in body["metadata"].get("labels", {})]
+
+
+def written(scene: Scene, name: str, bodies: Sequence[Body], manager: str) -> Objects:
+    file = scene.scratch / f"{name}.json"
+    file.write_text(json.dumps(as_list(bodies)))
+    return Objects(file, manager)
 
 
 def as_list(bodies: Iterable[Mapping[str, Any]]) -> Body:
@@ -102,15 +111,14 @@ class Program:
         return {"PULUMI_BACKEND_URL": f"{self.folder.as_uri()}?metadata=skip", "PULUMI_CONFIG_PASSPHRASE": "bench"}
 
 
-def program(scene: Scene, name: str, source: str, objects: Path | None = None) -> Program:
+def program(scene: Scene, name: str, source: str, objects: Sequence[Body] = ()) -> Program:
     """Write a project with one of `bench/programs` as its program, and create its stack."""
     folder = scene.scratch / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "Pulumi.yaml").write_text("name: bench\nruntime: python\n")
     shutil.copy(PROGRAMS / source, folder / "__main__.py")
-    if objects is not None:
-        (folder / "objects.json").write_text(json.dumps(json.loads(objects.read_text())["items"]))
+    (folder / "objects.json").write_text(json.dumps(objects))
     made = Program(folder, scene)
     run(made.command("stack", "init"))
     return made

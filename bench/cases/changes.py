@@ -33,7 +33,7 @@ def unchanged(scene: Scene, stack: str, verb: str, *options: str) -> Iterator[Se
     if scene.short:
         yield arms
         return
-    sdk = tools.program(scene, "sdk", "sdk.py", objects.file)
+    sdk = tools.program(scene, "sdk", "sdk.py", objects.bodies())
     one = tools.program(scene, "one", "one_config_map.py")
     tools.run(one.command("up", "--yes", "--skip-preview"))
     try:

@@ -7,37 +7,22 @@ objects of defined kinds follow, each until its webhook answers. KUBECONFIG name
 """
 
 import asyncio
-import base64
 import json
 import os
-import ssl
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import httpx
-import yaml
+
+from bench.programs.client import connection
 
 Body = dict[str, Any]
 _AT_ONCE = 16
 _DEADLINE_SECONDS = 300
 _DISCOVERY = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 _FIRST = ("CustomResourceDefinition", "Namespace")
-
-
-def client() -> httpx.AsyncClient:
-    """Return a client with the certificate of the kubeconfig's only user."""
-    config = yaml.load(Path(os.environ["KUBECONFIG"]).read_text(), yaml.CSafeLoader)
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(b"".join(base64.b64decode(user[f"client-{part}-data"]) for part in ("certificate", "key")))
-        file.flush()
-        tls.load_cert_chain(file.name)
-    limits = httpx.Limits(max_connections=_AT_ONCE)
-    return httpx.AsyncClient(base_url=cluster["server"], verify=tls, timeout=60, limits=limits, trust_env=False)
 
 
 async def resources(api: httpx.AsyncClient) -> dict[tuple[str, str], tuple[str, bool]]:
@@ -96,7 +81,8 @@ async def main(objects: list[Body], manager: str, *, dry_run: bool) -> None:
     defined = {body["spec"]["group"] for body in first if body["kind"] == "CustomResourceDefinition"}
     builtin = [body for body in objects if body not in first and body["apiVersion"].partition("/")[0] not in defined]
     custom = [body for body in objects if body not in first and body not in builtin]
-    async with client() as api:
+    limits = httpx.Limits(max_connections=_AT_ONCE)
+    async with httpx.AsyncClient(**connection(Path(os.environ["KUBECONFIG"])), limits=limits) as api:
         await apply(api, first, manager, dry_run=dry_run)
         await apply(api, builtin, manager, dry_run=dry_run)
         await established(api, {(body["apiVersion"], body["kind"]) for body in custom})

@@ -88,7 +88,7 @@ def main(count: int) -> None:
 
 
 def _fits(task: Task) -> bool:
-    """Whether a run is no larger than what a team can ever have."""
+    """Whether a run is at most as large as what a team can ever have."""
     pods = task.workload.pod_sets[0]
     most = 12 if pods.selector.get("nvidia.com/gpu.product") == "h100" else 24
     return pods.requests[_GPU] <= most

@@ -49,7 +49,7 @@ def test_ids_are_unique_and_at_one_place_after_another() -> None:
     """So that each place is set up once. Ratios of the short form are of at least three pairs."""
     assert len({case.id for case in CASES}) == len(CASES)
     places = [case.place for case in CASES]
-    assert places == sorted(places, key=("files", "cluster", "simulated").index)
+    assert places == sorted(places, key=("files", "cluster", "bare", "simulated").index)
     assert all(case.short_rounds == 0 or case.short_rounds >= 3 for case in CASES)
 
 
