@@ -8,6 +8,7 @@
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -58,11 +59,13 @@ def measure(cases: Iterable[Case], *, short: bool, keep: Callable[[Results], Non
     """Measure cases. Each result is kept at once: a later case may fail."""
     measured: list[CaseResult] = []
     with tempfile.TemporaryDirectory(prefix="trainstack-bench-") as scratch:
-        for scene, at_place in scenes.by_place(cases, Path(scratch), short=short, report=_progress):
-            for case in at_place:
-                result = run(case, scene, _progress)
-                measured.append(result)
-                keep(Results(cases=(result,)))
+        # Closed at once if a case fails, so that the cluster stops.
+        with closing(scenes.by_place(cases, Path(scratch), short=short, report=_progress)) as places:
+            for scene, at_place in places:
+                for case in at_place:
+                    result = run(case, scene, _progress)
+                    measured.append(result)
+                    keep(Results(cases=(result,)))
     return Results(cases=tuple(measured))
 
 

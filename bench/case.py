@@ -85,4 +85,4 @@ class Case:
     short_rounds: int = 0
     """Rounds of the short form; 0: the short form leaves the case out."""
     warm_up: bool = True
-    """Whether each arm runs once before the first round."""
+    """Whether each arm runs once before the first round; in the short form none does."""

@@ -24,7 +24,7 @@ def run(case: Case, scene: Scene, report: Report, rounds: int | None = None) -> 
     report(f"{case.id}: preparing {case.title}")
     with case.arms(scene) as arms:
         samples: dict[str, list[Sample]] = {arm.name: [] for arm in arms}
-        for number in range(0 if case.warm_up else 1, count + 1):
+        for number in range(0 if case.warm_up and not scene.short else 1, count + 1):
             for arm in rotated(arms, number):
                 turn = f"round {number} of {count}" if number else "warm-up"
                 report(f"{case.id}: {turn}: {arm.name}")

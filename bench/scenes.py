@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -23,7 +23,7 @@ Report = Callable[[str], None]
 
 def by_place(
     cases: Iterable[Case], scratch: Path, *, short: bool, report: Report
-) -> Iterator[tuple[Scene, list[Case]]]:
+) -> Generator[tuple[Scene, list[Case]]]:
     """Yield the scene of each place with its cases. A cluster starts when it is needed, and stops afterwards."""
     for place, at_place in groupby(cases, lambda case: case.place):
         if place == "files":

@@ -1,5 +1,7 @@
 """Hundreds and thousands of runs and trials, on simulated nodes."""
 
+import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -10,6 +12,7 @@ import yaml
 
 from bench import tools
 from bench.case import Arm, Case, Scene, nothing
+from bench.cases.status import arms_of
 from bench.cluster_reads import await_true, client, items
 from bench.environments import as_config
 from trainstack.dev.cluster.simulated import DURATION, SIMULATED
@@ -20,6 +23,7 @@ OPEN, HELD = "bench-open", "bench-held"
 """Queues: one admits at once, one nothing."""
 PLATFORM, STACK, SWEEP, VOLUME = "bench-many", "bench-launches", "bench-sweep", "bench"
 TRIALS, RUNS = 1000, 500
+LIVE, ENDED = 1000, 10_000
 Body = dict[str, Any]
 
 
@@ -148,6 +152,24 @@ def _bring_platform_up(scene: Scene) -> None:
         tools.run(scene.command(*tools.CLI, "sweep", "expand", SWEEP))
 
 
+@contextmanager
+def _status(scene: Scene) -> Iterator[Sequence[Arm]]:
+    """Yield the arms of a status of many launches, which no pod of this machine ever executed."""
+    _bring_platform_up(scene)
+    with client(scene.kubeconfig) as api:
+        namespace = _Namespace(scene, api, {"workloads": {"runs": [{"name": "run", **run(HELD)}]}})
+        namespace.declare()
+        (job,) = (body for body in tools.rendered(scene, STACK) if body["kind"] == "Job")
+        file = scene.scratch / "job.json"
+        file.write_text(json.dumps(job))
+        program = (sys.executable, "-m", "bench.programs.make_runs")
+        tools.run(scene.command(*program, str(file), str(LIVE), str(ENDED)))
+        queued = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/workloads"
+        await_true("a Workload of each live run", lambda: len(items(api, queued)) >= LIVE)
+        yield arms_of(scene, STACK, NAMESPACE)
+        namespace.clear()
+
+
 def _runs(queue: str | None) -> Body:
     return {"workloads": {"runs": [{"name": f"run-{number}", **run(queue)} for number in range(RUNS)]}}
 
@@ -158,6 +180,13 @@ def _volume() -> Body:
 
 
 CASES = (
+    Case(
+        id="status-many",
+        title=f"`trainstack status` of {LIVE:,} live and {ENDED:,} ended runs",
+        place="simulated",
+        arms=_status,
+        rounds=3,
+    ),
     *(
         Case(
             id=f"sweep-{form}",
