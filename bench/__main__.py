@@ -58,14 +58,16 @@ def main(
 def measure(cases: Iterable[Case], *, short: bool, keep: Callable[[Results], None]) -> Results:
     """Measure cases. Each result is kept at once: a later case may fail."""
     measured: list[CaseResult] = []
-    with tempfile.TemporaryDirectory(prefix="trainstack-bench-") as scratch:
+    with (
+        tempfile.TemporaryDirectory(prefix="trainstack-bench-") as scratch,
         # Closed at once if a case fails, so that the cluster stops.
-        with closing(scenes.by_place(cases, Path(scratch), short=short, report=_progress)) as places:
-            for scene, at_place in places:
-                for case in at_place:
-                    result = run(case, scene, _progress)
-                    measured.append(result)
-                    keep(Results(cases=(result,)))
+        closing(scenes.by_place(cases, Path(scratch), short=short, report=_progress)) as places,
+    ):
+        for scene, at_place in places:
+            for case in at_place:
+                result = run(case, scene, _progress)
+                measured.append(result)
+                keep(Results(cases=(result,)))
     return Results(cases=tuple(measured))
 
 
