@@ -62,7 +62,10 @@ def test_many_runs_are_as_many(tmp_path: Path, queue: str | None) -> None:
 def test_launches_of_many_runs_differ() -> None:
     """An ended one is in no queue, and suspended."""
     labels = {QUEUE: "q", RUN: "r"}
-    template = {"metadata": {"labels": labels}, "spec": {"template": {"metadata": {"labels": {RUN: "r"}}}}}
+    template: dict[str, Any] = {
+        "metadata": {"labels": labels},
+        "spec": {"template": {"metadata": {"labels": {RUN: "r"}}}},
+    }
     live, ended = launch(template, 1, ended=False), launch(template, 2, ended=True)
     assert live["metadata"]["name"] != ended["metadata"]["name"]
     assert live["metadata"]["labels"][QUEUE] == "q"
