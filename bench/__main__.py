@@ -17,7 +17,6 @@ import typer
 from bench import baseline, report, scenes
 from bench.case import Case
 from bench.cases import CASES
-from bench.meter import BenchError
 from bench.results import CaseResult, Results
 from bench.runner import run
 from trainstack.cli.console import err
@@ -91,7 +90,7 @@ if __name__ == "__main__":
     try:
         typer.run(main)
     except Exception as error:
-        message = str(error) if isinstance(error, BenchError) else expected_message(error)
+        message = expected_message(error)
         if message is None:
             raise
         raise SystemExit(f"error: {message}") from None

@@ -13,6 +13,7 @@ from typing import IO
 from bench.audit import counted
 from bench.case import Arm, Command
 from bench.results import Sample
+from trainstack.errors import TrainstackError
 
 _INTERVAL_MILLISECONDS = 50
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -23,7 +24,7 @@ OTHER = "other"
 """The CPU seconds of processes that ended between two looks."""
 
 
-class BenchError(Exception):
+class BenchError(TrainstackError):
     """A benchmark cannot be measured. The message has the command and its output."""
 
 

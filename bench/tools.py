@@ -102,13 +102,12 @@ class Program:
     stack: str = "bench"
 
     def command(self, *words: str) -> Command:
-        return pulumi(self.scene, self.stack, *words, folder=self.folder, **self._backend())
+        """Return a command of the engine, with the passphrase of the scene."""
+        backend = f"{self.folder.as_uri()}?metadata=skip"
+        return pulumi(self.scene, self.stack, *words, folder=self.folder, PULUMI_BACKEND_URL=backend)
 
     def arm(self, name: str, *words: str) -> Arm:
         return Arm(name=name, command=self.command(*words), state=state_file(self.folder, "bench", self.stack))
-
-    def _backend(self) -> dict[str, str]:
-        return {"PULUMI_BACKEND_URL": f"{self.folder.as_uri()}?metadata=skip", "PULUMI_CONFIG_PASSPHRASE": "bench"}
 
 
 def program(scene: Scene, name: str, source: str, objects: Sequence[Body] = ()) -> Program:
