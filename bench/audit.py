@@ -4,10 +4,18 @@ Format: https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-USER = "trainstack-admin"
-"""Name of the local cluster's administrator, whose kubeconfig all commands use; controllers have other names."""
+import httpx
+
+from bench.programs.client import connection
+
+NAMESPACE, ACCOUNT = "default", "trainstack-bench"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+"""Whom all commands of a scene are authenticated as: the log leaves out the local cluster's administrator."""
+_TOKEN_SECONDS = 24 * 3600
 _VERBS = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _REVIEWS = frozenset(("authorization.k8s.io", "authentication.k8s.io"))
 """API groups of questions, which are asked with `create`."""
@@ -35,3 +43,35 @@ def counted(log: Path, offset: int = 0) -> tuple[int, int]:
         else:
             writes += 1
     return writes, dry_runs
+
+
+@contextmanager
+def audited(admin: Path, folder: Path) -> Iterator[Path]:
+    """Yield a kubeconfig of an administrator whose requests are logged; the account exists as long as the block."""
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    binding = {
+        "metadata": {"name": ACCOUNT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+    }
+    with httpx.Client(**connection(admin)) as api:
+
+        def post(path: str, body: object) -> dict[str, dict[str, str]]:
+            answer: dict[str, dict[str, str]] = api.post(path, json=body).raise_for_status().json()
+            return answer
+
+        post(accounts, {"metadata": {"name": ACCOUNT}})
+        try:
+            post(bindings, binding)
+            asked = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
+            token = post(f"{accounts}/{ACCOUNT}/token", asked)["status"]["token"]
+            config = json.loads(admin.read_text())
+            config["users"][0]["user"] = {"token": token}
+            file = folder / "kubeconfig"
+            file.touch(mode=0o600)
+            file.write_text(json.dumps(config))
+            yield file
+        finally:
+            api.delete(f"{bindings}/{ACCOUNT}")
+            api.delete(f"{accounts}/{ACCOUNT}")

@@ -10,7 +10,8 @@ from pathlib import Path
 import yaml
 
 from bench import checkout, tools
-from bench.case import Case, Scene
+from bench.audit import audited
+from bench.case import Case, Command, Scene
 from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload
@@ -30,8 +31,10 @@ def by_place(
             yield files(scratch, short=short), list(at_place)
             continue
         simulated = SIMULATED_NODES if place == "simulated" else 0
-        with _cluster(scratch / place, simulated, report) as running:
-            scene = _project(running, scratch / place, short=short, report=report)
+        with (
+            _cluster(scratch / place, simulated, report) as running,
+            _project(running, scratch / place, short=short, report=report) as scene,
+        ):
             if place != "bare":
                 _bring_dev_up(scene, busy=bool(simulated), report=report)
             yield scene, list(at_place)
@@ -42,18 +45,22 @@ def files(scratch: Path, *, short: bool) -> Scene:
     return Scene(folder=checkout.ROOT, environment=_environment(checkout.ROOT), scratch=scratch, short=short)
 
 
-def on_cluster(folder: Path, variables: dict[str, str], cluster: Cluster, scratch: Path, *, short: bool) -> Scene:
-    """Return the scene of a project whose environment `dev` is up. `variables`: those of `trainstack env -s dev`."""
+@contextmanager
+def on_cluster(
+    folder: Path, variables: dict[str, str], cluster: Cluster, scratch: Path, *, short: bool
+) -> Iterator[Scene]:
+    """Yield the scene of a project on a cluster. `variables`: those of `trainstack env -s dev`."""
     layout = Layout.of(cluster.state)
-    return Scene(
-        folder=folder,
-        environment={**_environment(folder), "KUBECONFIG": str(cluster.kubeconfig), **variables},
-        scratch=scratch,
-        kubeconfig=cluster.kubeconfig,
-        audit_log=layout.audit,
-        short=short,
-        cgroup=layout.cgroup,
-    )
+    with audited(cluster.kubeconfig, scratch) as kubeconfig:
+        yield Scene(
+            folder=folder,
+            environment={**_environment(folder), **variables, "KUBECONFIG": str(kubeconfig)},
+            scratch=scratch,
+            kubeconfig=kubeconfig,
+            audit_log=layout.audit,
+            short=short,
+            cgroup=layout.cgroup,
+        )
 
 
 @contextmanager
@@ -65,7 +72,8 @@ def _cluster(folder: Path, simulated_nodes: int, report: Report) -> Iterator[Clu
         devcluster.down(state, keep_data=False)
 
 
-def _project(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> Scene:
+@contextmanager
+def _project(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> Iterator[Scene]:
     """Copy the project, and serve the images of `dev`."""
     digits = workload(checkout.ROOT / "workloads" / "digits")
     ensure_images([*operators(), *helpers(), digits], cluster.registry, report)
@@ -73,9 +81,13 @@ def _project(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> 
     for made in (project, scratch):
         made.mkdir()
     checkout.copy(project)
-    bare = on_cluster(project, {}, cluster, scratch, short=short)
-    variables = _exported(tools.run(bare.command(*tools.CLI, "env", "-s", "dev")))
-    return on_cluster(project, variables, cluster, scratch, short=short)
+    env = Command(
+        words=(*tools.CLI, "env", "-s", "dev"),
+        folder=project,
+        environment={**_environment(project), "KUBECONFIG": str(cluster.kubeconfig)},
+    )
+    with on_cluster(project, _exported(tools.run(env)), cluster, scratch, short=short) as scene:
+        yield scene
 
 
 def _bring_dev_up(scene: Scene, *, busy: bool, report: Report) -> None:

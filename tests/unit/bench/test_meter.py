@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.audit import counted
+from bench.audit import USER, counted
 from bench.case import Arm
 from bench.meter import BenchError, Tree, descendants, measure, program_name
 from tests.unit.bench.make import make_command
@@ -118,7 +118,7 @@ def test_a_python_program_has_the_name_of_its_script(argv: list[str], name: str)
     assert program_name(argv) == name
 
 
-def make_event(verb: str = "patch", user: str = "trainstack-admin", uri: str = "/x", **changes: object) -> str:
+def make_event(verb: str = "patch", user: str = USER, uri: str = "/x", **changes: object) -> str:
     """A line of an audit log."""
     event = {
         "stage": "ResponseComplete",
