@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import typer
 
 from bench import baseline, report, scenes
@@ -21,6 +22,7 @@ from bench.results import CaseResult, Results
 from bench.runner import run
 from trainstack.cli.console import err
 from trainstack.cli.expected_errors import expected_message
+from trainstack.errors import TrainstackError
 
 
 def chosen(names: Iterable[str], *, short: bool) -> list[Case]:
@@ -48,23 +50,35 @@ def main(
         for case in selected:
             sys.stdout.write(f"{case.id:<24}  {case.title}\n")
         return
-    results = measure(selected, short=short, keep=_store if write else _discard)
+    failures: list[str] = []
+    results = measure(selected, short=short, keep=_store if write else _discard, failed=failures.append)
     sys.stdout.write(results.model_dump_json(indent=1) + "\n" if as_json else report.markdown(results))
     for regression in baseline.regressions(results, Results() if write else baseline.load()):
         err.print(f"slower: {regression}")
+    for failure in failures:
+        err.print(f"error: {failure}", style="red")
+    if failures:
+        raise typer.Exit(1)
 
 
-def measure(cases: Iterable[Case], *, short: bool, keep: Callable[[Results], None]) -> Results:
-    """Measure cases. Each result is kept at once: a later case may fail."""
+def measure(
+    cases: Iterable[Case], *, short: bool, keep: Callable[[Results], None], failed: Callable[[str], None]
+) -> Results:
+    """Measure cases, and keep each result at once. A case that fails is reported to `failed`, and the next one runs."""
     measured: list[CaseResult] = []
     with (
         tempfile.TemporaryDirectory(prefix="trainstack-bench-") as scratch,
-        # Closed at once if a case fails, so that the cluster stops.
+        # Closed at once on an interrupt, so that the cluster stops.
         closing(scenes.by_place(cases, Path(scratch), short=short, report=_progress)) as places,
     ):
         for scene, at_place in places:
             for case in at_place:
-                result = run(case, scene, _progress)
+                try:
+                    result = run(case, scene, _progress)
+                except (TrainstackError, OSError, httpx.HTTPError) as error:
+                    _progress(f"{case.id}: failed")
+                    failed(f"{case.id}: {error}")
+                    continue
                 measured.append(result)
                 keep(Results(cases=(result,)))
     return Results(cases=tuple(measured))

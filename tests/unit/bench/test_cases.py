@@ -9,9 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bench.__main__ import chosen, main
+from bench.__main__ import chosen, main, measure
 from bench.case import Arm, Case, Scene
 from bench.cases import CASES
+from bench.results import Results
 from bench.runner import rotated, run
 from tests.unit.bench.make import make_command
 
@@ -70,3 +71,23 @@ def test_the_command_lists_the_cases() -> None:
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == [case.id for case in CASES]
     assert "Usage: " in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_a_case_that_fails_does_not_stop_the_others() -> None:
+    """It is an error of the command at the end; what was measured is kept."""
+
+    def make_case(identifier: str, program: str) -> Case:
+        @contextmanager
+        def arms(_: Scene) -> Iterator[list[Arm]]:
+            yield [Arm(name="a", command=make_command(program))]
+
+        return Case(id=identifier, title="X", place="files", arms=arms, rounds=1, warm_up=False)
+
+    cases = [make_case("wrong", "raise SystemExit(3)"), make_case("right", "pass")]
+    kept: list[Results] = []
+    failures: list[str] = []
+    results = measure(cases, short=False, keep=kept.append, failed=failures.append)
+    assert [case.id for case in results.cases] == [case.id for each in kept for case in each.cases] == ["right"]
+    (failure,) = failures
+    assert failure.startswith("wrong: ")
+    assert "exited with 3" in failure
