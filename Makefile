@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful test-kind faults slow-test lint format tools client-tools machine browser podman versions site dist lock venv clean
+.PHONY: help up down test bench unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful test-kind faults slow-test lint format tools client-tools machine browser podman versions site dist lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ faults: venv machine tools ## Kills, outages and the like at drawn moments: all 
 slow-test: venv machine podman tools ## Tests that take many minutes, on freshly drawn cases
 	@$(PYTHON) -m pytest -n auto --hypothesis-profile fresh tests/unit
 	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests -m slow --ignore tests/unit
+
+# `make bench BENCH="preview-dev up-dev"` measures these alone; `.venv/bin/python -m bench --list` has all.
+bench: venv machine tools ## Measure all benchmarks on a local cluster of their own, store their ratios, write docs/benchmarks.md
+	@$(PYTHON) -m bench $(BENCH) --write
 
 lint: venv ## ruff and mypy
 	@.venv/bin/ruff check .

@@ -1,36 +1,100 @@
-"""Run a benchmark, and print its result as JSON or as a line for each figure."""
+"""Results of benchmarks, and their form in files."""
 
-import json
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import statistics
+from collections.abc import Callable, Sequence
 
-import typer
+from pydantic import BaseModel, ConfigDict
 
-from trainstack.cli.expected_errors import expected_message
-
-Row = tuple[str, str, Sequence[float]]
-"""What was measured, its figure with the unit, and each of the times in seconds that it is made of."""
+from bench.case import Measure
 
 
-def show(result: Mapping[str, Any], rows: Iterable[Row], *, as_json: bool) -> None:
-    """Print the whole result in one line, or the rows of it."""
-    if as_json:
-        sys.stdout.write(json.dumps(result) + "\n")
-        return
-    lines = list(rows)
-    names, figures = (max(len(row[column]) for row in lines) for column in (0, 1))
-    for name, figure, times in lines:
-        line = f"{name:<{names}}  {figure:>{figures}}   {' '.join(f'{seconds:.2f}' for seconds in times)}"
-        sys.stdout.write(line.rstrip() + "\n")
+class _Result(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def run(main: Callable[..., None]) -> None:
-    """Run a benchmark's command; an expected error ends it with a message, without a traceback."""
-    try:
-        typer.run(main)
-    except Exception as error:
-        message = expected_message(error)
-        if message is None:
-            raise
-        raise SystemExit(f"error: {message}") from None
+class Sample(_Result):
+    """One measurement of one arm."""
+
+    wall_seconds: float
+    cpu_seconds: dict[str, float]
+    """By the program of the process; `other` is what short processes used."""
+    peak_bytes: int | None = None
+    """The most memory of all processes at once, shared pages counted once; None if the program reports its seconds."""
+    api_writes: int | None = None
+    """Accepted writes of the administrator in the audit log; None without a cluster."""
+    api_dry_runs: int | None = None
+    state_bytes: int | None = None
+
+    @property
+    def cpu(self) -> float:
+        return sum(self.cpu_seconds.values())
+
+
+class Summary(_Result):
+    """Median, least and greatest of a figure."""
+
+    median: float
+    least: float
+    greatest: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> "Summary":
+        return Summary(median=statistics.median(values), least=min(values), greatest=max(values))
+
+
+class ArmResult(_Result):
+    """All measurements of one arm."""
+
+    name: str
+    samples: tuple[Sample, ...]
+
+    def summary(self, measure: Measure) -> Summary:
+        return Summary.of([sample.cpu if measure == "cpu" else sample.wall_seconds for sample in self.samples])
+
+    def median(self, figure: Callable[[Sample], float | None]) -> float | None:
+        """Return the median of a figure; None if a sample lacks it."""
+        values = [value for sample in self.samples if (value := figure(sample)) is not None]
+        return statistics.median(values) if len(values) == len(self.samples) else None
+
+    @property
+    def cpu_by_program(self) -> dict[str, float]:
+        """Return the mean CPU seconds of each program, the greatest first."""
+        names = {name for sample in self.samples for name in sample.cpu_seconds}
+        means = {name: statistics.mean(sample.cpu_seconds.get(name, 0.0) for sample in self.samples) for name in names}
+        return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
+
+
+class CaseResult(_Result):
+    """What one case gave."""
+
+    id: str
+    title: str
+    measure: Measure
+    date: str
+    """ISO 8601, without a time."""
+    commit: str
+    machine: str
+    load: float
+    """The machine's load average over a minute when the case began."""
+    arms: tuple[ArmResult, ...]
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Return the median of the first arm over that of each other one."""
+        first, *others = self.arms
+        own = first.summary(self.measure).median
+        return {other.name: own / other.summary(self.measure).median for other in others}
+
+
+class Results(_Result):
+    """The results of one run, or those that are stored."""
+
+    cases: tuple[CaseResult, ...] = ()
+
+    def by_id(self) -> dict[str, CaseResult]:
+        return {case.id: case for case in self.cases}
+
+    def merged(self, newer: "Results", order: Sequence[str]) -> "Results":
+        """Return all cases in this order, replaced by newer ones of the same id. Unknown ids are dropped."""
+        found = self.by_id() | newer.by_id()
+        return Results(cases=tuple(found[name] for name in order if name in found))

@@ -2,23 +2,20 @@
 
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
 
+from bench import checkout
 from tests.cluster.reader import Reader, reader
 from trainstack.stacks.teardown_mode import permission
 
 ROOT = Path(__file__).parents[2]
-LOCAL = (".venv", ".trainstack", "results", ".git")
-"""What a copy does not take along: it is this machine's, or the other checkout's."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -71,22 +68,7 @@ class Project:
     @staticmethod
     def copy(to: Path, cluster: Reachable, stack: str = "dev") -> "Project":
         """Copy what git would have here: tracked files, and new ones not ignored, and the library's bytecode."""
-        names = _git("ls-files", "--cached", "--others", "--exclude-standard").split("\n")
-        # To compile the library takes two seconds.
-        bytecode = [
-            cache_from_source(name) for name in names if name.startswith("trainstack/") and name.endswith(".py")
-        ]
-        for name in filter(None, [*names, *bytecode]):
-            if (ROOT / name).is_file() and not name.startswith(LOCAL):
-                (to / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, to / name)
-        (to / ".venv").symlink_to(ROOT / ".venv")
-        state = to / ".trainstack"
-        state.mkdir()
-        for shared in ("manifests", "cache"):
-            if (ROOT / ".trainstack" / shared).exists():
-                (state / shared).symlink_to(ROOT / ".trainstack" / shared)
-        subprocess.run(["git", "init", "--quiet", str(to)], check=True)
+        checkout.copy(to)
         project = Project(to, cluster.kubeconfig, stack)
         project._use_environment()
         return project
@@ -232,7 +214,3 @@ def eventually(what: str, look: Callable[[], Any], seconds: float = 120, *, ever
             return answer
         assert time.monotonic() < end, f"not within {seconds} s: {what}"
         time.sleep(every)
-
-
-def _git(*words: str) -> str:
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True).stdout

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench import plan
+from bench.programs import forecast_many
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
 from trainstack.kueue.model import Flavor, LocalQueue, Model, Preemption, Requirement, Workload
 from trainstack.kueue.scheduler import Scheduler, UnsettledError
@@ -153,8 +153,8 @@ def test_workloads_that_evict_each_other_for_ever_come_to_rest() -> None:
     """One borrows and evicts in its queue, another queue takes its own back, and so on: told, or ended by a rest."""
 
     def crowded() -> Scheduler:
-        scheduler = Scheduler(plan.model())
-        for task in plan.tasks(150, seed=3):
+        scheduler = Scheduler(forecast_many.model())
+        for task in forecast_many.tasks(150, seed=3):
             scheduler.submit(task.workload)
         return scheduler
 

@@ -1,22 +1,16 @@
-"""How long `trainstack forecast` reckons: the simulation of 10,000 runs, beside that of 1,000.
+"""Simulate the forecast of many runs, and print its seconds, without the start of Python.
 
-    .venv/bin/python -m bench.plan          # a table
-    .venv/bin/python -m bench.plan --json   # for programs
+    python -m bench.programs.forecast_many 10000
 
-Four teams in one cohort, who lend to each other and take back, with two flavors each, three priorities that evict each
-other within a team, and runs of 1 to 16 GPUs that all want to start at once. The ratio is 10 where the time grows as
-the number of runs does; it tells machines apart from changes of ours.
+Four teams in one cohort lend to each other and reclaim, with two flavors each, three priorities with preemption within
+a team, and runs of 1 to 16 GPUs that all start to wait at once.
 """
 
 import random
-import statistics
-import time
+import sys
 from collections.abc import Mapping
-from typing import Annotated, Any
 
-import typer
-
-from bench.results import show
+from bench.programs.clock import Clock
 from trainstack.forecast.simulation import simulate
 from trainstack.forecast.tasks import Duration, Task
 from trainstack.kueue.model import (
@@ -37,11 +31,10 @@ _QUOTAS: Mapping[str, Mapping[str, int]] = {
     "a100": {"cpu": 256_000, "memory": 2 << 40, _GPU: 16},
     "h100": {"cpu": 96_000, "memory": 1 << 40, _GPU: 8},
 }
-"""Of each team, in thousandths of a core, bytes and GPUs."""
+"""Quota of each team, in thousandths of a core, bytes and GPUs."""
 
 
 def model() -> Model:
-    """The teams' queues."""
     quotas = {
         (flavor, resource): Quota(number, borrowing_limit=number // 2)
         for flavor, resources in _QUOTAS.items()
@@ -59,7 +52,7 @@ def model() -> Model:
 
 
 def tasks(count: int, seed: int = 1, shapes: int = 20) -> list[Task]:
-    """So many runs of all teams, of so many shapes: the trials of a sweep are alike, but for how long they take."""
+    """Return runs of all teams. There are few shapes, as in sweeps, whose trials differ only in their duration."""
     draw = random.Random(seed)  # noqa: S311 (a load, no secret)
     drawn = [_shape(draw) for _ in range(shapes)]
     made = []
@@ -74,56 +67,32 @@ def tasks(count: int, seed: int = 1, shapes: int = 20) -> list[Task]:
 
 
 def _shape(draw: random.Random) -> tuple[str, PodSet, int]:
-    """A team, the pods of a run and its priority."""
+    """Return a team, the pods of a run and its priority."""
     gpus, pods = draw.choice((1, 1, 1, 2, 4, 8)), draw.choice((1, 1, 2))
     product = draw.choice(({}, {"nvidia.com/gpu.product": "a100"}, {"nvidia.com/gpu.product": "h100"}))
-    each = {"cpu": 8000 * gpus, "memory": (32 << 30) * gpus, _GPU: gpus}
-    requests = {resource: amount * pods for resource, amount in each.items()}
+    of_pod = {"cpu": 8000 * gpus, "memory": (32 << 30) * gpus, _GPU: gpus}
+    requests = {resource: amount * pods for resource, amount in of_pod.items()}
     priority = draw.choice((100, 1000, 1000, 1000, 10000))
     return draw.choice(_TEAMS), PodSet("main", pods, requests, selector=product), priority
 
 
-def seconds(count: int) -> float:
-    """What so many runs take; ends the program where one of them has no end."""
+def main(count: int) -> None:
     queues, runs = model(), tasks(count)
-    began = time.process_time()
+    clock = Clock()
     schedule = simulate(runs, queues)
-    took = time.process_time() - began
-    left = [each.task.key for each in schedule.open if _fits(each.task)]
+    seconds = clock.seconds()
+    left = [unfinished.task.key for unfinished in schedule.open if _fits(unfinished.task)]
     if left:
         raise SystemExit(f"{len(left)} runs never ended, {left[0]} among them")
-    return took
+    clock.show(seconds)
 
 
 def _fits(task: Task) -> bool:
-    """Whether a run is no larger than a team may ever have."""
+    """Whether a run is at most as large as what a team can ever have."""
     pods = task.workload.pod_sets[0]
     most = 12 if pods.selector.get("nvidia.com/gpu.product") == "h100" else 24
     return pods.requests[_GPU] <= most
 
 
-def measure(times: int) -> dict[str, Any]:
-    """Medians in seconds of processor time, and their ratio."""
-    few, many = ([round(seconds(count), 3) for _ in range(times)] for count in (1000, 10_000))
-    medians = {"seconds": statistics.median(many), "thousand_seconds": statistics.median(few)}
-    ratio = round(medians["seconds"] / medians["thousand_seconds"], 2)
-    return {**medians, "ratio": ratio, "all_seconds": many, "all_thousand_seconds": few}
-
-
-def main(
-    *,
-    times: Annotated[int, typer.Option(help="Simulations of each size; the median counts.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Measure the simulation of many runs."""
-    result = measure(times)
-    rows = [
-        ("10,000 runs", f"{result['seconds']:.2f} s", result["all_seconds"]),
-        ("1,000 runs", f"{result['thousand_seconds']:.2f} s", result["all_thousand_seconds"]),
-        ("ratio", f"{result['ratio']:.2f}", ()),
-    ]
-    show(result, rows, as_json=as_json)
-
-
 if __name__ == "__main__":
-    typer.run(main)
+    main(int(sys.argv[1]))

@@ -1,0 +1,48 @@
+"""The stored results, and the comparison of newer ratios with them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.results import Results
+
+FILE = Path(__file__).with_name("baseline.json")
+TOLERANCE = 0.25
+"""The share by which a ratio may exceed the stored one."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A ratio that is too much worse than the stored one."""
+
+    case: str
+    arm: str
+    ratio: float
+    stored: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.case}: {self.ratio:.2f} times {self.arm}, {self.ratio / self.stored - 1:.0%} more than the stored "
+            f"{self.stored:.2f}; the limit is {TOLERANCE:.0%}. Find the cause, or, if the cost is intended, store the "
+            f"new ratio with `.venv/bin/python -m bench {self.case} --short --write`"
+        )
+
+
+def load(file: Path = FILE) -> Results:
+    """Return the stored results; none if there is no file."""
+    return Results.model_validate_json(file.read_text(encoding="utf-8")) if file.exists() else Results()
+
+
+def store(results: Results, file: Path = FILE) -> None:
+    file.write_text(results.model_dump_json(indent=1, exclude_none=True) + "\n", encoding="utf-8")
+
+
+def regressions(measured: Results, stored: Results) -> list[Regression]:
+    """Return the ratios that exceed the stored ones by more than the tolerance. Arms without a stored ratio pass."""
+    known = stored.by_id()
+    return [
+        Regression(case.id, arm, ratio, before)
+        for case in measured.cases
+        for arm, ratio in case.ratios.items()
+        if (before := known[case.id].ratios.get(arm) if case.id in known else None) is not None
+        and ratio > before * (1 + TOLERANCE)
+    ]

@@ -1,0 +1,89 @@
+"""Previews and updates of environments that are up and have not changed."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import yaml
+
+from bench import tools
+from bench.case import Arm, Case, Scene
+from bench.environments import as_config, environment
+
+DEV, LARGE = "dev", "large"
+QUEUES, TEAMS, RUNS = 100, 30, 200
+
+
+@contextmanager
+def unchanged(scene: Scene, stack: str, verb: str, *options: str) -> Iterator[Sequence[Arm]]:
+    """Yield the arms of `pulumi preview` or `pulumi up` of an environment without changes.
+
+    The other tools apply the same objects with the same field manager, so they change nothing either. The short form
+    has kubectl alone.
+    """
+    objects = tools.live_objects(scene, stack)
+    words = (verb, "--expect-no-changes", *options, *(("--yes", "--skip-preview") if verb == "up" else ()))
+    state = tools.state_file(tools.pulumi_backend(scene.folder), "trainstack", stack)
+    kubectl = objects.kubectl(scene, "diff" if verb == "preview" else "apply")
+    arms = [
+        Arm(name=tools.TRAINSTACK, command=tools.pulumi(scene, stack, *words), state=state),
+        Arm(name=tools.KUBECTL, command=kubectl),
+    ]
+    if scene.short:
+        yield arms
+        return
+    sdk = tools.program(scene, "sdk", "sdk.py", objects.bodies())
+    one = tools.program(scene, "one", "one_config_map.py")
+    tools.run(one.command("up", "--yes", "--skip-preview"))
+    try:
+        # This writes nothing that differs, but gives the program's state the objects.
+        tools.run(sdk.command("up", "--yes", "--skip-preview"))
+        yield [
+            *arms,
+            sdk.arm(tools.SDK, *words),
+            Arm(name=tools.CLIENT, command=objects.client(scene, *(["--dry-run"] if verb == "preview" else []))),
+            one.arm(tools.ONE, *words),
+        ]
+    finally:
+        tools.run(one.command("destroy", "--yes", "--skip-preview"))
+        # Its objects are the environment's: the program's state is forgotten.
+        shutil.rmtree(sdk.folder)
+
+
+@contextmanager
+def _dev(scene: Scene, *, verb: str, options: Sequence[str]) -> Iterator[Sequence[Arm]]:
+    with unchanged(scene, DEV, verb, *options) as arms:
+        yield arms
+
+
+@contextmanager
+def _large(scene: Scene, *, verb: str, options: Sequence[str]) -> Iterator[Sequence[Arm]]:
+    """Yield the arms for an environment of many queues, teams and runs, which is brought up first if it is not."""
+    file = scene.folder / f"Pulumi.{LARGE}.yaml"
+    if not file.exists():
+        file.write_text(yaml.safe_dump(as_config(environment(teams=TEAMS, queues=QUEUES, runs=RUNS))))
+        tools.run(scene.command(*tools.CLI, "up", "-s", LARGE, "--yes", "--no-wait"))
+    with unchanged(scene, LARGE, verb, *options) as arms:
+        yield arms
+
+
+def _cases() -> Iterator[Case]:
+    sizes = (
+        (DEV, "`dev`", _dev, 5),
+        (LARGE, f"{QUEUES} queues, {TEAMS} teams and {RUNS} runs", _large, 3),
+    )
+    for stack, subject, arms, rounds in sizes:
+        for verb, action in (("preview", "Preview"), ("up", "Update")):
+            for options, suffix, note in (((), "", ""), (("--refresh",), "-refresh", ", with a refresh")):
+                yield Case(
+                    id=f"{verb}-{stack}{suffix}",
+                    title=f"{action} of {subject}, unchanged{note}",
+                    place="cluster",
+                    arms=partial(arms, verb=verb, options=options),
+                    rounds=rounds,
+                    short_rounds=3 if stack == DEV and not options else 0,
+                )
+
+
+CASES = tuple(_cases())

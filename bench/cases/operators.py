@@ -1,0 +1,93 @@
+"""The first installation of the operators, until their webhooks answer."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import httpx
+import yaml
+
+from bench import tools
+from bench.case import Arm, Case, Command, Scene
+from bench.cluster_reads import await_true, client
+from bench.environments import as_config
+from trainstack.platform import probes
+
+STACK = "operators"
+_REQUESTS = {"requests": {"cpu": "50m", "memory": "128Mi"}}
+SETTINGS = {
+    "environment": {"state": "embedded"},
+    "operators": {"kueue": _REQUESTS, "trainingOperator": _REQUESTS},
+    "queues": {"priorityClasses": None},
+}
+_FLAVORS = "/apis/kueue.x-k8s.io/v1beta1/resourceflavors"
+_PYTORCHJOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+
+
+def answers(api: httpx.Client) -> bool:
+    """Whether the webhooks of both operators accept an object."""
+    dry_run = {"dryRun": "All"}
+    return all(
+        api.post(path, params=dry_run, json=probe).is_success
+        for path, probe in (
+            (_FLAVORS, probes.kueue(STACK)),
+            (_PYTORCHJOBS, probes.training_operator(STACK)),
+        )
+    )
+
+
+@contextmanager
+def _arms(scene: Scene) -> Iterator[Sequence[Arm]]:
+    """Yield the arms of an installation on a cluster without operators."""
+    file = scene.folder / f"Pulumi.{STACK}.yaml"
+    text = yaml.safe_dump(as_config(SETTINGS))
+    file.write_text(text)
+    objects = tools.written(scene, STACK, tools.rendered(scene, STACK), "bench")
+    program = tools.program(scene, "install", "sdk.py", objects.bodies())
+    up = ("up", "--yes", "--skip-preview")
+    delete = scene.command("kubectl", "delete", "--ignore-not-found", "--timeout=300s", "-f", str(objects.file))
+
+    def remove() -> None:
+        """Delete what the arm before made, and forget both states."""
+        tools.run(delete)
+        file.write_text(text)
+        shutil.rmtree(tools.pulumi_backend(scene.folder), ignore_errors=True)
+        tools.run(scene.command(*tools.CLI, "env", "-s", STACK))
+        tools.program(scene, "install", "sdk.py", objects.bodies())
+
+    with client(scene.kubeconfig) as api:
+        until = partial(await_true, "webhooks that answer", partial(answers, api))
+        commands = {
+            tools.TRAINSTACK: tools.pulumi(scene, STACK, *up),
+            tools.KUBECTL: _in_two_steps(scene, objects),
+            tools.SDK: program.command(*up),
+            tools.CLIENT: objects.client(scene),
+        }
+        yield [Arm(name=name, command=made, prepare=remove, until=until) for name, made in commands.items()]
+    tools.run(delete)
+
+
+def _in_two_steps(scene: Scene, objects: tools.Objects) -> Command:
+    """Return `kubectl apply` of namespaces and definitions, and of the rest once the definitions are established."""
+    first = [body for body in objects.bodies() if body["kind"] in ("Namespace", "CustomResourceDefinition")]
+    rest = [body for body in objects.bodies() if body not in first]
+    apply = "kubectl apply --server-side -f"
+    files = [
+        tools.written(scene, f"{STACK}-{name}", part, "").file for name, part in (("first", first), ("rest", rest))
+    ]
+    wait = "kubectl wait --for=condition=Established --timeout=120s crd --all"
+    return scene.command("sh", "-ec", f"{apply} {files[0]}\n{wait}\n{apply} {files[1]}")
+
+
+CASES = (
+    Case(
+        id="operators",
+        title="First installation of Kueue and the training operator, until their webhooks answer",
+        place="bare",
+        arms=_arms,
+        measure="wall",
+        rounds=3,
+        warm_up=False,
+    ),
+)

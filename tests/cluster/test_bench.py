@@ -1,0 +1,31 @@
+"""The short form of the benchmarks, compared with the stored ratios."""
+
+from pathlib import Path
+
+import pytest
+
+from bench import baseline, scenes
+from bench.__main__ import chosen
+from bench.results import Results
+from bench.runner import run
+from tests.cluster.project import Project
+from trainstack.dev.cluster.cluster import Cluster
+
+pytestmark = pytest.mark.cluster
+
+
+def test_no_ratio_is_a_quarter_worse_than_the_stored_one(dev: Project, cluster: Cluster, tmp_path: Path) -> None:
+    """A case that is worse is measured once more: what slows one measurement down seldom slows both."""
+    with scenes.on_cluster(dev.root, dev.variables, cluster, tmp_path, short=True) as on_cluster:
+        places = {"files": scenes.files(tmp_path, short=True), "cluster": on_cluster}
+
+        def measured(names: set[str]) -> Results:
+            cases = [case for case in chosen([], short=True) if case.id in names]
+            return Results(cases=tuple(run(case, places[case.place], print) for case in cases))
+
+        stored = baseline.load()
+        first = measured({case.id for case in chosen([], short=True)})
+        suspects = {regression.case for regression in baseline.regressions(first, stored)}
+        found = baseline.regressions(measured(suspects), stored)
+    print({case.id: case.ratios for case in first.cases})
+    assert not found, "\n".join(map(str, found))

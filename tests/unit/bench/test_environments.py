@@ -1,0 +1,84 @@
+"""The generated environments are valid, and declare what their cases name."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.cases import changes, first_log, many, operators
+from bench.environments import as_config, environment
+from bench.programs.make_runs import launch
+from trainstack.declared.declared import Declared
+from trainstack.declared.inputs import Inputs
+from trainstack.objects.labels import LAUNCH, QUEUE, RUN
+from trainstack.preflight.preflight import examine
+from trainstack.settings.loading.load import load_with_places
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def kinds(folder: Path, settings: dict[str, Any]) -> Counter[str]:
+    """The kinds of the objects of an environment in which the preflight finds no error."""
+    for name in ("defaults.yaml", "workloads", "trainstack"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "Pulumi.bench.yaml").write_text(yaml.safe_dump(as_config(settings)))
+    loaded = load_with_places(folder, "bench")
+    declared = Declared(loaded.settings, Inputs())
+    found = examine(declared, folder, loaded.places).findings
+    assert [str(finding) for finding in found if finding.severity == "error"] == []
+    return Counter(body["kind"] for body in declared.manifests())
+
+
+def test_the_large_environment_has_its_queues_teams_and_runs(tmp_path: Path) -> None:
+    """No run starts."""
+    settings = environment(teams=changes.TEAMS, queues=changes.QUEUES, runs=changes.RUNS)
+    assert {queue["stopPolicy"] for queue in settings["queues"]["clusterQueues"]} == {"Hold"}
+    found = kinds(tmp_path, settings)
+    assert (found["Namespace"], found["ClusterQueue"], found["LocalQueue"]) == (30, 100, 100)
+    assert found["Job"] + found["PyTorchJob"] == 200
+
+
+def test_a_mark_makes_another_run(tmp_path: Path) -> None:
+    """By the tool's own name too, without the labels by which Trainstack knows it."""
+    assert kinds(tmp_path, first_log.settings("one"))["Job"] == 1
+    declared = Declared(load_with_places(tmp_path, "bench").settings, Inputs())
+    (first,) = (body for body in declared.manifests() if body["kind"] == "Job")
+    copy = first_log.job(first, "two")
+    assert copy["metadata"]["name"] == "changed-two"
+    assert not [label for label in copy["metadata"]["labels"] if label.startswith("trainstack.dev/")]
+    assert copy["metadata"]["labels"][QUEUE] == first_log.QUEUE
+
+
+@pytest.mark.parametrize("queue", [many.OPEN, None])
+def test_many_runs_are_as_many(tmp_path: Path, queue: str | None) -> None:
+    """With their queue and without."""
+    settings = {**many.platform(), "workloads": {"runs": [{"name": "one", **many.run(queue)}]}}
+    settings["environment"] |= {"layers": ["platform", "training"]}
+    assert kinds(tmp_path, settings)["Job"] == 1
+
+
+def test_launches_of_many_runs_differ() -> None:
+    """An ended one is in no queue, and suspended."""
+    labels = {QUEUE: "q", RUN: "r"}
+    template: dict[str, Any] = {
+        "metadata": {"labels": labels},
+        "spec": {"template": {"metadata": {"labels": {RUN: "r"}}}},
+    }
+    live, ended = launch(template, 1, ended=False), launch(template, 2, ended=True)
+    assert live["metadata"]["name"] != ended["metadata"]["name"]
+    assert live["metadata"]["labels"][QUEUE] == "q"
+    assert live["spec"]["template"]["metadata"]["labels"][LAUNCH] == live["metadata"]["name"]
+    assert QUEUE not in ended["metadata"]["labels"]
+    assert ended["spec"]["suspend"]
+    assert template["metadata"]["labels"] == labels
+
+
+def test_the_operators_alone_are_an_environment(tmp_path: Path) -> None:
+    """Their releases are those of `defaults.yaml`."""
+    (tmp_path / "defaults.yaml").symlink_to(ROOT / "defaults.yaml")
+    (tmp_path / "Pulumi.bench.yaml").write_text(yaml.safe_dump(as_config(operators.SETTINGS)))
+    settings = load_with_places(tmp_path, "bench").settings
+    assert settings.operators.kueue is not None
+    assert settings.operators.training_operator is not None
