@@ -84,8 +84,6 @@ class Loader:
     container: str = CONTAINER
     restart: Callable[[], str] | None = None
     """Creates a replacement and returns the name of its pod."""
-    websockets: bool = False
-    """Whether kubectl uses WebSockets: only after an attempt with SPDY could not connect."""
 
     def command(self, script: str, folder: str, *arguments: str) -> list[str]:
         """The command that runs a shell script in the pod: $1 is the path of a folder of the volume.

@@ -5,7 +5,6 @@ exits with 0 (seen with containerd 1.6). So no script redirects its own output, 
 (trainstack/transfer/frames.py) or its effect is verified afterwards.
 """
 
-import os
 import re
 import subprocess
 import tarfile
@@ -28,10 +27,6 @@ _DIGESTS = re.compile(r"^[0-9a-f]{128}  -\n", re.MULTILINE)
 _EXIT = re.compile(r"command terminated with exit code (\d+)")
 """kubectl's last line if the script exited with a status other than 0."""
 _FORBIDDEN = "Error from server (Forbidden)"
-_WEBSOCKETS = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS"
-"""kubectl's variable: `false` selects SPDY, whose stream takes half of the API server's processor time."""
-_NO_UPGRADE = "unable to upgrade connection"
-"""kubectl's message if a proxy before the API server does not support SPDY; other causes fail with WebSockets too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +57,6 @@ def run_script(
         stdin_file.seek(0)
         process = subprocess.Popen(
             loader.command(script, folder, *arguments),
-            env=os.environ if loader.websockets else {_WEBSOCKETS: "false", **os.environ},
             stdin=subprocess.PIPE if stdin is None else stdin_file,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -91,7 +85,6 @@ def run_script(
         if process.returncode or broken:
             stderr.seek(0)
             message = _DIGESTS.sub("", stderr.read().decode(errors="replace")).strip()
-            loader.websockets = loader.websockets or _NO_UPGRADE in message
             _raise_error(operation, message, broken or f"kubectl exited with {process.returncode}")
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -310,20 +309,6 @@ def test_an_interrupted_command_leaves_no_process(volume: FakeVolume) -> None:
     with pytest.raises(KeyboardInterrupt), run_script(LOADER, "fetch", "true", "run", stdin=b"") as script:
         raise KeyboardInterrupt
     assert script.process.returncode == -signal.SIGKILL
-
-
-def test_a_proxy_without_spdy_is_passed_by_websockets(tmp_path: Path, volume: FakeVolume) -> None:
-    """From the second attempt on; the first one leads to no connection."""
-    source = write(tmp_path / "source", {"a": "content"})
-    refused = "error: unable to upgrade connection: 502 Bad Gateway"
-    spdy = tmp_path / "spdy"
-    volume.kubectl_does(
-        f'if [ "$KUBECTL_REMOTE_COMMAND_WEBSOCKETS" = false ]; then echo >> {spdy}; echo "{refused}" >&2; exit 1; fi\n'
-        'pod "$@"'
-    )
-    upload(replace(LOADER), source, "data")
-    assert contents(volume.root / "data") == contents(source)
-    assert len(spdy.read_text().splitlines()) == 1
 
 
 def test_an_upload_that_breaks_off_says_why(
