@@ -123,4 +123,5 @@ def test_several_objects_of_a_state_are_listed_and_few_are_read_one_by_one(serve
         "/api/v1/namespaces/lab/secrets/c",
         "/api/v1/namespaces/lab/secrets/d",
         "/apis/kueue.x-k8s.io/v1beta2/namespaces/lab/localqueues/open",
+        "/apis/example.com/v1/stranges/one",
     }

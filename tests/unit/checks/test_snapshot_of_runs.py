@@ -38,10 +38,10 @@ def test_a_launch_that_is_being_deleted_is_gone_already(monkeypatch: pytest.Monk
     bodies = [make_launch_body(), make_launch_body()]
     bodies[1]["metadata"] |= {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 
-    def read(paths: Sequence[str], _: object) -> dict[str, Answer]:
+    def read(paths: Sequence[str], _: object, **__: object) -> dict[str, Answer]:
         return {path: Answer(200, {"items": bodies if "/jobs?" in path else []}) for path in paths}
 
-    monkeypatch.setattr(snapshot, "read", read)
+    monkeypatch.setattr(snapshot, "read_lists", read)
     assert [each.name for each in read_runs(make_settings()).live] == [bodies[0]["metadata"]["name"]]
 
 
@@ -49,12 +49,12 @@ def make_served(monkeypatch: pytest.MonkeyPatch, lists: Mapping[str, Sequence[An
     """An API server with these objects by plural; returns the paths of the lists that it is asked for."""
     asked: list[str] = []
 
-    def read(paths: Sequence[str], _: object) -> dict[str, Answer]:
+    def read(paths: Sequence[str], _: object, **__: object) -> dict[str, Answer]:
         asked.extend(path.partition("?")[0] for path in paths)
         found = {path: lists.get(path.partition("?")[0].rpartition("/")[2], ()) for path in paths}
         return {path: Answer(200, {"items": [*items]}) for path, items in found.items()}
 
-    monkeypatch.setattr(snapshot, "read", read)
+    monkeypatch.setattr(snapshot, "read_lists", read)
     return asked
 
 
