@@ -12,7 +12,9 @@ from typing import Any
 
 from bench.case import Arm, Command, Scene
 from bench.meter import BenchError
-from trainstack.objects.labels import LEDGER, STATE, field_manager, with_state
+from trainstack.guards.definitions import KIND, revisions
+from trainstack.objects.labels import LEDGER, REVISION, STATE, field_manager, with_state
+from trainstack.runs.recorded import state_resource
 
 Body = dict[str, Any]
 TRAINSTACK, KUBECTL, SDK, CLIENT, ONE = "trainstack", "kubectl", "Pulumi SDK", "async client", "one ConfigMap"
@@ -70,11 +72,22 @@ def live_objects(scene: Scene, stack: str) -> Objects:
 
     Ledgers are left out: the engine writes them in two steps, and no other tool has them.
     """
-    state = _STATE.search(run(pulumi(scene, stack, "stack", "export")))
+    export = run(pulumi(scene, stack, "stack", "export"))
+    state = _STATE.search(export)
     if state is None:
         raise BenchError(f"the state of {stack} has no object; bring it up first")
-    marked = [{**body, "metadata": with_state(body["metadata"], state[1])} for body in rendered(scene, stack)]
+    stored: dict[str, str] = {}
+    for resource in json.loads(export)["deployment"]["resources"]:
+        stored |= revisions(state_resource(resource["urn"], resource.get("outputs")))
+    marked = [_marked(body, state[1], stored) for body in rendered(scene, stack)]
     return written(scene, stack, marked, field_manager(state[1]))
+
+
+def _marked(body: Body, state: str, stored: Mapping[str, str]) -> Body:
+    metadata = with_state(body["metadata"], state)
+    if body["kind"] == KIND:
+        metadata["annotations"] |= {REVISION: stored[metadata["name"]]}
+    return {**body, "metadata": metadata}
 
 
 def rendered(scene: Scene, stack: str) -> list[Body]:
