@@ -31,8 +31,8 @@ def read_engine_state(response: Struct) -> tuple[StateResource, ...]:
 
 def _resource(urn: str, found: Struct) -> StateResource:
     resource, outputs = state_resource(urn, None), found.fields["outputs"].struct_value.fields
-    # A definition has thousands of values.
-    names = {"output", "metadata", *(["__inputs"] if resource.parent_type in (RUNS, SWEEP) else ())}
+    # A definition that an earlier release of Trainstack stored has thousands of values.
+    names = {"input", "output", "metadata", *(["__inputs"] if resource.parent_type in (RUNS, SWEEP) else ())}
     used = Struct(fields={name: outputs[name] for name in names & outputs.keys()})
     return replace(resource, outputs=rpc.deserialize_properties_unwrap_secrets(used)[0])
 

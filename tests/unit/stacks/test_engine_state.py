@@ -31,7 +31,14 @@ def test_only_used_outputs_are_converted() -> None:
     metadata = {"metadata": {"name": "x", "labels": {"a": "b"}}}
     outputs = {"outputs": {**metadata, "__inputs": metadata, "spec": {"parallelism": 1}}}
     stash = {"outputs": {"input": OWN, "output": OWN}}
-    resources = {job: outputs, definition: outputs, "urn:pulumi:dev::trainstack::pulumi:index:Stash::own": stash}
+    release = f"{prefix}:platform:Definitions$pulumi:index:Stash::kueue-definitions"
+    definitions = {"version": "v1", "state": OWN, "definitions": {"a.example.org": "0" * 16}}
+    resources = {
+        job: outputs,
+        definition: outputs,
+        "urn:pulumi:dev::trainstack::pulumi:index:Stash::own": stash,
+        release: {"outputs": {"input": definitions, "output": {}}},
+    }
     read: list[StateResource] = []
 
     def program() -> None:
@@ -43,7 +50,8 @@ def test_only_used_outputs_are_converted() -> None:
         "kubernetes:batch/v1:Job", "trainstack:training:Runs", "lab/digits-1", {**metadata, "__inputs": metadata}
     )
     assert found["jobs"].outputs == metadata
-    assert found["own"] == StateResource("pulumi:index:Stash", "", "own", {"output": OWN})
+    assert found["own"] == StateResource("pulumi:index:Stash", "", "own", {"input": OWN, "output": OWN})
+    assert own_state(read).revisions == {"a.example.org": "0" * 16}
 
 
 def test_a_state_knows_its_identity_and_its_objects() -> None:
