@@ -15,7 +15,7 @@ from trainstack.runs.names import ledger_name
 from trainstack.runs.parameter_file import Data
 from trainstack.runs.recorded import RecordedLaunch, launch_of, merged
 from trainstack.runs.records import Claim, Ledger, read_claim, read_ledger, wrapper_sources
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.kinds import KINDS, declared_kinds
 from trainstack.settings.model import Settings
 
 LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
@@ -65,7 +65,7 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     Raises ClusterError if the cluster cannot be read.
     """
     context, namespaces = settings.cluster.context, launch_namespaces(settings, recorded)
-    marked = _read_marked(settings.stack, namespaces, context)
+    marked = _read_marked(settings, namespaces)
     bodies = [body for body in marked if _is_launch(body)]
     config_maps, wrappers, files = (
         _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{label}", context)
@@ -173,29 +173,29 @@ def _read(objects: Sequence[str], context: str | None) -> dict[str, Answer]:
     return read(objects, context) if objects else {}
 
 
-def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
+def read_launches(settings: Settings, namespaces: Sequence[str | None]) -> list[dict[str, Any]]:
     """Return the stack's live launches, sorted by name. Raises ClusterError as `read_runs` does."""
-    return [body for body in _read_marked(stack, namespaces, context) if _is_launch(body)]
+    return [body for body in _read_marked(settings, namespaces) if _is_launch(body)]
 
 
 def _is_launch(body: Mapping[str, Any]) -> bool:
     return all(label in body["metadata"]["labels"] for label in (labels.RUN, labels.LAUNCH))
 
 
-def _read_marked(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
+def _read_marked(settings: Settings, namespaces: Sequence[str | None]) -> list[dict[str, Any]]:
     """Return the stack's objects of all kinds of launches, including commands' data loaders.
 
     A tenant may lack rights on a kind that it does not use, of which none of the namespace's ledgers is.
     """
     forbidden: set[tuple[str, str]] = set()
-    selector = f"{labels.STACK}={stack}"
-    # A ledger is written before its launch.
+    context, selector = settings.cluster.context, f"{labels.STACK}={settings.stack}"
+    # A ledger is written before its launch. A teardown deletes it before its launch has ended.
     optional = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.KIND}", context)
     launches = [launch_of(read_ledger(body)) for body in optional if labels.KIND in body["metadata"]["labels"]]
-    kinds = sorted({(launch.api_version, launch.kind) for launch in launches})
+    kinds = sorted({*declared_kinds(settings), *((launch.api_version, launch.kind) for launch in launches)})
     found = _list((*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden)
     if forbidden:
-        ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
+        ledgers = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.LEDGER}", context)
         launched = [launch_of(read_ledger(body)) for body in ledgers]
         if unknown := [launch for launch in launched if (launch.kind, launch.namespace) in forbidden]:
             raise _unknown(unknown)

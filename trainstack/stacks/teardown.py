@@ -103,7 +103,7 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
         return ", ".join(shown(identity(workload)) for workload in holding())
 
     local_queues, held = read_kind(version, "LocalQueue", context), holding()
-    own = owned(read_launches(settings.stack, run_namespaces(settings), context), held)
+    own = owned(read_launches(settings, run_namespaces(settings)), held)
     # The garbage collector discovers new kinds every 30 s: Workloads of a new Kueue may outlive their Jobs.
     orphans = ownerless(held, [kind for _, kind in LAUNCH_KINDS], _owner_uids(held, context))
     workloads = [workload for workload in held if workload not in orphans]
@@ -132,7 +132,7 @@ def _controller(settings: Settings, manifest: Mapping[str, Any]) -> None:
 def _wait_for_terminating_launches(settings: Settings) -> None:
     # The engine does not wait. A Job's Workload is deleted with the Job.
     def terminating() -> str:
-        bodies = read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
+        bodies = read_launches(settings, run_namespaces(settings))
         return ", ".join(
             f"{shown(identity(body))}, held by {', '.join(body['metadata'].get('finalizers') or ['its pods'])}"
             for body in bodies

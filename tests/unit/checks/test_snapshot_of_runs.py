@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.live import make_launch_body
+from tests.unit.checks.live import NOW, make_launch_body
 from tests.unit.make import make_run, make_settings, make_storage
 from tests.unit.workloads.launches import make_launch
 from tests.unit.workloads.test_mpijob_manifest import make_mpijob
@@ -71,7 +71,7 @@ def test_a_kind_that_few_environments_use_is_looked_for_where_a_ledger_names_it(
     assert recorded["metadata"]["labels"]["trainstack.dev/kind"] == "MPIJob"
 
     asked = make_served(monkeypatch, {"configmaps": [recorded], "mpijobs": [live]})
-    assert [body["kind"] for body in read_launches("dev", (None,), None)] == ["MPIJob"]
+    assert [body["kind"] for body in read_launches(make_settings(), (None,))] == ["MPIJob"]
     assert "/apis/kubeflow.org/v2beta1/mpijobs" in asked
     assert [each.kind for each in read_runs(make_settings()).live] == ["MPIJob"]
 
@@ -88,5 +88,13 @@ def test_a_kind_that_few_environments_use_is_looked_for_where_a_ledger_names_it(
     )
     assert "trainstack.dev/kind" not in other["metadata"]["labels"]
     asked = make_served(monkeypatch, {"configmaps": [other]})
-    assert read_launches("dev", (None,), None) == []
+    assert read_launches(make_settings(), (None,)) == []
     assert not [path for path in asked if "mpijobs" in path]
+
+
+def test_a_launch_that_ends_is_found_without_its_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A teardown deletes the ledger first, and waits for the launch before it deletes the queue."""
+    launch = manifest(make_mpijob(), "dev", make_launch())
+    ending = {"uid": "1", "creationTimestamp": NOW, "deletionTimestamp": NOW}
+    make_served(monkeypatch, {"mpijobs": [{**launch, "metadata": {**launch["metadata"], **ending}}]})
+    assert [body["kind"] for body in read_launches(make_settings(make_mpijob()), (None,))] == ["MPIJob"]

@@ -40,6 +40,12 @@ def launch_resource(run: Workload) -> Resource:
     return ALL_LAUNCHES[launched_as(run)]
 
 
+def declared_kinds(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """The API versions and kinds of the launches of an environment, except LAUNCHES."""
+    declared = {(launch_version(run), launched_as(run)) for _, run in settings.trained()}
+    return tuple(sorted(each for each in declared if each[1] not in LAUNCHES))
+
+
 def optional_kinds(settings: Settings) -> tuple[Resource, ...]:
     """The kinds of launches beyond LAUNCHES that an environment has, or that the Kueue that it installs manages."""
     used = {launch_resource(run) for _, run in settings.trained()} - {*LAUNCHES.values()}
