@@ -73,15 +73,22 @@ def overrides_of(sweep: Sweep, parameter_set: ParameterSet) -> Overrides:
 
 
 def with_overrides(run: Workload, overrides: Overrides) -> Workload:
-    """A sweep's `run` with a set's arguments after its own and the set's variables over them, in every role."""
+    """A sweep's `run` with a set's arguments after its own and the set's variables over them, in every role.
+
+    The workers of an MPIJob keep their arguments, which are those of their SSH server.
+    """
     return run.model_copy(
         update={
             "args": (*run.args, *overrides.args),
             "env": {**run.env, **overrides.env},
-            "roles": {name: _role(role, overrides) for name, role in run.roles.items()},
+            "roles": {name: _role(role, _of_role(run, name, overrides)) for name, role in run.roles.items()},
             "replicated_jobs": tuple(_role(job, overrides) for job in run.replicated_jobs),
         }
     )
+
+
+def _of_role(run: Workload, role: str, overrides: Overrides) -> Overrides:
+    return replace(overrides, args=()) if (run.kind, role) == ("MPIJob", "Worker") else overrides
 
 
 def _role(role: R, overrides: Overrides) -> R:
