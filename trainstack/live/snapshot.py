@@ -8,7 +8,7 @@ from urllib.parse import quote
 from trainstack.live import paths
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, PAGE, Answer, ClusterError, RightsError, read, read_lists
 from trainstack.objects import labels
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES, LAUNCHES, plural
 from trainstack.objects.ownership import Identity, identity, listed
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.names import ledger_name
@@ -193,13 +193,34 @@ def _read_marked(settings: Settings, namespaces: Sequence[str | None]) -> list[d
     optional = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.KIND}", context)
     launches = [launch_of(read_ledger(body)) for body in optional if labels.KIND in body["metadata"]["labels"]]
     kinds = sorted({*declared_kinds(settings), *((launch.api_version, launch.kind) for launch in launches)})
-    found = _list((*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden)
+    _refuse_irregular(kinds, context)
+    listed_bodies = _list((*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden)
+    # Launches of one kind in two of its versions: each list has both.
+    found = list({body["metadata"]["uid"]: body for body in listed_bodies}.values())
     if forbidden:
         ledgers = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.LEDGER}", context)
         launched = [launch_of(read_ledger(body)) for body in ledgers]
         if unknown := [launch for launch in launched if (launch.kind, launch.namespace) in forbidden]:
             raise _unknown(unknown)
     return found
+
+
+def _refuse_irregular(kinds: Iterable[tuple[str, str]], context: str | None) -> None:
+    """Raise ClusterError for kinds that are served at other paths than `paths.collection` has.
+
+    Their launches would not be found, and a change would launch them again, or delete them while they are active.
+    """
+    versions = {paths.version(api_version): api_version for api_version, kind in kinds if kind not in ALL_LAUNCHES}
+    for path, answer in _read(list(versions), context).items():
+        for served in answer.body.get("resources") or () if exists(path, answer) else ():
+            kind, name = served["kind"], served["name"]
+            is_regular = name == plural(kind) and served["namespaced"]
+            if (versions[path], kind) in kinds and "/" not in name and not is_regular:
+                scope = "" if served["namespaced"] else ", which is not in a namespace"
+                raise ClusterError(
+                    f"the cluster serves {kind} of {versions[path]} as {name}{scope}, and Trainstack finds launches "
+                    f"only of namespaced kinds with the usual plural, {plural(kind)}; nothing is changed"
+                )
 
 
 def _list(
@@ -264,8 +285,7 @@ def _unknown(launches: Iterable[RecordedLaunch]) -> RightsError:
     """Return the refusal of a change while it is unknown whether launches exist, since none may be repeated."""
     ledgers: dict[tuple[str, str, str], set[str]] = {}
     for launch in launches:
-        plural = paths.collection(launch.api_version, launch.kind, None).rpartition("/")[2]
-        resource = f"{plural}.{launch.api_version.rpartition('/')[0]}".strip(".")
+        resource = f"{plural(launch.kind)}.{launch.api_version.rpartition('/')[0]}".strip(".")
         ledger = ledger_name(launch.labels.get(labels.RUN, launch.name))
         ledgers.setdefault((resource, launch.namespace, launch.kind), set()).add(ledger)
     return RightsError(
