@@ -93,7 +93,7 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
     """Read a launch's state from its live object, with the labels that it has lost restored."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
     # A Pod has a phase where the other kinds have conditions.
-    true = {status.get("phase")} | {c["type"] for c in launch_conditions(body) if c.get("status") == "True"}
+    true = {str(status.get("phase"))} | {c["type"] for c in launch_conditions(body) if c.get("status") == "True"}
     suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
     phase: Phase
     # As in `WorkloadKind.conditions`, and the phase of a Pod.

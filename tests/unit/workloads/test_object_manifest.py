@@ -133,12 +133,35 @@ def test_its_phase_by_fields_of_its_own(state: str, phase: str) -> None:
     assert live_launch(body).phase == phase
 
 
-@pytest.mark.parametrize("annotation", [None, "no JSON", "[]"])
+@pytest.mark.parametrize("annotation", [None, "no JSON", "[]", '{"pods": null}', '{"pods": [{}]}', '{"failed": {}}'])
 def test_an_edited_annotation_leaves_its_pods_unknown(annotation: str | None) -> None:
     """The launch can still be read."""
     body = make_live(conditions=[{"type": "Failed", "status": "True"}])
     body["metadata"]["annotations"] = {OBJECT: annotation} if annotation else None
     assert (launched_pods(body), live_launch(body).phase, bare_view(body).replicas) == ((), "failed", ())
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": {"Ready": True}},
+        {"conditions": ["Ready", {"reason": "Ready"}]},
+        {"phase": {"name": "Running"}},
+        {"replicaStatuses": [{"name": "Worker"}]},
+        {"replicaStatuses": {"Worker": 2}},
+    ],
+)
+def test_a_status_of_another_form(status: dict[str, Any]) -> None:
+    """A definition may give the usual names any form; the launch is then running as far as it is known."""
+    view = bare_view(make_live(**status))
+    assert (view.launch.phase, view.replicas) == ("running", (Replicas("worker", 2),))
+
+
+def test_pods_that_the_api_server_dropped() -> None:
+    """Of a path that the kind does not have; every command reads the launch."""
+    body = make_live()
+    del body["spec"]["jaxReplicaSpecs"]["Worker"]["template"]
+    assert (launched_pods(body), claims(body), bare_view(body).replicas) == ((), (), ())
 
 
 def test_its_replicas_and_pods() -> None:
@@ -219,6 +242,11 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
             {"spec": {"jaxReplicaSpecs": {"Worker": {"template": {}}}}},
             {},
             r"already sets spec\.jaxReplicaSpecs\.Worker\.template",
+        ),
+        (
+            {"pods": (ObjectPods(name="worker", template="spec.a[0]"),), "spec": {"a": "text"}},
+            {"roles": {"worker": Role()}},
+            r"spec\.a\[0\] leads to no field, since 0 is missing: add it",
         ),
         (
             {"spec": {"jaxReplicaSpecs": []}},
