@@ -29,6 +29,11 @@ def launched_as(run: Workload) -> str:
     return run.object.kind if run.object else _LAUNCHED_AS.get(run.kind, run.kind)
 
 
+def shown_kind(run: Workload) -> str:
+    """The kind in messages: of an Object that of its object."""
+    return run.object.kind if run.object else run.kind
+
+
 def launch_version(run: Workload) -> str:
     """The API version of the launch's object."""
     return run.object.api_version if run.object else KINDS[launched_as(run)].api_version
