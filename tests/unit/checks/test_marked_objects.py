@@ -107,3 +107,16 @@ def test_a_kind_that_nobody_knows_is_not_judged(server: Server) -> None:
         assert marked.read_marked("lab", [Recorded("example.com/v1", strange)], (None,), None).unreadable == {"Strange"}
     strange = ("Strange", "research", "one")
     assert marked.read_marked("lab", [Recorded("apps/v1", strange)], (None,), None).unreadable == {"Strange"}
+
+
+def test_launches_of_further_kinds_are_looked_for_where_the_files_have_them(server: Server) -> None:
+    """An interrupted `up` may have created one that is not in the state. Their operators may be absent."""
+    path = f"/apis/kubeflow.org/v2beta1/mpijobs{MARKED}"
+    server.answers[path] = Answer(200, {"items": [make_body("train", "1")]})
+    assert marked.read_marked("lab", [], (None,), None).objects == {}
+    assert path not in server.asked
+    launched = [("kubeflow.org/v2beta1", "MPIJob"), ("kubeflow.org/v1", "JAXJob")]
+    seen = marked.read_marked("lab", [], (None,), None, launched)
+    assert ([*seen.objects], seen.unreadable) == ([("MPIJob", "lab", "train")], frozenset())
+    server.answers[path] = Answer(FORBIDDEN, {})
+    assert marked.read_marked("lab", [], (None,), None, launched).unreadable == {"MPIJob"}
