@@ -66,7 +66,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     object        of a kind Object: its kind and the spec around its pods
     elastic       of an elastic run: the minimum and maximum number of workers
     parameters    of a trial: its set, however the program receives it
-    nprocPerNode  processes per pod, if set; of an MPIJob slotsPerWorker
+    nprocPerNode  processes per pod, if set; also slotsPerWorker
     podPatch      images of containers and volumes, programs and variables that it sets, if any
     attempt       raised to train again
 

@@ -73,10 +73,7 @@ def overrides_of(sweep: Sweep, parameter_set: ParameterSet) -> Overrides:
 
 
 def with_overrides(run: Workload, overrides: Overrides) -> Workload:
-    """A sweep's `run` with a set's arguments after its own and the set's variables over them, in every role.
-
-    The workers of an MPIJob keep their arguments, which are those of their SSH server.
-    """
+    """A sweep's `run` with a set's arguments after its own and the set's variables over them, in every role."""
     return run.model_copy(
         update={
             "args": (*run.args, *overrides.args),
@@ -88,7 +85,7 @@ def with_overrides(run: Workload, overrides: Overrides) -> Workload:
 
 
 def _of_role(run: Workload, role: str, overrides: Overrides) -> Overrides:
-    return replace(overrides, args=()) if (run.kind, role) == ("MPIJob", "Worker") else overrides
+    return overrides if run.runs_program(role) else replace(overrides, args=())
 
 
 def _role(role: R, overrides: Overrides) -> R:

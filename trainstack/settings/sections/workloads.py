@@ -262,6 +262,10 @@ class Workload(Section):
         refuse(faults)
         return self
 
+    def runs_program(self, role: str) -> bool:
+        """Whether the arguments of a role are the program's. The workers of an MPIJob start an SSH server."""
+        return (self.kind, role) != ("MPIJob", "Worker")
+
     def has_field(self, field: str) -> bool:
         """Whether the manifest has this field: for an unmanaged workload, the cluster's defaults apply."""
         return self.managed or field in self.model_fields_set
@@ -327,7 +331,7 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
     for name in sorted(workload.roles.keys() - {*known}):
         yield f"{_a(kind)} has no role {name}: {nearest(name, known)}"
     for name, role in workload.roles.items():
-        if role.command is not None and (kind, name) != ("MPIJob", "Worker"):
+        if role.command is not None and workload.runs_program(name):
             yield f"{name} has no command of its own: remove roles.{name}.command (only workers of an MPIJob have one)"
     if workload.restart_policy == "Always" and (kind in ("Job", "DataLoader") or (kind == "Pod" and workload.managed)):
         yield (
