@@ -29,6 +29,7 @@ from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.platform.retained import Retained
 from trainstack.runs.launches import utc_now
 from trainstack.runs.recorded import RecordedLaunch
+from trainstack.runs.status.kinds import declared_kinds
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.teardown_mode import Mode
@@ -105,7 +106,8 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     local_queues, held = read_kind(version, "LocalQueue", context), holding()
     own = owned(read_launches(settings, run_namespaces(settings)), held)
     # The garbage collector discovers new kinds every 30 s: Workloads of a new Kueue may outlive their Jobs.
-    orphans = ownerless(held, [kind for _, kind in LAUNCH_KINDS], _owner_uids(held, context))
+    kinds = sorted({*LAUNCH_KINDS, *declared_kinds(settings)})
+    orphans = ownerless(held, [kind for _, kind in kinds], _owner_uids(held, kinds, context))
     workloads = [workload for workload in held if workload not in orphans]
     if users := queue_users(name, settings.stack, local_queues, workloads, own):
         raise ClusterError(
@@ -116,11 +118,13 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     until(f"ClusterQueue {name} holds no quota", held_by, DEADLINE_SECONDS)
 
 
-def _owner_uids(workloads: Sequence[Mapping[str, Any]], context: str | None) -> frozenset[str]:
-    """Return the UIDs of all live objects of the launched kinds that own Workloads."""
+def _owner_uids(
+    workloads: Sequence[Mapping[str, Any]], kinds: Sequence[tuple[str, str]], context: str | None
+) -> frozenset[str]:
+    """Return the UIDs of all live objects of these kinds that own Workloads."""
     owning = {owner["kind"] for body in workloads for owner in owners(body)}
-    kinds = [(version, kind) for version, kind in LAUNCH_KINDS if kind in owning]
-    return frozenset(str(body["metadata"]["uid"]) for kind in kinds for body in read_kind(*kind, context))
+    owner_kinds = [(version, kind) for version, kind in kinds if kind in owning]
+    return frozenset(str(body["metadata"]["uid"]) for kind in owner_kinds for body in read_kind(*kind, context))
 
 
 def _controller(settings: Settings, manifest: Mapping[str, Any]) -> None:
