@@ -189,6 +189,10 @@ def test_it_is_found_on_a_cluster() -> None:
     urn = f"urn:pulumi:dev::trainstack::{RUNS}$kubernetes:kubeflow.org/v1:JAXJob::train-1-2"
     (recorded,) = recorded_launches("dev", [state_resource(urn, launch)])
     assert (recorded.api_version, recorded.kind, recorded.name) == ("kubeflow.org/v1", "JAXJob", "train-1-2")
+    bare = {**launch, "metadata": {**launch["metadata"], "annotations": {}}}
+    assert recorded_launches("dev", [state_resource(urn, bare)]) == ()
+    (refreshed,) = recorded_launches("dev", [state_resource(urn, {**bare, "__inputs": launch})])
+    assert refreshed == recorded
     assert launch_resource(make_object()) == ("kubeflow.org", "jaxjobs")
     assert optional_kinds(make_settings(make_object())) == (("kubeflow.org", "jaxjobs"),)
     assert framework_of(make_object()) == "kubeflow.org/jaxjob"
