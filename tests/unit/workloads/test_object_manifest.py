@@ -131,6 +131,9 @@ def test_its_phase_by_fields_of_its_own(state: str, phase: str) -> None:
     body = {**manifest(make_object(ends), "dev", make_launch()), "status": {"applicationState": {"state": state}}}
     body["metadata"]["creationTimestamp"] = NOW
     assert live_launch(body).phase == phase
+    # They replace what else may look like an end.
+    body["status"] |= {"phase": "Succeeded", "conditions": [{"type": "Failed", "status": "True"}]}
+    assert live_launch(body).phase == phase
 
 
 @pytest.mark.parametrize("annotation", [None, "no JSON", "[]", '{"pods": null}', '{"pods": [{}]}', '{"failed": {}}'])

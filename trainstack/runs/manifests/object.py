@@ -12,6 +12,8 @@ from trainstack.objects.labels import Manifest
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
+    FAILED,
+    SUCCEEDED,
     Body,
     LaunchedPods,
     PodSet,
@@ -88,13 +90,17 @@ def _fields(launch: Body) -> _Fields:
 
 
 def _conditions(launch: Body) -> Sequence[Body]:
-    """The status's own conditions, and those that the declared values of its fields amount to."""
-    fields = _fields(launch)
-    conditions: Sequence[Any] = status_conditions(launch)
-    ends = {"Succeeded": fields.succeeded, "Failed": fields.failed}
-    found = [end for end, field in ends.items() if field and value_at(launch, field.path) in field.values]
-    usual = [each for each in conditions if isinstance(each, Mapping) and "type" in each and "status" in each]
-    return [*({"type": end, "status": "True"} for end in found), *usual]
+    """The conditions and the phase of the status. A declared field of the status replaces those of its end."""
+    fields, status = _fields(launch), launch.get("status") or {}
+    stated: Sequence[Any] = status_conditions(launch)
+    found: list[Body] = [each for each in stated if isinstance(each, Mapping) and each.keys() >= {"type", "status"}]
+    if isinstance(phase := status.get("phase"), str):
+        found.append({"type": phase, "status": "True"})
+    for end, types, field in (("Succeeded", SUCCEEDED, fields.succeeded), ("Failed", FAILED, fields.failed)):
+        if field is not None:
+            found = [each for each in found if each["type"] not in types]
+            found += [{"type": end, "status": "True"}] if value_at(launch, field.path) in field.values else []
+    return found
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
