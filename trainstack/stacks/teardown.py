@@ -121,7 +121,7 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
 def _owner_uids(
     workloads: Sequence[Mapping[str, Any]], kinds: Sequence[tuple[str, str]], context: str | None
 ) -> frozenset[str]:
-    """Return the UIDs of all live objects of these kinds that own Workloads."""
+    """Return the UIDs of all live objects that own Workloads, as far as they are of `kinds`."""
     owning = {owner["kind"] for body in workloads for owner in owners(body)}
     owner_kinds = [(version, kind) for version, kind in kinds if kind in owning]
     return frozenset(str(body["metadata"]["uid"]) for kind in owner_kinds for body in read_kind(*kind, context))

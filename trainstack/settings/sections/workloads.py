@@ -280,7 +280,7 @@ class Workload(Section):
 _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-def _with_article(kind: str) -> str:
+def _named(kind: str) -> str:
     return f"an {kind}" if kind.startswith(("M", "O")) else f"a {kind}"
 
 
@@ -326,10 +326,10 @@ def _faults_of_kind(workload: Workload) -> Iterator[str]:
     for field, kinds in _FIELDS_OF.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
-            yield f"{_with_article(kind)} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+            yield f"{_named(kind)} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
     known = _ROLES_OF.get(kind, tuple(workload.roles))
     for name in sorted(workload.roles.keys() - {*known}):
-        yield f"{_with_article(kind)} has no role {name}: {nearest(name, known)}"
+        yield f"{_named(kind)} has no role {name}: {nearest(name, known)}"
     for name, role in workload.roles.items():
         if role.command is not None and workload.runs_program(name):
             yield f"{name} has no command of its own: remove roles.{name}.command (only workers of an MPIJob have one)"
@@ -462,7 +462,7 @@ def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
     if reason := _UNMANAGED.get(workload.kind):
-        yield f"{_with_article(workload.kind)} {reason}: set managed to false"
+        yield f"{_named(workload.kind)} {reason}: set managed to false"
         return
     if not workload.command:
         yield "a managed workload needs a command: set it, since the wrapper cannot read the image's entrypoint"
