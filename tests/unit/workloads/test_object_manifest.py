@@ -100,6 +100,16 @@ def test_its_pods_are_read_back_by_the_paths() -> None:
     assert not is_dispatched(launch)
 
 
+@pytest.mark.parametrize("path", ["spec.components[1].template", "spec.components[0]"])
+def test_paths_into_lists_of_files(path: str) -> None:
+    """Files are loaded with tuples for lists."""
+    declared = {"spec": {"components": (None, {"a": 1})}, "pods": (ObjectPods(name="one", template=path),)}
+    launch = manifest(make_object(declared, roles={"one": Role()}), "dev", make_launch())
+    assert [pods.name for pods in launched_pods(launch)] == ["one"]
+    with pytest.raises(ValidationError, match=r"already sets spec\.components\[1\]\.a"):
+        make_object({**declared, "pods": (ObjectPods(name="one", template="spec.components[1].a"),)})
+
+
 @pytest.mark.parametrize(
     ("spec", "status", "phase"),
     [
