@@ -249,6 +249,11 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
             {"roles": {"worker": Role(), "workr": Role()}},
             r"roles has workr, which object\.pods lacks: did you mean",
         ),
+        (
+            {},
+            {"roles": {"worker": Role(restart_policy="ExitCode")}},
+            "pods of worker cannot have restartPolicy ExitCode",
+        ),
         ({"pods": (WORKERS, WORKERS)}, {}, "several entries named worker"),
         (
             {"pods": (ObjectPods(name="worker", template=WORKERS.template),)},

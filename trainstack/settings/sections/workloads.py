@@ -437,6 +437,8 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
         yield f"object.pods has the role {name}, which roles lacks: add roles.{name}"
     for name in sorted(roles.keys() - declared.keys()):
         yield f"roles has {name}, which object.pods lacks: {nearest(name, declared)}"
+    for name in sorted(name for name, role in roles.items() if role.restart_policy == "ExitCode"):
+        yield f"pods of {name} cannot have restartPolicy ExitCode: set the kind's own field in object.spec"
     for name in sorted(roles.keys() & declared.keys()):
         if declared[name].replicas is None and roles[name].replicas != 1:
             yield f"{name} has {roles[name].replicas} replicas: set the path of their number, replicas, in object.pods"
