@@ -223,6 +223,14 @@ MORE: dict[str, list[Case]] = {
         ),
         Case(
             dispatching(check_of("west"), queue={}).model_copy(
+                update={"operators": Operators(), "workloads": Workloads(runs=(make_mpijob(1),))}
+            ),
+            "workloads.runs[train].queue",
+            "train is an MPIJob, which is not dispatched",
+            "use a queue without a check of MultiKueue",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
                 update={"cluster": Cluster(loader=Loader(queue="research"))}
             ),
             "cluster.loader.queue",

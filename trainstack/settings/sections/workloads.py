@@ -280,8 +280,9 @@ class Workload(Section):
 _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-def _named(kind: str) -> str:
-    return f"an {kind}" if kind.startswith(("M", "O")) else f"a {kind}"
+def with_article(kind: str) -> str:
+    """The kind in a sentence: `an MPIJob`."""
+    return f"an {kind}" if kind.startswith(("A", "E", "I", "MPI", "O")) else f"a {kind}"
 
 
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
@@ -322,14 +323,14 @@ _UNMANAGED: dict[str, str] = {
 
 
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
-    kind = workload.kind
+    kind, named = workload.kind, with_article(workload.kind)
     for field, kinds in _FIELDS_OF.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
-            yield f"{_named(kind)} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+            yield f"{named} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
     known = _ROLES_OF.get(kind, tuple(workload.roles))
     for name in sorted(workload.roles.keys() - {*known}):
-        yield f"{_named(kind)} has no role {name}: {nearest(name, known)}"
+        yield f"{named} has no role {name}: {nearest(name, known)}"
     for name, role in workload.roles.items():
         if role.command is not None and workload.runs_program(name):
             yield f"{name} has no command of its own: remove roles.{name}.command (only workers of an MPIJob have one)"
@@ -464,7 +465,7 @@ def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
     if reason := _UNMANAGED.get(workload.kind):
-        yield f"{_named(workload.kind)} {reason}: set managed to false"
+        yield f"{with_article(workload.kind)} {reason}: set managed to false"
         return
     if not workload.command:
         yield "a managed workload needs a command: set it, since the wrapper cannot read the image's entrypoint"
