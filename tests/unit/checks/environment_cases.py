@@ -231,6 +231,14 @@ MORE: dict[str, list[Case]] = {
         ),
         Case(
             dispatching(check_of("west"), queue={}).model_copy(
+                update={"sweeps": make_sweeps(), "workloads": Workloads()}
+            ),
+            "sweeps.sweeps[search].run.queue",
+            "sweep search has a parameter file, which MultiKueue does not copy",
+            "use a queue without a check of MultiKueue",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
                 update={"cluster": Cluster(loader=Loader(queue="research"))}
             ),
             "cluster.loader.queue",
