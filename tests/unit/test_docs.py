@@ -241,6 +241,7 @@ def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
     (tmp_path / "workloads" / "example" / "workload.yaml").write_text(block.text)
     dev = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
     dev["trainstack:operators"]["kueue"]["configuration"] = {"frameworks": FRAMEWORKS}
+    dev["trainstack:operators"]["trainingOperator"] = {"schemes": ["pytorchjob", "jaxjob"]}
     dev["trainstack:workloads"] = {"runs": [{"name": "example", "namespace": "research", "queue": "research"}]}
     (tmp_path / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": dev}))
     assert_sound(tmp_path, "doc")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.checks.live import make_endpoint
 from tests.unit.make import make_settings
+from tests.unit.workloads.test_object_manifest import make_object
 from trainstack.components.removal import delete, hold_and_drain, until
 from trainstack.live.client import ClusterError, RightsError
 from trainstack.live.teardown import read_live_stack, read_own
@@ -297,6 +298,26 @@ def test_a_queue_that_others_came_to_meanwhile_is_not_held(server: Server) -> No
     server.bodies["/apis/kueue.x-k8s.io/v1beta2/localqueues"] = {"items": []}
     teardown._queue(make_settings(), QUEUE)
     assert [verb for verb, _, _ in server.sent] == ["PATCH"]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_workload_whose_launch_is_gone_is_nobodys(
+    server: Server, monkeypatch: pytest.MonkeyPatch, *, is_gone: bool
+) -> None:
+    """The garbage collector has yet to delete it; also of a kind that only an Object has."""
+    monkeypatch.setattr(teardown, "until", lambda *_: None)
+    owned = {"ownerReferences": [{"uid": "job", "kind": "JAXJob", "name": "job", "controller": True}]}
+    held = {**make_item("held", "x", labels={}, **owned), "status": {"admission": {"clusterQueue": "q"}}}
+    server.bodies["/apis/kueue.x-k8s.io/v1beta2/workloads"] = {"items": [held]}
+    jobs = [] if is_gone else [make_item("job", "x", labels={})]
+    server.bodies["/apis/kubeflow.org/v1/jaxjobs"] = {"items": jobs}
+    settings = make_settings(make_object())
+    if is_gone:
+        teardown._queue(settings, QUEUE)
+        assert [verb for verb, _, _ in server.sent] == ["PATCH"]
+    else:
+        with pytest.raises(ClusterError, match="others use it: JAXJob x/job"):
+            teardown._queue(settings, QUEUE)
 
 
 def test_what_is_deleted_is_deleted_by_its_uid(server: Server) -> None:

@@ -24,6 +24,7 @@ from trainstack.live.snapshot import run_namespaces
 from trainstack.objects.ownership import Identity, identity
 from trainstack.platform.retained import retained
 from trainstack.runs.launches import utc_now
+from trainstack.runs.status.kinds import declared_kinds
 from trainstack.settings.loading.project import project_name
 
 _LOCKS_ELSEWHERE = "locks: the state is not in a folder; the engine's next command reports whether the stack is locked"
@@ -64,7 +65,8 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     try:
         namespaces, context = run_namespaces(session.settings), session.settings.cluster.context
         loaders = waiting_loaders(read_loaders(session.stack, namespaces, context))
-        seen = read_marked(session.stack, state.objects, namespaces, context)
+        launched = declared_kinds(session.settings)
+        seen = read_marked(session.stack, state.objects, namespaces, context, launched)
         unchecked += [f"{kind}: these credentials may not read it" for kind in sorted(seen.unreadable)]
     except ClusterError as error:
         unreachable = (Trouble("cluster-unreachable", "cluster", str(error), ()),)

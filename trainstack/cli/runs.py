@@ -91,7 +91,7 @@ def launch_bodies(session: Session, run: str | None) -> list[Body]:
 
 def read_bodies(session: Session) -> list[dict[str, Any]]:
     settings = session.settings
-    return read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
+    return read_launches(settings, run_namespaces(settings))
 
 
 def bodies_of(launches: Sequence[LiveLaunch], bodies: Sequence[Body]) -> list[Body]:

@@ -55,7 +55,11 @@ _VERSIONS |= {kind: facts.api_version for kind, facts in KINDS.items()}
 
 
 def read_marked(
-    stack: str, recorded: Sequence[Recorded], namespaces: Sequence[str | None], context: str | None
+    stack: str,
+    recorded: Sequence[Recorded],
+    namespaces: Sequence[str | None],
+    context: str | None,
+    launched: Sequence[tuple[str, str]] = (),
 ) -> Seen:
     """Return the objects with the stack's label, and those of the state, by their metadata.
 
@@ -66,12 +70,14 @@ def read_marked(
         recorded: the objects of its state.
         namespaces: the namespaces, or None for all of them. Cluster-scoped kinds are read only with None.
         context: the kubeconfig's context; None: its current one.
+        launched: API versions and kinds of launches that not every environment has.
 
     Raises ClusterError as `client.read` does.
 
     """
     always = {kind: version for kind, version in _VERSIONS.items() if kind not in OPTIONAL}
-    kinds = {**always, **{item.kind: item.api_version for item in recorded}}
+    of_state = {item.kind: item.api_version for item in recorded}
+    kinds = {**always, **{kind: version for version, kind in launched}, **of_state}
     lists: dict[str, str] = {}
     unreadable = set()
     for kind, version in kinds.items():
@@ -84,8 +90,8 @@ def read_marked(
     found: dict[Identity, LiveObject] = {}
     for path, answer in read(list(lists), context, metadata_of_items=True).items():
         # The plural of an unknown kind may be another one.
-        is_known = lists[path] in _VERSIONS
-        if not answer.found and not (is_known and answer.status == NOT_FOUND):
+        is_unknown = lists[path] in of_state and lists[path] not in _VERSIONS
+        if not answer.found and (is_unknown or answer.status != NOT_FOUND):
             unreadable.add(lists[path])
         for item in answer.items("", lists[path]):
             found[identity(item)] = _live(item)

@@ -27,9 +27,13 @@ def collection(api_version: str, kind: str, namespace: str | None) -> str:
     """
     if kind not in _CLUSTER_SCOPED | _NAMESPACED and "." not in api_version.partition("/")[0]:
         raise KeyError(kind)
-    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     within = f"/namespaces/{namespace}" if namespace and kind not in _CLUSTER_SCOPED else ""
-    return f"{root}{within}/{plural(kind)}"
+    return f"{version(api_version)}{within}/{plural(kind)}"
+
+
+def version(api_version: str) -> str:
+    """Return the path of an API version, which lists the kinds that are served."""
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 def location(manifest: Mapping[str, Any]) -> str:

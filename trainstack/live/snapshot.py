@@ -9,14 +9,14 @@ from urllib.parse import quote
 from trainstack.live import paths
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, PAGE, Answer, ClusterError, RightsError, read, read_lists
 from trainstack.objects import labels
-from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.launch_kinds import ALL_LAUNCHES, LAUNCHES, plural
 from trainstack.objects.ownership import Identity, identity, listed
 from trainstack.runs.launches import LiveLaunch, live_launch
 from trainstack.runs.names import ledger_name
 from trainstack.runs.parameter_file import Data
 from trainstack.runs.recorded import RecordedLaunch, launch_of, merged
 from trainstack.runs.records import Claim, Ledger, read_claim, read_ledger, wrapper_sources
-from trainstack.runs.status.kinds import KINDS
+from trainstack.runs.status.kinds import KINDS, declared_kinds
 from trainstack.settings.model import Settings
 
 LAUNCH_KINDS = tuple((facts.api_version, kind) for kind, facts in KINDS.items())
@@ -68,7 +68,7 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     Raises ClusterError if the cluster cannot be read.
     """
     context, namespaces = settings.cluster.context, launch_namespaces(settings, recorded)
-    marked = _read_marked(settings.stack, namespaces, context)
+    marked = _read_marked(settings, namespaces)
     bodies = [body for body in marked if _is_launch(body)]
     config_maps, wrappers, files = (
         _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={settings.stack},{label}", context)
@@ -176,9 +176,12 @@ def _read(objects: Sequence[str], context: str | None) -> dict[str, Answer]:
     return read(objects, context) if objects else {}
 
 
-def read_launches(stack: str, namespaces: Sequence[str | None], context: str | None) -> list[dict[str, Any]]:
-    """Return the stack's live launches without their managed fields, sorted by name. Raises ClusterError."""
-    return [body for body in _read_marked(stack, namespaces, context, managed_fields=False) if _is_launch(body)]
+def read_launches(settings: Settings, namespaces: Sequence[str | None]) -> list[dict[str, Any]]:
+    """Return the stack's live launches without their managed fields, sorted by name.
+
+    Raises ClusterError as `read_runs` does.
+    """
+    return [body for body in _read_marked(settings, namespaces, managed_fields=False) if _is_launch(body)]
 
 
 def _is_launch(body: Mapping[str, Any]) -> bool:
@@ -186,25 +189,48 @@ def _is_launch(body: Mapping[str, Any]) -> bool:
 
 
 def _read_marked(
-    stack: str, namespaces: Sequence[str | None], context: str | None, *, managed_fields: bool = True
+    settings: Settings, namespaces: Sequence[str | None], *, managed_fields: bool = True
 ) -> list[dict[str, Any]]:
     """Return the stack's objects of all kinds of launches, including commands' data loaders.
 
     A tenant may lack rights on a kind that it does not use, of which none of the namespace's ledgers is.
     """
     forbidden: set[tuple[str, str]] = set()
-    selector = f"{labels.STACK}={stack}"
-    # A ledger is written before its launch.
+    context, selector = settings.cluster.context, f"{labels.STACK}={settings.stack}"
+    # A ledger is written before its launch. A teardown deletes it before its launch has ended.
     optional = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.KIND}", context)
     launches = [launch_of(read_ledger(body)) for body in optional if labels.KIND in body["metadata"]["labels"]]
-    kinds = sorted({(launch.api_version, launch.kind) for launch in launches})
-    found = _list((*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden, managed_fields=managed_fields)
+    kinds = sorted({*declared_kinds(settings), *((launch.api_version, launch.kind) for launch in launches)})
+    _refuse_irregular(kinds, context)
+    listed_bodies = _list(
+        (*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden, managed_fields=managed_fields
+    )
+    # Launches of one kind in two of its versions: each list has both.
+    found = list({body["metadata"]["uid"]: body for body in listed_bodies}.values())
     if forbidden:
-        ledgers = _list([("v1", "ConfigMap")], namespaces, f"{labels.STACK}={stack},{labels.LEDGER}", context)
+        ledgers = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.LEDGER}", context)
         launched = [launch_of(read_ledger(body)) for body in ledgers]
         if unknown := [launch for launch in launched if (launch.kind, launch.namespace) in forbidden]:
             raise _unknown(unknown)
     return found
+
+
+def _refuse_irregular(kinds: Iterable[tuple[str, str]], context: str | None) -> None:
+    """Raise ClusterError for kinds that are served at other paths than `paths.collection` has.
+
+    Their launches would not be found, and a change would launch them again, or delete them while they are active.
+    """
+    versions = {paths.version(api_version): api_version for api_version, kind in kinds if kind not in ALL_LAUNCHES}
+    for path, answer in _read(list(versions), context).items():
+        for served in answer.body.get("resources") or () if exists(path, answer) else ():
+            kind, name = served["kind"], served["name"]
+            is_regular = name == plural(kind) and served["namespaced"]
+            if (versions[path], kind) in kinds and "/" not in name and not is_regular:
+                scope = "" if served["namespaced"] else ", which is not in a namespace"
+                raise ClusterError(
+                    f"the cluster serves {kind} of {versions[path]} as {name}{scope}, and Trainstack finds launches "
+                    f"only of namespaced kinds with the usual plural, {plural(kind)}; nothing is changed"
+                )
 
 
 def _list(
@@ -292,8 +318,7 @@ def _unknown(launches: Iterable[RecordedLaunch]) -> RightsError:
     """Return the refusal of a change while it is unknown whether launches exist, since none may be repeated."""
     ledgers: dict[tuple[str, str, str], set[str]] = {}
     for launch in launches:
-        plural = paths.collection(launch.api_version, launch.kind, None).rpartition("/")[2]
-        resource = f"{plural}.{launch.api_version.rpartition('/')[0]}".strip(".")
+        resource = f"{plural(launch.kind)}.{launch.api_version.rpartition('/')[0]}".strip(".")
         ledger = ledger_name(launch.labels.get(labels.RUN, launch.name))
         ledgers.setdefault((resource, launch.namespace, launch.kind), set()).add(ledger)
     return RightsError(

@@ -29,7 +29,7 @@ def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
     """Read a sweep's launches, ledgers, files and pods, and why queued launches wait. Raises ClusterError."""
     known = read_runs(settings)
     context = settings.cluster.context
-    launches = read_launches(settings.stack, run_namespaces(settings), context)
+    launches = read_launches(settings, run_namespaces(settings))
     own = [body for body in launches if body["metadata"]["labels"].get(labels.SWEEP) == sweep]
     owner = settings.environment.profile == "owner"
 

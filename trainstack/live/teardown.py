@@ -102,7 +102,7 @@ def read_live_stack(
 def read_own_launches(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> tuple[LiveLaunch, ...]:
     """Return the stack's launches. Raises ClusterError as `read_live_stack` does."""
     namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
-    launches = read_launches(settings.stack, namespaces, context)
+    launches = read_launches(settings, namespaces)
     return (*map(live_launch, launches), *read_unlabelled(recorded, launches, context))
 
 

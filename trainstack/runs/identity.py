@@ -66,7 +66,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     object        of a kind Object: its kind and the spec around its pods
     elastic       of an elastic run: the minimum and maximum number of workers
     parameters    of a trial: its set, however the program receives it
-    nprocPerNode  processes per pod, if set
+    nprocPerNode  processes per pod, if set; also slotsPerWorker
     podPatch      images of containers and volumes, programs and variables that it sets, if any
     attempt       raised to train again
 
@@ -96,8 +96,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
         result["object"] = [workload.object.api_version, workload.object.kind, workload.object.spec]
     if workload.elastic is not None:
         result["elastic"] = [workload.elastic.min_replicas, workload.elastic.max_replicas]
-    if workload.nproc_per_node is not None:
-        result["nprocPerNode"] = workload.nproc_per_node
+    processes = {"nprocPerNode": workload.nproc_per_node, "slotsPerWorker": workload.slots_per_worker}
+    result |= {field: value for field, value in processes.items() if value is not None}
     if patched := _programs_of_patch(workload):
         result["podPatch"] = patched
     if workload.replicated_jobs:

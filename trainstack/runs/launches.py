@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from trainstack.objects import labels
+from trainstack.runs.manifests.kind import FAILED, SUCCEEDED
 from trainstack.runs.parameter_file import file_of, number_of
 from trainstack.runs.records import Claim, Ledger
 from trainstack.runs.status.attempts import endless, last_attempt
@@ -93,13 +94,15 @@ def live_launch(body: Mapping[str, Any], lost_labels: Mapping[str, str] = Mappin
     """Read a launch's state from its live object, with the labels that it has lost restored."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
     # A Pod has a phase where the other kinds have conditions.
-    true = {status.get("phase")} | {c["type"] for c in launch_conditions(body) if c.get("status") == "True"}
+    true = ({status.get("phase")} if body["kind"] == "Pod" else set()) | {
+        c["type"] for c in launch_conditions(body) if c.get("status") == "True"
+    }
     suspended = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend") or spec.get("schedulingGates")
     phase: Phase
     # As in `WorkloadKind.conditions`, and the phase of a Pod.
-    if true & {"Complete", "Succeeded", "Completed"}:
+    if true & SUCCEEDED:
         phase = "succeeded"
-    elif "Failed" in true:
+    elif true & FAILED:
         phase = "failed"
     else:
         phase = "queued" if suspended else "running"

@@ -89,8 +89,9 @@ _LAUNCH_TYPES = {type_token(facts.api_version, kind): (facts.api_version, kind) 
 
 def _launch_type(resource: StateResource) -> tuple[str, str] | None:
     """The API version and the kind of a launch; None for another resource."""
-    annotations = (resource.outputs.get("metadata") or {}).get("annotations") or {}
-    if OBJECT not in annotations:
+    declared = resource.outputs.get("__inputs") or {}
+    metadata = [body.get("metadata") or {} for body in (resource.outputs, declared)]
+    if not any(OBJECT in (each.get("annotations") or {}) for each in metadata):
         return _LAUNCH_TYPES.get(resource.type)
     api_version, _, kind = resource.type.removeprefix("kubernetes:").rpartition(":")
     return api_version, kind

@@ -32,6 +32,7 @@ from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.platform.retained import Retained
 from trainstack.runs.launches import utc_now
 from trainstack.runs.recorded import RecordedLaunch
+from trainstack.runs.status.kinds import declared_kinds
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.teardown_mode import Mode
@@ -121,9 +122,10 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
         return ", ".join(shown(identity(workload)) for workload in holding())
 
     local_queues, held = read_kind(version, "LocalQueue", context), holding()
-    own = owned(read_launches(settings.stack, run_namespaces(settings), context), held)
+    own = owned(read_launches(settings, run_namespaces(settings)), held)
     # The garbage collector discovers new kinds every 30 s: Workloads of a new Kueue may outlive their Jobs.
-    orphans = ownerless(held, [kind for _, kind in LAUNCH_KINDS], _owner_uids(held, context))
+    kinds = sorted({*LAUNCH_KINDS, *declared_kinds(settings)})
+    orphans = ownerless(held, [kind for _, kind in kinds], _owner_uids(held, kinds, context))
     workloads = [workload for workload in held if workload not in orphans]
     if users := queue_users(name, settings.stack, local_queues, workloads, own):
         raise ClusterError(
@@ -134,11 +136,13 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
     until(f"ClusterQueue {name} holds no quota", held_by, DEADLINE_SECONDS)
 
 
-def _owner_uids(workloads: Sequence[Mapping[str, Any]], context: str | None) -> frozenset[str]:
-    """Return the UIDs of all live objects of the launched kinds that own Workloads."""
+def _owner_uids(
+    workloads: Sequence[Mapping[str, Any]], kinds: Sequence[tuple[str, str]], context: str | None
+) -> frozenset[str]:
+    """Return the UIDs of all live objects that own Workloads, as far as they are of `kinds`."""
     owning = {owner["kind"] for body in workloads for owner in owners(body)}
-    kinds = [(version, kind) for version, kind in LAUNCH_KINDS if kind in owning]
-    return frozenset(str(body["metadata"]["uid"]) for kind in kinds for body in read_kind(*kind, context))
+    owner_kinds = [(version, kind) for version, kind in kinds if kind in owning]
+    return frozenset(str(body["metadata"]["uid"]) for kind in owner_kinds for body in read_kind(*kind, context))
 
 
 def _controller(settings: Settings, manifest: Mapping[str, Any]) -> None:
@@ -150,7 +154,7 @@ def _controller(settings: Settings, manifest: Mapping[str, Any]) -> None:
 def _wait_for_terminating_launches(settings: Settings) -> None:
     # The engine does not wait. A Job's Workload is deleted with the Job.
     def terminating() -> str:
-        bodies = read_launches(settings.stack, run_namespaces(settings), settings.cluster.context)
+        bodies = read_launches(settings, run_namespaces(settings))
         return ", ".join(
             f"{shown(identity(body))}, held by {', '.join(body['metadata'].get('finalizers') or ['its pods'])}"
             for body in bodies

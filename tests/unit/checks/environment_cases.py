@@ -21,6 +21,7 @@ from tests.unit.make import (
     make_volume,
 )
 from tests.unit.workloads.test_mpijob_manifest import make_mpijob
+from tests.unit.workloads.test_object_manifest import make_object
 from tests.unit.workloads.test_rayjob_manifest import make_rayjob
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 from trainstack.settings.model import Cluster, Loader, Settings
@@ -228,6 +229,22 @@ MORE: dict[str, list[Case]] = {
         ),
         Case(
             dispatching(check_of("west"), queue={}).model_copy(
+                update={"operators": Operators(), "workloads": Workloads(runs=(make_mpijob(1),))}
+            ),
+            "workloads.runs[train].queue",
+            "train is an MPIJob, which is not dispatched",
+            "use a queue without a check of MultiKueue",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
+                update={"sweeps": make_sweeps(), "workloads": Workloads()}
+            ),
+            "sweeps.sweeps[search].run.queue",
+            "sweep search has a parameter file, which MultiKueue does not copy",
+            "use a queue without a check of MultiKueue",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
                 update={"cluster": Cluster(loader=Loader(queue="research"))}
             ),
             "cluster.loader.queue",
@@ -375,6 +392,22 @@ MORE: dict[str, list[Case]] = {
             "workloads.runs[train].kind",
             "the training operator is installed with mpijob, whose definition is not that of MPIJob",
             "remove mpijob from operators.trainingOperator.schemes",
+        )
+    ],
+    "scheme-missing": [
+        Case(
+            make_settings(make_object(), operators=Operators(training_operator=make_training_operator())),
+            "workloads.runs[train].kind",
+            "the training operator is installed without jaxjob: the cluster does not serve JAXJob",
+            "add jaxjob to operators.trainingOperator.schemes",
+        )
+    ],
+    "framework-unlisted": [
+        Case(
+            make_settings(make_object(), operators=Operators(kueue=make_kueue())),
+            "workloads.runs[train].kind",
+            "Kueue does not manage kind JAXJob: the run would start at once, outside every quota",
+            "add kubeflow.org/jaxjob to operators.kueue.configuration.frameworks",
         )
     ],
     "feature-gate-unknown": [

@@ -125,3 +125,16 @@ def test_several_objects_of_a_state_are_listed_and_few_are_read_one_by_one(serve
         "/apis/kueue.x-k8s.io/v1beta2/namespaces/lab/localqueues/open",
         "/apis/example.com/v1/stranges/one",
     }
+
+
+def test_launches_of_further_kinds_are_looked_for_where_the_files_have_them(server: Server) -> None:
+    """An interrupted `up` may have created one that is not in the state. Their operators may be absent."""
+    path = f"/apis/kubeflow.org/v2beta1/mpijobs{MARKED}"
+    server.answers[path] = Answer(200, {"items": [make_body("train", "1")]})
+    assert marked.read_marked("lab", [], (None,), None).objects == {}
+    assert path not in server.asked
+    launched = [("kubeflow.org/v2beta1", "MPIJob"), ("kubeflow.org/v1", "JAXJob")]
+    seen = marked.read_marked("lab", [], (None,), None, launched)
+    assert ([*seen.objects], seen.unreadable) == ([("MPIJob", "lab", "train")], frozenset())
+    server.answers[path] = Answer(FORBIDDEN, {})
+    assert marked.read_marked("lab", [], (None,), None, launched).unreadable == {"MPIJob"}

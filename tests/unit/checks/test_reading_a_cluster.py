@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.unit.make import make_settings
 from trainstack.dev.cluster.certificates import embedded, kubeconfig
 from trainstack.live.client import ClusterError, PermanentError, reach, read, shared_clients
 from trainstack.live.snapshot import read_launches, read_metadata
@@ -155,7 +156,7 @@ def test_what_may_not_be_read_is_not_taken_for_nothing(server: Server, status: i
     """Neither launches, of which a change would start a second one, nor somebody else's objects."""
     server.status = status
     with pytest.raises(ClusterError, match=str(status)):
-        read_launches("dev", ["research"], None)
+        read_launches(make_settings(), ["research"])
     with pytest.raises(ClusterError, match=str(status)):
         read_metadata([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None)
 
@@ -177,5 +178,5 @@ def test_a_delay_beyond_the_timeout_is_an_error_at_once(server: Server) -> None:
 def test_what_is_not_there_is_nothing(server: Server) -> None:
     """A kind without its definition, an object that nobody has made."""
     server.status = 404
-    assert read_launches("dev", ["research"], None) == []
+    assert read_launches(make_settings(), ["research"]) == []
     assert read_metadata([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None) == {}

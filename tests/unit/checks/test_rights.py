@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.make import make_settings
 from trainstack.live import rights, snapshot
 from trainstack.live.client import Answer, ClusterError
 from trainstack.live.existing import read_existing
@@ -120,15 +121,15 @@ def test_a_kind_that_a_tenant_never_launched_may_be_out_of_its_sight(monkeypatch
     """One of which it has a ledger may not: whether that run still exists is not known. Nor may it for an owner."""
     forbidden = {"pytorchjobs": Answer(403, {})}
     make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("Job")]})})
-    assert read_launches("vision", ["vision"], None) == []
+    assert read_launches(make_settings(), ["vision"]) == []
     with pytest.raises(ClusterError, match="set `profile: tenant`"):
-        read_launches("vision", [None], None)
+        read_launches(make_settings(), [None])
     make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("PyTorchJob")]})})
     refused = "403 to list pytorchjobs.kubeflow.org in namespace vision.*platform's owner.*: run-a-0123456789$"
     with pytest.raises(ClusterError, match=refused):
-        read_launches("vision", ["vision"], None)
+        read_launches(make_settings(), ["vision"])
     # In another namespace nothing was launched.
-    assert read_launches("vision", ["audio"], None) == []
+    assert read_launches(make_settings(), ["audio"]) == []
 
 
 def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,18 @@
 """Where an environment's runs are looked for."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.unit.checks.live import make_launch_body
+from tests.unit.checks.live import NOW, make_launch_body
 from tests.unit.make import make_run, make_settings, make_storage
 from tests.unit.workloads.launches import make_launch
 from tests.unit.workloads.test_mpijob_manifest import make_mpijob
+from tests.unit.workloads.test_object_manifest import make_object
 from trainstack.live import snapshot
-from trainstack.live.client import Answer
+from trainstack.live.client import Answer, ClusterError
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
 from trainstack.runs.manifests.build import manifest
 from trainstack.runs.records import Ledger, ledger_config_map
@@ -36,7 +38,7 @@ def test_a_tenant_without_runs_still_looks_where_its_runs_may_be() -> None:
 def test_a_launch_that_is_being_deleted_is_gone_already(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its object takes what is written to it, and takes it along."""
     bodies = [make_launch_body(), make_launch_body()]
-    bodies[1]["metadata"] |= {"name": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    bodies[1]["metadata"] |= {"name": "going", "uid": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 
     def read(paths: Sequence[str], _: object, **__: object) -> dict[str, Answer]:
         return {path: Answer(200, {"items": bodies if "/jobs?" in path else []}) for path in paths}
@@ -71,7 +73,7 @@ def test_a_kind_that_few_environments_use_is_looked_for_where_a_ledger_names_it(
     assert recorded["metadata"]["labels"]["trainstack.dev/kind"] == "MPIJob"
 
     asked = make_served(monkeypatch, {"configmaps": [recorded], "mpijobs": [live]})
-    assert [body["kind"] for body in read_launches("dev", (None,), None)] == ["MPIJob"]
+    assert [body["kind"] for body in read_launches(make_settings(), (None,))] == ["MPIJob"]
     assert "/apis/kubeflow.org/v2beta1/mpijobs" in asked
     assert [each.kind for each in read_runs(make_settings()).live] == ["MPIJob"]
 
@@ -88,5 +90,60 @@ def test_a_kind_that_few_environments_use_is_looked_for_where_a_ledger_names_it(
     )
     assert "trainstack.dev/kind" not in other["metadata"]["labels"]
     asked = make_served(monkeypatch, {"configmaps": [other]})
-    assert read_launches("dev", (None,), None) == []
+    assert read_launches(make_settings(), (None,)) == []
     assert not [path for path in asked if "mpijobs" in path]
+
+
+def test_a_launch_that_ends_is_found_without_its_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A teardown deletes the ledger first, and waits for the launch before it deletes the queue."""
+    launch = manifest(make_mpijob(), "dev", make_launch())
+    ending = {"uid": "1", "creationTimestamp": NOW, "deletionTimestamp": NOW}
+    make_served(monkeypatch, {"mpijobs": [{**launch, "metadata": {**launch["metadata"], **ending}}]})
+    assert [body["kind"] for body in read_launches(make_settings(make_mpijob()), (None,))] == ["MPIJob"]
+
+
+def test_launches_of_a_kind_in_two_versions_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each list has the objects of both versions; a second active launch of a run would stop every change."""
+    of_version = {}
+    for version, name in (("kubeflow.org/v1", "a"), ("kubeflow.org/v2", "b")):
+        launch = manifest(make_object({"api_version": version}), "dev", replace(make_launch(), name=name))
+        of_version[version] = Ledger(
+            run_id=f"run-{name}", workload="train", namespace="research", attempt=1, launch_name=name, launch=launch
+        )
+    live = [
+        {**each.launch, "metadata": {**each.launch["metadata"], "uid": each.launch_name, "creationTimestamp": NOW}}
+        for each in of_version.values()
+    ]
+    ledgers = [ledger_config_map("dev", each) for each in of_version.values()]
+    asked = make_served(monkeypatch, {"configmaps": ledgers, "jaxjobs": live})
+    assert len(read_launches(make_settings(), (None,))) == len(live)
+    assert [path for path in asked if path.endswith("jaxjobs")] == [
+        "/apis/kubeflow.org/v1/jaxjobs",
+        "/apis/kubeflow.org/v2/jaxjobs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "problem"),
+    [
+        ({"name": "jaxes", "namespaced": True}, "as jaxes, and Trainstack finds .* the usual plural, jaxjobs"),
+        ({"name": "jaxjobs", "namespaced": False}, "as jaxjobs, which is not in a namespace, and"),
+        ({"name": "jaxjobs", "namespaced": True}, ""),
+        ({"name": "jaxjobs/status", "namespaced": True}, ""),
+    ],
+)
+def test_a_kind_that_is_served_elsewhere_stops_every_change(
+    monkeypatch: pytest.MonkeyPatch, resource: dict[str, Any], problem: str
+) -> None:
+    """Its active launches would not be found, and count as ended."""
+
+    def read(paths: Sequence[str], _: object) -> dict[str, Answer]:
+        kinds = [{"kind": "JAXJob", **resource}, {"kind": "PyTorchJob", "name": "torches", "namespaced": True}]
+        return {path: Answer(200, {"items": [], "resources": kinds}) for path in paths}
+
+    monkeypatch.setattr(snapshot, "read", read)
+    if not problem:
+        assert read_launches(make_settings(make_object()), (None,)) == []
+        return
+    with pytest.raises(ClusterError, match=f"the cluster serves JAXJob of kubeflow.org/v1 {problem}"):
+        read_launches(make_settings(make_object()), (None,))

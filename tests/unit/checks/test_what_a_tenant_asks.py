@@ -125,7 +125,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> None:
     """By status, events, the check of the cluster and adopt."""
-    read_launches("dev", run_namespaces(TENANT), None)
+    read_launches(TENANT, run_namespaces(TENANT))
     view_runs([BODY, TRAINS], TENANT, datetime.now(UTC), cluster_wide=False, with_usage=True)
     read_events([BODY, TRAINS], [LAUNCH], None)
     read_environment(TENANT, [("workloads.runs[train]", BODY)])
@@ -187,7 +187,7 @@ def test_rights_that_are_missing_leave_things_unknown(server: Server) -> None:
     with pytest.raises(RightsError, match=r"events of namespace research may not be read .* for the right"):
         read_events([BODY], [LAUNCH], None)
     with pytest.raises(RightsError, match="403"):
-        read_launches("dev", run_namespaces(TENANT), None)
+        read_launches(TENANT, run_namespaces(TENANT))
     live = read_environment(TENANT, [])
     assert (live.all("LocalQueue", "research"), live.unserved) == (None, frozenset())
     assert (live.all("StorageClass"), live.namespaces) == (None, {"research": None})

@@ -230,6 +230,41 @@ def test_a_missing_environment_names_those_there_are(tmp_path: Path) -> None:
     ]
 
 
+def test_the_formats_of_an_object_are_told_in_words(tmp_path: Path) -> None:
+    """Not by their regular expressions."""
+    root = make_project(
+        tmp_path,
+        """\
+          trainstack:workloads:
+            runs:
+              - name: a
+                kind: Object
+                namespace: n
+                managed: false
+                image: {name: example.org/a}
+                resources: {limits: {cpu: 1, memory: 1Gi}}
+                roles: {worker_1: {}}
+                object:
+                  apiVersion: batch/v1
+                  kind: jaxJob
+                  framework: JAX Job
+                  pods: [{name: w, template: metadata.a}]
+                  failed: {path: spec.a, values: [x]}
+        """,
+    )
+    where = "workloads.runs[a].object"
+    ends = "use letters, digits and '-', with a letter or digit at both ends"
+    path = "write a path such as spec.template or spec.groups[0].template"
+    assert [fault.partition(": ")[2].replace(": has an invalid format", ":") for fault in faults(root)] == [
+        f"workloads.runs[a].roles.worker_1: the key worker_1 has an invalid format; {ends}",
+        f"{where}.apiVersion: (value \"batch/v1\"); write a group with '.' and a version, such as kubeflow.org/v1",
+        f'{where}.kind: (value "jaxJob"); use letters and digits, with an upper-case letter at the beginning',
+        f'{where}.framework: (value "JAX Job"); write Kueue\'s name of an integration, such as kubeflow.org/jaxjob',
+        f'{where}.pods[w].template: (value "metadata.a"); {path}',
+        f'{where}.failed.path: (value "spec.a"); write a path such as status.state',
+    ]
+
+
 def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
     """One error holds everything: of both files, in order, each with value and remedy."""
     root = make_project(

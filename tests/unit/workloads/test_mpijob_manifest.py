@@ -13,6 +13,7 @@ from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import longest_child, manifest
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.runs.manifests.trial_names import Overrides, with_overrides
 from trainstack.runs.status.kinds import KINDS
 from trainstack.runs.status.pods import pod_views
 from trainstack.settings.sections.workloads import Resources, Role, Workload
@@ -160,6 +161,19 @@ def test_the_number_of_workers_is_the_runs_identity() -> None:
     assert of(Role(replicas=2)) != of(Role(replicas=3))
     assert of(Role(command=SERVER)) != of(Role())
     assert of(Role(resources=Resources(requests={"cpu": "4"}))) == of(Role())
+    facts = make_launch().facts
+    assert identity(make_mpijob(slots_per_worker=2), facts) != identity(make_mpijob(), facts)
+
+
+def test_the_arguments_of_a_trial_are_the_programs() -> None:
+    """Those of a worker are its SSH server's, which would not start with others."""
+    server, *options = SERVER
+    roles = {"Launcher": Role(args=("--epochs=2",)), "Worker": Role(command=(server,), args=tuple(options))}
+    trial = with_overrides(make_mpijob(roles=roles), Overrides(args=("--lr=0.1",), env={"SET": "1"}))
+    launcher, worker = (pods.spec["containers"][0] for pods in launched_pods(manifest(trial, "dev", make_launch())))
+    assert launcher["args"] == ["--epochs=2", "--lr=0.1"]
+    assert (worker["command"], worker["args"]) == ([server], options)
+    assert launcher["env"] == worker["env"] == [{"name": "SET", "value": "1"}]
 
 
 @pytest.mark.parametrize(

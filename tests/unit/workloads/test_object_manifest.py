@@ -100,6 +100,16 @@ def test_its_pods_are_read_back_by_the_paths() -> None:
     assert not is_dispatched(launch)
 
 
+@pytest.mark.parametrize("path", ["spec.components[1].template", "spec.components[0]"])
+def test_paths_into_lists_of_files(path: str) -> None:
+    """Files are loaded with tuples for lists."""
+    declared = {"spec": {"components": (None, {"a": 1})}, "pods": (ObjectPods(name="one", template=path),)}
+    launch = manifest(make_object(declared, roles={"one": Role()}), "dev", make_launch())
+    assert [pods.name for pods in launched_pods(launch)] == ["one"]
+    with pytest.raises(ValidationError, match=r"already sets spec\.components\[1\]\.a"):
+        make_object({**declared, "pods": (ObjectPods(name="one", template="spec.components[1].a"),)})
+
+
 @pytest.mark.parametrize(
     ("spec", "status", "phase"),
     [
@@ -131,14 +141,40 @@ def test_its_phase_by_fields_of_its_own(state: str, phase: str) -> None:
     body = {**manifest(make_object(ends), "dev", make_launch()), "status": {"applicationState": {"state": state}}}
     body["metadata"]["creationTimestamp"] = NOW
     assert live_launch(body).phase == phase
+    # They replace what else may look like an end.
+    body["status"] |= {"phase": "Succeeded", "conditions": [{"type": "Failed", "status": "True"}]}
+    assert live_launch(body).phase == phase
 
 
-@pytest.mark.parametrize("annotation", [None, "no JSON", "[]"])
+@pytest.mark.parametrize("annotation", [None, "no JSON", "[]", '{"pods": null}', '{"pods": [{}]}', '{"failed": {}}'])
 def test_an_edited_annotation_leaves_its_pods_unknown(annotation: str | None) -> None:
     """The launch can still be read."""
     body = make_live(conditions=[{"type": "Failed", "status": "True"}])
     body["metadata"]["annotations"] = {OBJECT: annotation} if annotation else None
     assert (launched_pods(body), live_launch(body).phase, bare_view(body).replicas) == ((), "failed", ())
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": {"Ready": True}},
+        {"conditions": ["Ready", {"reason": "Ready"}]},
+        {"phase": {"name": "Running"}},
+        {"replicaStatuses": [{"name": "Worker"}]},
+        {"replicaStatuses": {"Worker": 2}},
+    ],
+)
+def test_a_status_of_another_form(status: dict[str, Any]) -> None:
+    """A definition may give the usual names any form; the launch is then running as far as it is known."""
+    view = bare_view(make_live(**status))
+    assert (view.launch.phase, view.replicas) == ("running", (Replicas("worker", 2),))
+
+
+def test_pods_that_the_api_server_dropped() -> None:
+    """Of a path that the kind does not have; every command reads the launch."""
+    body = make_live()
+    del body["spec"]["jaxReplicaSpecs"]["Worker"]["template"]
+    assert (launched_pods(body), claims(body), bare_view(body).replicas) == ((), (), ())
 
 
 def test_its_replicas_and_pods() -> None:
@@ -166,6 +202,10 @@ def test_it_is_found_on_a_cluster() -> None:
     urn = f"urn:pulumi:dev::trainstack::{RUNS}$kubernetes:kubeflow.org/v1:JAXJob::train-1-2"
     (recorded,) = recorded_launches("dev", [state_resource(urn, launch)])
     assert (recorded.api_version, recorded.kind, recorded.name) == ("kubeflow.org/v1", "JAXJob", "train-1-2")
+    bare = {**launch, "metadata": {**launch["metadata"], "annotations": {}}}
+    assert recorded_launches("dev", [state_resource(urn, bare)]) == ()
+    (refreshed,) = recorded_launches("dev", [state_resource(urn, {**bare, "__inputs": launch})])
+    assert refreshed == recorded
     assert launch_resource(make_object()) == ("kubeflow.org", "jaxjobs")
     assert optional_kinds(make_settings(make_object())) == (("kubeflow.org", "jaxjobs"),)
     assert framework_of(make_object()) == "kubeflow.org/jaxjob"
@@ -209,6 +249,11 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
             {"roles": {"worker": Role(), "workr": Role()}},
             r"roles has workr, which object\.pods lacks: did you mean",
         ),
+        (
+            {},
+            {"roles": {"worker": Role(restart_policy="ExitCode")}},
+            "pods of worker cannot have restartPolicy ExitCode",
+        ),
         ({"pods": (WORKERS, WORKERS)}, {}, "several entries named worker"),
         (
             {"pods": (ObjectPods(name="worker", template=WORKERS.template),)},
@@ -219,6 +264,11 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
             {"spec": {"jaxReplicaSpecs": {"Worker": {"template": {}}}}},
             {},
             r"already sets spec\.jaxReplicaSpecs\.Worker\.template",
+        ),
+        (
+            {"pods": (ObjectPods(name="worker", template="spec.a[0]"),), "spec": {"a": "text"}},
+            {"roles": {"worker": Role()}},
+            r"spec\.a\[0\] leads to no field, since 0 is missing: add it",
         ),
         (
             {"spec": {"jaxReplicaSpecs": []}},

@@ -10,6 +10,7 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
 from trainstack.preflight.versions import KUEUE_FIRST, clashes, version
 from trainstack.runs.status.kinds import kind_of_launch, launch_resource, launched_as
+from trainstack.settings.sections.workloads import with_article
 
 _CLIENT_FAULT, _FORBIDDEN, _SERVER_FAULT = 400, 403, 500
 _FINE = (404, 409)
@@ -204,7 +205,7 @@ def kueue_unmodelled(context: LiveContext) -> Iterator[Violation]:
 def webhook_silent(context: LiveContext) -> Iterator[Violation]:
     for answer in context.live.dry_runs:
         if answer.status == 0 or answer.status >= _SERVER_FAULT:
-            yield Violation(answer.path, f"a dry run of a {answer.kind} failed: {answer.message[:300]}")
+            yield Violation(answer.path, f"a dry run of {with_article(answer.kind)} failed: {answer.message[:300]}")
 
 
 @Rule(
@@ -219,7 +220,7 @@ def launch_refused(context: LiveContext) -> Iterator[Violation]:
         if answer.status in _FINE or not _CLIENT_FAULT <= answer.status < _SERVER_FAULT:
             continue
         if answer.status == _FORBIDDEN and "cannot create resource" in answer.message:
-            message = f"these credentials may not create a {answer.kind} in namespace {answer.namespace}"
+            message = f"these credentials may not create {with_article(answer.kind)} in namespace {answer.namespace}"
             yield Violation(answer.path, message, "ask the administrator of the namespace for the right")
         else:
             yield Violation(answer.path, f"the cluster refuses its {answer.kind}: {answer.message[:300]}")

@@ -11,7 +11,7 @@ from trainstack.preflight.rules.admission import never_fits, remedy_of, resource
 from trainstack.preflight.rules.operators import framework_unlisted
 from trainstack.preflight.rules.queues import queue_closed
 from trainstack.preflight.rules.references import priority_unknown, queue_unknown
-from trainstack.runs.status.kinds import framework_of
+from trainstack.runs.status.kinds import framework_of, shown_kind
 from trainstack.runs.status.waiting import INACTIVE, conditions
 
 _NEVER_FITS: tuple[Cause, ...] = (
@@ -93,14 +93,14 @@ def framework_unmanaged(context: LiveContext) -> Iterator[Violation]:
         return
     managed, reported = context.live.frameworks, set()
     for path, run in context.runs():
-        framework = framework_of(run)
+        framework, kind = framework_of(run), shown_kind(run)
         if run.queue is None or framework in reported or "LocalQueue" in context.live.unserved:
             continue
         if managed is None:
             reported.add(framework)
-            yield unknown(f"{path}.kind", f"Kueue manages kind {run.kind}", "its configuration")
+            yield unknown(f"{path}.kind", f"Kueue manages kind {kind}", "its configuration")
         elif framework not in managed:
-            message = f"the cluster's Kueue does not manage kind {run.kind}: the run would start outside every quota"
+            message = f"the cluster's Kueue does not manage kind {kind}: the run would start outside every quota"
             remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"
             yield Violation(f"{path}.kind", message, remedy)
 

@@ -12,7 +12,9 @@ from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+from trainstack.runs.status.kinds import shown_kind
 from trainstack.settings.sections.queues import PROVISIONING
+from trainstack.settings.sections.workloads import with_article
 
 
 @Rule(
@@ -85,7 +87,7 @@ def multikueue_run(context: RuleContext) -> Iterator[Violation]:
         if path.startswith("sweeps."):
             yield Violation(f"{path}.queue", f"sweep {run.name} has a parameter file, which MultiKueue does not copy")
         elif WORKLOAD_KINDS[run.kind].managed_by is None:
-            yield Violation(f"{path}.queue", f"{run.name} is a {run.kind}, which is not dispatched")
+            yield Violation(f"{path}.queue", f"{run.name} is {with_article(shown_kind(run))}, which is not dispatched")
     queue, namespaces = settings.cluster.loader.queue, {volume.namespace for volume in settings.storage.volumes}
     for namespace in sorted(namespaces):
         if settings.queues.dispatches(namespace, queue):

@@ -13,7 +13,7 @@ from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.versions import clashes, version
 from trainstack.runs.manifests.trainjob import misfits
-from trainstack.runs.status.kinds import framework_of, kind_of_launch, launched_as
+from trainstack.runs.status.kinds import framework_of, kind_of_launch, launched_as, shown_kind
 from trainstack.settings.errors import nearest
 from trainstack.settings.values.paths import child
 
@@ -36,8 +36,8 @@ _FRAMEWORKS = (
     "workload.codeflare.dev/appwrapper",
 )
 """The integrations of Kueue v0.15.2. Source: FrameworkName in its pkg/controller/jobs."""
-_SCHEMES = {"PyTorchJob": "pytorchjob"}
-"""The training operator's scheme of each of its kinds."""
+_SCHEMES = frozenset({"jaxjob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob"})
+"""The training operator's schemes of kinds that no other operator serves."""
 
 
 @Rule(
@@ -56,7 +56,7 @@ def framework_unlisted(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs() if kueue else ():
         framework = framework_of(run)
         if kueue and run.queue is not None and framework not in kueue.configuration.frameworks:
-            message = f"Kueue does not manage kind {run.kind}: the run would start at once, outside every quota"
+            message = f"Kueue does not manage kind {shown_kind(run)}: the run would start at once, outside every quota"
             remedy = f"add {framework} to operators.kueue.configuration.frameworks"
             yield Violation(f"{path}.kind", message, remedy)
 
@@ -128,9 +128,10 @@ def queue_missing(context: RuleContext) -> Iterator[Violation]:
 def scheme_missing(context: RuleContext) -> Iterator[Violation]:
     operator = context.settings.operators.training_operator
     for path, run in context.runs() if operator else ():
-        scheme = _SCHEMES.get(run.kind)
-        if operator and scheme is not None and scheme not in operator.schemes:
-            message = f"the training operator is installed without {scheme}: the cluster does not serve {run.kind}"
+        group, _, scheme = framework_of(run).partition("/")
+        if operator and group == "kubeflow.org" and scheme in _SCHEMES and scheme not in operator.schemes:
+            kind = shown_kind(run)
+            message = f"the training operator is installed without {scheme}: the cluster does not serve {kind}"
             yield Violation(f"{path}.kind", message, f"add {scheme} to operators.trainingOperator.schemes")
 
 

@@ -19,6 +19,8 @@ ONLY = "main"
 """Kueue's name of the pod set of a kind that has one."""
 JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
 INDEX = "batch.kubernetes.io/job-completion-index"
+SUCCEEDED, FAILED = frozenset({"Complete", "Completed", "Succeeded"}), frozenset({"Failed"})
+"""The conditions by which a launch has ended."""
 LIMITS = ("active_deadline_seconds", "ttl_seconds_after_finished")
 
 

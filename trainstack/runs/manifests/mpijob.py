@@ -48,7 +48,7 @@ def mpijob(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
 def _with_own_program(workload: Workload, pod: Pod) -> Pod:
     """A worker without the program, which the launcher runs; the operator starts an SSH server in a worker."""
-    if pod.role != _WORKER:
+    if workload.runs_program(pod.role):
         return pod
     own = workload.roles[_WORKER]
     return replace(pod, command=own.command or (), args=own.args or ())

@@ -2,13 +2,18 @@
 
 import copy
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
 
 from trainstack.objects import labels
 from trainstack.objects.labels import Manifest
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.launch import Launch
 from trainstack.runs.manifests.kind import (
+    FAILED,
+    SUCCEEDED,
     Body,
     LaunchedPods,
     PodSet,
@@ -21,7 +26,8 @@ from trainstack.runs.manifests.kind import (
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
 from trainstack.runs.metadata import launch_object
 from trainstack.runs.pods import Pod, pods
-from trainstack.settings.sections.objects import KueueObject
+from trainstack.settings.base import Section
+from trainstack.settings.sections.objects import KueueObject, ObjectPods, StatusValues
 from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.field_paths import put_at, value_at
 
@@ -59,25 +65,42 @@ def _derived_names(workload: Workload, name: str) -> list[str]:
 
 
 def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
-    for entry in _fields(launch).get("pods", ()):
-        count = value_at(launch, entry["replicas"]) if "replicas" in entry else 1
-        yield LaunchedPods(entry["name"], 1 if count is None else count, value_at(launch, entry["template"]))
+    for entry in _fields(launch).pods:
+        template = value_at(launch, entry.template)
+        count = None if entry.replicas is None else value_at(launch, entry.replicas)
+        # The API server drops fields that the kind does not have.
+        if isinstance(template, Mapping) and isinstance(template.get("spec"), Mapping):
+            yield LaunchedPods(entry.name, count if isinstance(count, int) else 1, template)
 
 
-def _fields(launch: Body) -> Body:
+class _Fields(Section):
+    """The fields of the settings that the annotation has."""
+
+    pods: tuple[ObjectPods, ...] = ()
+    succeeded: StatusValues | None = None
+    failed: StatusValues | None = None
+
+
+def _fields(launch: Body) -> _Fields:
     """The annotation, whose absence or edit leaves the launch without known pods."""
     try:
-        fields = json.loads((launch["metadata"].get("annotations") or {}).get(labels.OBJECT, "{}"))
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
+        return _Fields.model_validate_json((launch["metadata"].get("annotations") or {}).get(labels.OBJECT, "{}"))
+    except ValidationError:
+        return _Fields()
 
 
 def _conditions(launch: Body) -> Sequence[Body]:
-    """The status's own conditions, and those that the declared values of its fields amount to."""
-    ends = {"Succeeded": _fields(launch).get("succeeded"), "Failed": _fields(launch).get("failed")}
-    found = [end for end, field in ends.items() if field and value_at(launch, field["path"]) in field["values"]]
-    return [*({"type": end, "status": "True"} for end in found), *status_conditions(launch)]
+    """The conditions and the phase of the status. A declared field of the status replaces those of its end."""
+    fields, status = _fields(launch), launch.get("status") or {}
+    stated: Sequence[Any] = status_conditions(launch)
+    found: list[Body] = [each for each in stated if isinstance(each, Mapping) and each.keys() >= {"type", "status"}]
+    if isinstance(phase := status.get("phase"), str):
+        found.append({"type": phase, "status": "True"})
+    for end, types, field in (("Succeeded", SUCCEEDED, fields.succeeded), ("Failed", FAILED, fields.failed)):
+        if field is not None:
+            found = [each for each in found if each["type"] not in types]
+            found += [{"type": end, "status": "True"}] if value_at(launch, field.path) in field.values else []
+    return found
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
@@ -89,8 +112,9 @@ def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
 def _replicas(body: Body) -> tuple[Replicas, ...]:
     """The pods by role, counted as far as the status has Kubeflow's `replicaStatuses`."""
     counted = (body.get("status") or {}).get("replicaStatuses") or {}
-    by_role = {str(role).lower(): state for role, state in counted.items()}
-    return tuple(count_replicas(pods.name, pods.count, by_role.get(pods.name) or {}) for pods in _launched_pods(body))
+    states = counted.items() if isinstance(counted, Mapping) else ()
+    by_role = {str(role).lower(): state for role, state in states if isinstance(state, Mapping)}
+    return tuple(count_replicas(pods.name, pods.count, by_role.get(pods.name, {})) for pods in _launched_pods(body))
 
 
 OBJECT = WorkloadKind(

@@ -78,10 +78,14 @@ def with_overrides(run: Workload, overrides: Overrides) -> Workload:
         update={
             "args": (*run.args, *overrides.args),
             "env": {**run.env, **overrides.env},
-            "roles": {name: _role(role, overrides) for name, role in run.roles.items()},
+            "roles": {name: _role(role, _of_role(run, name, overrides)) for name, role in run.roles.items()},
             "replicated_jobs": tuple(_role(job, overrides) for job in run.replicated_jobs),
         }
     )
+
+
+def _of_role(run: Workload, role: str, overrides: Overrides) -> Overrides:
+    return overrides if run.runs_program(role) else replace(overrides, args=())
 
 
 def _role(role: R, overrides: Overrides) -> R:

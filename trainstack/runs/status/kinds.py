@@ -29,6 +29,11 @@ def launched_as(run: Workload) -> str:
     return run.object.kind if run.object else _LAUNCHED_AS.get(run.kind, run.kind)
 
 
+def shown_kind(run: Workload) -> str:
+    """The kind in messages: of an Object that of its object."""
+    return run.object.kind if run.object else run.kind
+
+
 def launch_version(run: Workload) -> str:
     """The API version of the launch's object."""
     return run.object.api_version if run.object else KINDS[launched_as(run)].api_version
@@ -38,6 +43,12 @@ def launch_resource(run: Workload) -> Resource:
     if run.object:
         return run.object.api_version.partition("/")[0], plural(run.object.kind)
     return ALL_LAUNCHES[launched_as(run)]
+
+
+def declared_kinds(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """The API versions and kinds of the launches of an environment, except LAUNCHES."""
+    declared = {(launch_version(run), launched_as(run)) for _, run in settings.trained()}
+    return tuple(sorted(each for each in declared if each[1] not in LAUNCHES))
 
 
 def optional_kinds(settings: Settings) -> tuple[Resource, ...]:

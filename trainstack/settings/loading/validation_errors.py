@@ -56,6 +56,12 @@ _PATTERNS = {
     r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$": (
         "use letters, digits, '_', ',' and ':', with a letter at the beginning and a letter, digit or '_' at the end"
     ),
+    r"^[a-z0-9-]+(\.[a-z0-9-]+)+/v[a-z0-9]+$": "write a group with '.' and a version, such as kubeflow.org/v1",
+    "^[A-Z][A-Za-z0-9]*$": "use letters and digits, with an upper-case letter at the beginning",
+    r"^[a-z0-9./-]+$": "write Kueue's name of an integration, such as kubeflow.org/jaxjob",
+    r"^spec(\.[A-Za-z0-9_-]+(\[[0-9]+\])*)+$": "write a path such as spec.template or spec.groups[0].template",
+    r"^status(\.[A-Za-z0-9_-]+(\[[0-9]+\])*)+$": "write a path such as status.state",
+    r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$": ("use letters, digits and '-', with a letter or digit at both ends"),
     "^/": "write an absolute path, beginning with /",
     "^[^/]": "write a relative path, without / at its beginning",
 }

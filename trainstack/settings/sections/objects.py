@@ -1,13 +1,20 @@
 """A workload as an object of a kind that Trainstack does not know."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from trainstack.settings.base import DnsLabel, Section, refuse
 from trainstack.settings.values.field_paths import FieldPath, StatusPath, put_at, value_at
+
+
+def _with_lists(value: Any) -> Any:
+    """The value with lists for the tuples of loaded files, so that paths lead into them as in live objects."""
+    if isinstance(value, Mapping):
+        return {key: _with_lists(each) for key, each in value.items()}
+    return [_with_lists(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 class ObjectPods(Section):
@@ -36,7 +43,7 @@ class KueueObject(Section):
     kind: Annotated[str, Field(pattern="^[A-Z][A-Za-z0-9]*$", max_length=63)]
     framework: Annotated[str, Field(pattern=r"^[a-z0-9./-]+$")]
     """Kueue's name of the integration, such as `kubeflow.org/jaxjob`."""
-    spec: dict[str, Any] = Field(default_factory=dict)
+    spec: Annotated[dict[str, Any], AfterValidator(_with_lists)] = Field(default_factory=dict)
     """The object's `spec` without its pods."""
     pods: Annotated[tuple[ObjectPods, ...], Field(min_length=1)]
     """The pods in the order of Kueue's pod sets."""

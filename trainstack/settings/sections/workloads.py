@@ -262,6 +262,10 @@ class Workload(Section):
         refuse(faults)
         return self
 
+    def runs_program(self, role: str) -> bool:
+        """Whether the arguments of a role are the program's. The workers of an MPIJob start an SSH server."""
+        return (self.kind, role) != ("MPIJob", "Worker")
+
     def has_field(self, field: str) -> bool:
         """Whether the manifest has this field: for an unmanaged workload, the cluster's defaults apply."""
         return self.managed or field in self.model_fields_set
@@ -276,8 +280,9 @@ class Workload(Section):
 _GROUP_NAME = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind.startswith(("M", "O")) else f"a {kind}"
+def with_article(kind: str) -> str:
+    """The kind in a sentence: `an MPIJob`."""
+    return f"an {kind}" if kind.startswith(("A", "E", "I", "MPI", "O")) else f"a {kind}"
 
 
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
@@ -318,16 +323,16 @@ _UNMANAGED: dict[str, str] = {
 
 
 def _faults_of_kind(workload: Workload) -> Iterator[str]:
-    kind = workload.kind
+    kind, named = workload.kind, with_article(workload.kind)
     for field, kinds in _FIELDS_OF.items():
         default = Workload.model_fields[field].get_default(call_default_factory=True)
         if field in workload.model_fields_set and getattr(workload, field) != default and kind not in kinds:
-            yield f"{_a(kind)} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
+            yield f"{named} has no {to_camel(field)}: leave it out (kinds that have it: {', '.join(kinds)})"
     known = _ROLES_OF.get(kind, tuple(workload.roles))
     for name in sorted(workload.roles.keys() - {*known}):
-        yield f"{_a(kind)} has no role {name}: {nearest(name, known)}"
+        yield f"{named} has no role {name}: {nearest(name, known)}"
     for name, role in workload.roles.items():
-        if role.command is not None and (kind, name) != ("MPIJob", "Worker"):
+        if role.command is not None and workload.runs_program(name):
             yield f"{name} has no command of its own: remove roles.{name}.command (only workers of an MPIJob have one)"
     if workload.restart_policy == "Always" and (kind in ("Job", "DataLoader") or (kind == "Pod" and workload.managed)):
         yield (
@@ -433,6 +438,8 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
         yield f"object.pods has the role {name}, which roles lacks: add roles.{name}"
     for name in sorted(roles.keys() - declared.keys()):
         yield f"roles has {name}, which object.pods lacks: {nearest(name, declared)}"
+    for name in sorted(name for name, role in roles.items() if role.restart_policy == "ExitCode"):
+        yield f"pods of {name} cannot have restartPolicy ExitCode: set the kind's own field in object.spec"
     for name in sorted(roles.keys() & declared.keys()):
         if declared[name].replicas is None and roles[name].replicas != 1:
             yield f"{name} has {roles[name].replicas} replicas: set the path of their number, replicas, in object.pods"
@@ -458,7 +465,7 @@ def _faults_of_trainjob(workload: Workload) -> Iterator[str]:
 
 def _faults_of_managed(workload: Workload) -> Iterator[str]:
     if reason := _UNMANAGED.get(workload.kind):
-        yield f"{_a(workload.kind)} {reason}: set managed to false"
+        yield f"{with_article(workload.kind)} {reason}: set managed to false"
         return
     if not workload.command:
         yield "a managed workload needs a command: set it, since the wrapper cannot read the image's entrypoint"

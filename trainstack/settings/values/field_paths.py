@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -41,10 +42,12 @@ def put_at(body: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _child(holder: Any, step: str | int, path: str) -> Any:
-    try:
-        return holder[step]
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"{path} leads to no field, since {step!r} is missing") from error
+    with suppress(KeyError, IndexError):
+        if isinstance(holder, dict) and isinstance(step, str):
+            return holder[step]
+        if isinstance(holder, list) and isinstance(step, int):
+            return holder[step]
+    raise ValueError(f"{path} leads to no field, since {step!r} is missing")
 
 
 def _steps(path: str) -> list[str | int]:
