@@ -77,7 +77,8 @@ def apply_release(release: Release, context: str | None, before: Before) -> None
     """Apply the definitions of a release, in a preview as a dry run. Raises ClusterError with all errors."""
     if pulumi.runtime.is_dry_run():
         tried = [manifest for manifest in release.manifests if manifest["metadata"]["name"] not in before]
-        run(_apply(tried, release.manager, context, dry_run=True))
+        if tried:
+            run(_apply(tried, release.manager, context, dry_run=True))
         return
     for manifest in release.manifests:
         for prepare in before.get(manifest["metadata"]["name"], ()):

@@ -106,11 +106,12 @@ class Operators(pulumi.ComponentResource):
         environment = declared(stack, Inputs(releases=releases), operators=installs, cluster=Cluster(context=context))
         own = pulumi.ResourceOptions(parent=self)
         try:
-            live = read_metadata(environment.definitions.manifests, context)
+            live, before = read_metadata(environment.definitions.manifests, context), {}
         except ClusterError:
-            live = {}  # the program may create the cluster, too
+            # The program may create the cluster, too, and its preview cannot try the definitions there.
+            live, before = {}, {manifest["metadata"]["name"]: () for manifest in environment.definitions.manifests}
         # The state cannot be read while resources are registered, and the program may have registered some.
         planned_definitions = planned(environment, live, {}, salt=secrets.token_hex(4))
-        definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context)
+        definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context, before=before)
         _, self.versions = install(environment, own, [definitions])
         self.register_outputs({"versions": self.versions})

@@ -157,6 +157,14 @@ def test_a_preview_tries_each_definition(server: Server, monkeypatch: pytest.Mon
     assert not server.live
 
 
+def test_a_preview_without_a_definition_to_try_needs_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program may create it."""
+    monkeypatch.setenv("KUBECONFIG", "/nonexistent")
+    apply(monkeypatch, make_release("a.example.org"), preview=True, a_example_org=())
+    with pytest.raises(ClusterError, match="no kubeconfig"):
+        apply(monkeypatch, make_release("a.example.org"), a_example_org=())
+
+
 def test_up_prepares_definitions_before_it_applies_any(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the given order."""
     done: list[str] = []
