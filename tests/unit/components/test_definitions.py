@@ -215,3 +215,15 @@ def test_fields_that_the_provider_updated_are_taken_over_first(server: Server, m
     apply(monkeypatch, make_release("a.example.org"), preview=True)
     forced = {"fieldManager": [MANAGER], "dryRun": ["All"], "force": ["true"]}
     assert [query for _, query, _, _ in server.sent] == [forced]
+
+
+def test_a_revision_of_another_client_is_removed_first(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as that of a restored backup, which is a conflict otherwise."""
+    fields = {"f:metadata": {"f:annotations": {f"f:{REVISION}": {}}}}
+    restored = {"manager": "velero-server", "operation": "Update", "time": "1", "fieldsV1": fields}
+    metadata = {"name": "a.example.org", "resourceVersion": "7", "managedFields": [restored]}
+    server.live[f"{ROOT}/a.example.org"] = {"metadata": metadata, "status": ESTABLISHED}
+    apply(monkeypatch, make_release("a.example.org"))
+    assert [body for *_, body in server.sent[:-1]] == [
+        {"metadata": {"resourceVersion": "7", "annotations": {REVISION: None}}}
+    ]
