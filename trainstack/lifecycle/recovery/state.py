@@ -3,7 +3,7 @@
 Source: DeploymentV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +64,9 @@ def read_state(export: Mapping[str, Any]) -> State:
         raise ValueError("it has no `deployment`, so it is not the output of `pulumi stack export`")
     deployment = export["deployment"] or {}
     resources = [resource for resource in deployment.get("resources") or () if not resource.get("external")]
+    lasting = [resource for resource in resources if not resource.get("delete")]
     return State(
-        objects=tuple(_recorded(resource for resource in resources if not resource.get("delete"))),
+        objects=(*_recorded(lasting), *_definitions(lasting)),
         pending=tuple(
             Pending(operation["type"], operation["resource"]["urn"], next(_recorded([operation["resource"]]), None))
             for operation in deployment.get("pending_operations") or ()
@@ -84,9 +85,6 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
     for resource in resources:
         version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
         namespace, name = _name(resource)
-        if resource["type"] == _STASH:
-            for definition in revisions(state_resource(resource["urn"], resource.get("outputs"))):
-                yield Recorded(api_version=API_VERSION, identity=(KIND, None, definition))
         if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
             continue
         yield Recorded(
@@ -96,6 +94,14 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
             is_launch=RUN in (_metadata(resource, "inputs").get("labels") or {}) and kind != "ConfigMap",
             errors=tuple(resource.get("initErrors") or ()),
         )
+
+
+def _definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[Recorded]:
+    """Yield the definitions of releases, which are no resources of their own."""
+    for resource in resources:
+        if resource["type"] == _STASH:
+            for name in revisions(state_resource(resource["urn"], resource.get("outputs"))):
+                yield Recorded(api_version=API_VERSION, identity=(KIND, None, name))
 
 
 def _name(resource: Mapping[str, Any]) -> tuple[str | None, str]:
