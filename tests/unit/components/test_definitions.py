@@ -73,6 +73,8 @@ class Server(ThreadingHTTPServer):
         self.sent: list[tuple[str, dict[str, list[str]], str, Any]] = []
         self.refused: dict[str, tuple[int, str]] = {}
         """Status and message of the response to a PATCH, by path."""
+        self.limited = 0
+        """The number of further requests that are answered with 429."""
         self.lock = Lock()
 
 
@@ -93,6 +95,12 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = parse_qs(url.query)
         with self.server.lock:
+            if self.server.limited:
+                self.server.limited -= 1
+                self.send_response(429)
+                self.send_header("Retry-After", "0")
+                self.end_headers()
+                return
             self.server.sent.append((url.path, query, self.headers["Content-Type"], body))
         found = self.server.live.get(url.path) or {**body, "status": {}}
         status, message = self.server.refused.get(url.path, (200, ""))
@@ -174,6 +182,13 @@ def test_up_prepares_definitions_before_it_applies_any(server: Server, monkeypat
     assert len(server.sent) == 2
 
 
+def test_an_api_server_that_limits_requests_is_asked_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the pause that it names."""
+    server.limited = 2
+    apply(monkeypatch, make_release("a.example.org"))
+    assert len(server.sent) == 1
+
+
 @pytest.mark.parametrize("preview", [True, False])
 def test_all_refusals_are_in_one_error(server: Server, monkeypatch: pytest.MonkeyPatch, *, preview: bool) -> None:
     """Of the API server, in its words; the other definitions are applied."""
@@ -219,7 +234,7 @@ def test_fields_that_the_provider_updated_are_taken_over_first(server: Server, m
 
 def test_a_revision_of_another_client_is_removed_first(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as that of a restored backup, which is a conflict otherwise."""
-    fields = {"f:metadata": {"f:annotations": {f"f:{REVISION}": {}}}}
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{REVISION}": {}}}}
     restored = {"manager": "velero-server", "operation": "Update", "time": "1", "fieldsV1": fields}
     metadata = {"name": "a.example.org", "resourceVersion": "7", "managedFields": [restored]}
     server.live[f"{ROOT}/a.example.org"] = {"metadata": metadata, "status": ESTABLISHED}
