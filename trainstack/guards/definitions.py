@@ -108,7 +108,7 @@ def drifted(
 
 def moved(state: OwnState) -> tuple[str, ...]:
     """Report the definitions that an earlier release of Trainstack has stored one by one."""
-    names = sorted(name for kind, _, name in state.held if kind == KIND and name not in state.revisions)
+    names = sorted(state.moved)
     if not names:
         return ()
     note = (

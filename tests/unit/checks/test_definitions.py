@@ -230,11 +230,10 @@ def test_a_program_that_cannot_read_its_state_salts_its_revisions() -> None:
 
 def test_what_an_earlier_release_has_stored_one_by_one_is_told() -> None:
     """The engine reports a deletion of each."""
-    held = frozenset({WHO, ("Namespace", None, "kueue-system")})
-    (note,) = moved(OwnState(OWN, held))
+    (note,) = moved(OwnState(OWN, moved=frozenset({NAME})))
     assert note.startswith(f"CustomResourceDefinition {NAME}: ")
     assert note.endswith("nothing is deleted in the cluster")
-    assert moved(OwnState(OWN, held, {NAME: "x"})) == ()
+    assert moved(OwnState(OWN, frozenset({WHO}), {NAME: "x"})) == ()
 
 
 def test_the_state_is_read_by_type_and_parent() -> None:
