@@ -15,6 +15,7 @@ from trainstack.components.sections import declared, validated
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, ReleasesError, release_path
 from trainstack.guards.definitions import planned
+from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.live.releases import fetch
 from trainstack.live.snapshot import read_metadata
@@ -108,7 +109,9 @@ class Operators(pulumi.ComponentResource):
         try:
             live, before = read_metadata(environment.definitions.manifests, context), {}
         except ClusterError:
-            # The program may create the cluster, too, and its preview cannot try the definitions there.
+            # The program may create the cluster, too: its preview cannot try the definitions there, and its `up` needs
+            # the kubeconfig of then.
+            kubeconfig.forget()
             live, before = {}, {manifest["metadata"]["name"]: () for manifest in environment.definitions.manifests}
         # The state cannot be read while resources are registered, and the program may have registered some.
         planned_definitions = planned(environment, live, {}, salt=secrets.token_hex(4))

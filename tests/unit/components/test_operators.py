@@ -13,6 +13,7 @@ from trainstack.components.definitions import Definitions
 from trainstack.components.operators import Operator, Operators
 from trainstack.declared.declared import Declared
 from trainstack.declared.operators import operator as component_of
+from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.platform.operators.install import OperatorManifests
 from trainstack.settings.model import Settings
@@ -87,6 +88,7 @@ def test_a_preview_tries_the_definitions_unless_the_program_creates_the_cluster(
     environment = Declared(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
     environment.operators = {"training-operator": MANIFESTS}
     given: list[Any] = []
+    forgotten: list[bool] = []
 
     def read_metadata(*_: object) -> dict[Any, Any]:
         if exists:
@@ -98,6 +100,7 @@ def test_a_preview_tries_the_definitions_unless_the_program_creates_the_cluster(
             given.append(options["before"])
             super().__init__(*args, **options)
 
+    monkeypatch.setattr(kubeconfig, "forget", lambda: forgotten.append(True))
     monkeypatch.setattr(operators, "fetch", lambda installs, _: (installs, ()))
     monkeypatch.setattr(operators, "release_path", lambda *_: None)
     monkeypatch.setattr(operators, "read_release", lambda *_: ())
@@ -107,6 +110,8 @@ def test_a_preview_tries_the_definitions_unless_the_program_creates_the_cluster(
     monkeypatch.setattr(operators, "Definitions", Recorded)
     record(lambda: Operators("operators", environment.settings.operators, stack="dev"), "dev")
     assert given == [{} if exists else {"pytorchjobs.kubeflow.org": ()}]
+    # The cluster's kubeconfig is read again once the cluster exists.
+    assert forgotten == ([] if exists else [True])
 
 
 def test_the_namespace_of_an_operator_with_a_retained_volume_is_only_forgotten() -> None:
