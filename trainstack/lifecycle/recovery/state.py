@@ -97,7 +97,7 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
 
 
 def _definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[Recorded]:
-    """Yield the definitions of releases, which are no resources of their own."""
+    """Yield the definitions of releases. A release is one resource."""
     for resource in resources:
         if resource["type"] == _STASH:
             for name in revisions(state_resource(resource["urn"], resource.get("outputs"))):
