@@ -17,5 +17,6 @@ def refresh_options(session: Session, deployment: Mapping[str, Any] | None) -> t
     state = read_state({"deployment": deployment})
     if not state.objects and not state.pending:
         return ()
-    live = read_recorded(session.stack, state.objects, session.settings.cluster.context)
+    objects = [recorded for recorded in state.objects if not recorded.in_release]
+    live = read_recorded(session.stack, objects, session.settings.cluster.context)
     return ("--refresh",) if has_drifted(state, live) else ()

@@ -15,7 +15,7 @@ from kr8s.asyncio import Api
 
 from trainstack.components.objects import in_thread
 from trainstack.components.removal import live_metadata, send
-from trainstack.guards.definitions import COMPONENT, KIND, Release, applied_by
+from trainstack.guards.definitions import COMPONENT, KIND, Release, to_take_over
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
 from trainstack.live.webhooks import status_message
@@ -78,7 +78,8 @@ def apply_release(release: Release, context: str | None, before: Before) -> None
     """Apply the definitions of a release, in a preview as a dry run. Raises ClusterError with all errors."""
     if pulumi.runtime.is_dry_run():
         tried = [manifest for manifest in release.manifests if manifest["metadata"]["name"] not in before]
-        run(_apply(tried, release.manager, context, dry_run=True))
+        if tried:
+            run(_apply(tried, release.manager, context, dry_run=True))
         return
     for manifest in release.manifests:
         for prepare in before.get(manifest["metadata"]["name"], ()):
@@ -104,13 +105,13 @@ async def _apply(manifests: Sequence[Mapping[str, Any]], manager: str, context: 
 
 async def _try(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
     metadata = await live_metadata(api, paths.location(manifest)) or {}
-    # `up` first takes over the fields that were updated in this state's name, which are a conflict until then.
-    force = "&force=true" if applied_by(metadata.get("managedFields") or (), manager) is not None else ""
+    # `up` first takes over some fields, which are a conflict until then.
+    force = "&force=true" if to_take_over(metadata, manager) else ""
     await _patch(api, manifest, f"fieldManager={manager}&dryRun=All{force}")
 
 
 async def _write(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
-    await _take_updates_over(api, manifest, manager)
+    await _take_fields_over(api, manifest, manager)
     live, end = await _patch(api, manifest, f"fieldManager={manager}"), time.monotonic() + _DEADLINE_SECONDS
     while reason := _unserved(live):
         if time.monotonic() >= end:
@@ -134,15 +135,14 @@ async def _patch(api: Api, manifest: Mapping[str, Any], query: str) -> Mapping[s
     raise ClusterError(f"{_shown(manifest)} cannot be applied ({status}: {status_message(text)}){remedy}")
 
 
-async def _take_updates_over(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
-    """Make fields that were updated in this state's name applied ones, which would be a conflict otherwise."""
+async def _take_fields_over(api: Api, manifest: Mapping[str, Any], manager: str) -> None:
+    """Take over the fields that were updated in this state's name, and another client's revision."""
     path = paths.location(manifest)
     for _ in range(_TRIES):
         metadata = await live_metadata(api, path)
-        fields = applied_by((metadata or {}).get("managedFields") or (), manager)
-        if metadata is None or fields is None:
+        if metadata is None or not (taken := to_take_over(metadata, manager)):
             return
-        change = {"metadata": {"resourceVersion": metadata["resourceVersion"], "managedFields": fields}}
+        change = {"metadata": {"resourceVersion": metadata["resourceVersion"], **taken}}
         query = f"?fieldManager={manager}"
         status, text = await send(api, "PATCH", path + query, change, "application/merge-patch+json")
         if status in (httpx.codes.OK, NOT_FOUND):

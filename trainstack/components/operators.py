@@ -14,6 +14,7 @@ from trainstack.components.sections import declared, validated
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, ReleasesError, release_path
 from trainstack.guards.definitions import planned
+from trainstack.live import kubeconfig
 from trainstack.live.client import ClusterError
 from trainstack.live.releases import fetch
 from trainstack.live.snapshot import read_metadata
@@ -105,11 +106,14 @@ class Operators(pulumi.ComponentResource):
         environment = declared(stack, Inputs(releases=releases), operators=installs, cluster=Cluster(context=context))
         own = pulumi.ResourceOptions(parent=self)
         try:
-            live = read_metadata(environment.definitions.manifests, context)
+            live, before = read_metadata(environment.definitions.manifests, context), {}
         except ClusterError:
-            live = {}  # the program may create the cluster, too
+            # The program may create the cluster, too: its preview cannot try the definitions there, and its `up` needs
+            # the kubeconfig of then.
+            kubeconfig.forget()
+            live, before = {}, {manifest["metadata"]["name"]: () for manifest in environment.definitions.manifests}
         # The state cannot be read while resources are registered, and the program may have registered some.
         planned_definitions = planned(environment, live, {}, salt=secrets.token_hex(4))
-        definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context)
+        definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context, before=before)
         _, self.versions = install(environment, own, [definitions])
         self.register_outputs({"versions": self.versions})

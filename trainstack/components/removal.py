@@ -1,5 +1,6 @@
 """Writes of a teardown in addition to the engine's own deletions. No finalizer is ever removed."""
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -10,11 +11,13 @@ from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
+from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, retry_after_seconds, run
 from trainstack.live.webhooks import status_message
 from trainstack.objects.labels import FIELD_MANAGER
 
 _PAUSE_SECONDS = 0.5
+_BUSY_SECONDS = 30
+"""For retries of requests that the API server refuses because it has too many (429)."""
 
 
 def hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None:
@@ -93,21 +96,26 @@ def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float
 async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_type: str) -> tuple[int, str]:
     """Write to an absolute API path; return the response's status and text. Raises ClusterError without a response."""
     base, _, last = path.rpartition("/")
-    try:
-        async with api.call_api(
-            verb,
-            base=base,
-            version="",
-            url=last,
-            raise_for_status=False,
-            headers={"Content-Type": media_type},
-            content=json.dumps(body),
-        ) as response:
-            return response.status_code, response.text
-    except (httpx.TransportError, APITimeoutError, OSError) as error:
-        raise ClusterError(
-            f"the cluster did not answer to {verb} {path}: {str(error) or type(error).__name__}"
-        ) from error
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            async with api.call_api(
+                verb,
+                base=base,
+                version="",
+                url=last,
+                raise_for_status=False,
+                headers={"Content-Type": media_type},
+                content=json.dumps(body),
+            ) as response:
+                status, text, delay = response.status_code, response.text, retry_after_seconds(response)
+        except (httpx.TransportError, APITimeoutError, OSError) as error:
+            raise ClusterError(
+                f"the cluster did not answer to {verb} {path}: {str(error) or type(error).__name__}"
+            ) from error
+        if delay is None or time.monotonic() + delay > deadline:
+            return status, text
+        await asyncio.sleep(delay)
 
 
 def _whole_numbers(value: Any) -> Any:

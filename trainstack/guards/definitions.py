@@ -12,7 +12,7 @@ from typing import Any
 
 from trainstack.declared.declared import Declared
 from trainstack.guards.states import OwnState
-from trainstack.objects.labels import OWNER, REVISION, STATE, Manifest, field_manager, with_state
+from trainstack.objects.labels import OWNER, REVISION, STATE, Manifest, field_manager, is_field_manager, with_state
 from trainstack.objects.ownership import Identity, identity, listed
 from trainstack.platform.operators.install import OperatorManifests, short_hash
 from trainstack.runs.recorded import StateResource
@@ -108,7 +108,7 @@ def drifted(
 
 def moved(state: OwnState) -> tuple[str, ...]:
     """Report the definitions that an earlier release of Trainstack has stored one by one."""
-    names = sorted(name for kind, _, name in state.held if kind == KIND and name not in state.revisions)
+    names = sorted(state.moved)
     if not names:
         return ()
     note = (
@@ -142,7 +142,27 @@ def recorded_manifests(properties: Mapping[str, Any]) -> Sequence[Manifest]:
     ]
 
 
-def applied_by(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]] | None:
+def to_take_over(metadata: Mapping[str, Any], manager: str) -> dict[str, Any]:
+    """Return the change of the live metadata that an apply by `manager` needs, or else it is a conflict; empty if none.
+
+    A client that restores a definition from a backup owns its earlier revision; a removed annotation has no owner. The
+    revision of another state is a conflict.
+    """
+    fields = metadata.get("managedFields") or ()
+    change: dict[str, Any] = {}
+    if (applied := _applied_by(fields, manager)) is not None:
+        change["managedFields"] = applied
+    if any(_has(entry, REVISION) for entry in fields if not is_field_manager(entry["manager"])):
+        change["annotations"] = {REVISION: None}
+    return change
+
+
+def _has(entry: Mapping[str, Any], annotation: str) -> bool:
+    metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+    return f"f:{annotation}" in (metadata.get("f:annotations") or {})
+
+
+def _applied_by(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]] | None:
     """Return `managedFields` in which all fields of this state were applied by `manager`; None if they are so already.
 
     The engine's provider updates definitions, and so did earlier releases of Trainstack: the API server regards an
@@ -188,7 +208,8 @@ def _digest(revision: str) -> str:
 def _next(digest: str, stored: str) -> str:
     """Return a revision that differs from the stored one, also where the same manifest is applied again."""
     known, _, count = stored.partition("-")
-    return f"{digest}-{int(count or 0) + 1}" if known == digest else digest
+    # Another client may have written a suffix that is no number.
+    return f"{digest}-{int(count) + 1 if count.isdecimal() else 1}" if known == digest else digest
 
 
 def _is_owned(manifest: Manifest, metadata: Mapping[str, Any], manager: str) -> bool:

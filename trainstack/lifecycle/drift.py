@@ -22,7 +22,7 @@ def has_drifted(state: State, live: Mapping[Identity, Mapping[str, Any]]) -> boo
     """
     if state.pending or state.replaced:
         return True
-    return any(_changed(recorded, live.get(recorded.identity)) for recorded in state.objects)
+    return any(_changed(recorded, live.get(recorded.identity)) for recorded in state.objects if not recorded.in_release)
 
 
 def _changed(recorded: Recorded, live: Mapping[str, Any] | None) -> bool:

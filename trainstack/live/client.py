@@ -372,7 +372,7 @@ async def _fetch(
                 headers={"Accept": accept},
                 json=review,
             ) as response:
-                status, text, delay = response.status_code, response.text, _retry_after_seconds(response)
+                status, text, delay = response.status_code, response.text, retry_after_seconds(response)
         except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
             raise _unreachable(_cluster(api), error) from error
         if delay is None or time.monotonic() + delay > deadline:
@@ -383,7 +383,7 @@ async def _fetch(
     return status, text
 
 
-def _retry_after_seconds(response: httpx.Response) -> float | None:
+def retry_after_seconds(response: httpx.Response) -> float | None:
     """Return the delay of a 429, which the API server also sends while it sets up the storage of a new CRD."""
     delay = response.headers.get("Retry-After", "")
     return max(int(delay), 0.1) if response.status_code == httpx.codes.TOO_MANY_REQUESTS and delay.isdecimal() else None

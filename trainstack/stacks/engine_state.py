@@ -7,7 +7,7 @@ from dataclasses import replace
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
 
-from trainstack.guards.definitions import identities, revisions
+from trainstack.guards.definitions import KIND, identities, revisions
 from trainstack.guards.states import MEMORY, OwnState
 from trainstack.objects.ownership import Identity
 from trainstack.runs.recorded import RUNS, SWEEP, StateResource, state_resource
@@ -42,10 +42,11 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
     known = list(resources)
     stash = (found.outputs.get("output") for found in known if (found.type, found.name) == (_STASH, MEMORY))
     definitions = {name: revision for found in known for name, revision in revisions(found).items()}
-    held = frozenset(who for found in known if (who := _object(found)) is not None) | identities(definitions)
+    objects = frozenset(who for found in known if (who := _object(found)) is not None)
+    moved = frozenset(name for kind, _, name in objects if kind == KIND)
     # The first digit is a letter: YAML parsers read `0b08…` or `12e4…` as a number.
     new = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
-    return OwnState(str(next(stash, new)), held, definitions)
+    return OwnState(str(next(stash, new)), objects | identities(definitions), definitions, moved)
 
 
 def _object(resource: StateResource) -> Identity | None:

@@ -12,13 +12,13 @@ from trainstack.guards.definitions import (
     COMPONENT,
     RESOURCE,
     Release,
-    applied_by,
     drifted,
     identities,
     moved,
     planned,
     recorded_manifests,
     revisions,
+    to_take_over,
 )
 from trainstack.guards.states import OwnState
 from trainstack.objects.labels import REVISION, STATE, field_manager
@@ -230,11 +230,10 @@ def test_a_program_that_cannot_read_its_state_salts_its_revisions() -> None:
 
 def test_what_an_earlier_release_has_stored_one_by_one_is_told() -> None:
     """The engine reports a deletion of each."""
-    held = frozenset({WHO, ("Namespace", None, "kueue-system")})
-    (note,) = moved(OwnState(OWN, held))
+    (note,) = moved(OwnState(OWN, moved=frozenset({NAME})))
     assert note.startswith(f"CustomResourceDefinition {NAME}: ")
     assert note.endswith("nothing is deleted in the cluster")
-    assert moved(OwnState(OWN, held, {NAME: "x"})) == ()
+    assert moved(OwnState(OWN, frozenset({WHO}), {NAME: "x"})) == ()
 
 
 def test_the_state_is_read_by_type_and_parent() -> None:
@@ -261,9 +260,11 @@ def test_updates_of_the_provider_become_applied_fields() -> None:
     generated = make_entry("pulumi-kubernetes-3f", "Apply", "0", spec={"group": 1})
     theirs = make_entry("kueue", "Update", "3", spec={"conversion": 1})
     status = {**make_entry(own, "Update", "4"), "subresource": "status"}
-    assert applied_by([applied, theirs, status], own) is None
-    assert applied_by([], own) is None
-    assert applied_by([generated, applied, updated, theirs, status], own) == [
+    assert to_take_over({"managedFields": [applied, theirs, status]}, own) == {}
+    assert to_take_over({}, own) == {}
+    change = to_take_over({"managedFields": [generated, applied, updated, theirs, status]}, own)
+    assert {*change} == {"managedFields"}
+    assert change["managedFields"] == [
         theirs,
         status,
         {
@@ -276,3 +277,19 @@ def test_updates_of_the_provider_become_applied_fields() -> None:
             ),
         },
     ]
+
+
+def test_a_restored_revision_is_no_conflict() -> None:
+    """Its owner is the client that restored the definition. What another state has applied is a conflict."""
+    own, fields = field_manager(OWN), {"metadata": {"annotations": {REVISION: 1}}}
+    applied, restored = make_entry(own, "Apply", "1", **fields), make_entry("velero-server", "Update", "2", **fields)
+    other = make_entry(field_manager(OTHER), "Apply", "2", **fields)
+    assert to_take_over({"managedFields": [applied, other]}, own) == {}
+    assert to_take_over({"managedFields": [restored]}, own) == {"annotations": {REVISION: None}}
+    assert to_take_over({"managedFields": [applied, restored]}, own) == {"annotations": {REVISION: None}}
+
+
+def test_a_suffix_that_another_client_has_written_is_replaced() -> None:
+    """It need not be a number."""
+    revision = stored(make_plan())[NAME]
+    assert stored(make_plan(stored={NAME: f"{revision}-x"})) == {NAME: f"{revision}-1"}

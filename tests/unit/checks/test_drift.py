@@ -25,6 +25,16 @@ def make_recorded(who: Identity, **changes: Any) -> dict[str, Any]:
     return make_resource(who, outputs={"metadata": make_metadata()}, **changes)
 
 
+def test_the_program_compares_the_definitions_of_releases() -> None:
+    """A refresh would not read them: the state has only their revisions."""
+    urn = "urn:pulumi:lab::trainstack::trainstack:platform:Definitions$pulumi:index:Stash::kueue-definitions"
+    release = {"input": {"definitions": {"a.example.org": "0" * 16}}}
+    stash = {"urn": urn, "custom": True, "type": "pulumi:index:Stash", "outputs": release}
+    state = make_state(stash)
+    assert [recorded.identity[2] for recorded in state.objects] == ["a.example.org"]
+    assert not has_drifted(state, {})
+
+
 @pytest.mark.parametrize(
     ("who", "changes", "drifted"),
     [

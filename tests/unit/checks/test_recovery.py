@@ -135,17 +135,31 @@ def test_an_object_that_is_otherwise_than_the_state_knows(live: LiveObject | Non
     assert (ids(found), found.commands) == ([trouble], (command, RECOVERY.up))
 
 
-def test_a_definition_of_a_release_that_is_missing() -> None:
-    """One resource of the state has all definitions of a release."""
+def make_release() -> dict[str, Any]:
+    """The resource of a release with two definitions."""
     recorded = {"version": "v1", "state": OWN, "definitions": {"a.example.org": "0" * 16, "b.example.org": "1" * 16}}
-    stash = {
+    return {
         "urn": "urn:pulumi:lab::trainstack::trainstack:platform:Definitions$pulumi:index:Stash::kueue-definitions",
         "type": "pulumi:index:Stash",
         "custom": True,
         "id": "1",
         "outputs": {"input": recorded, "output": {}},
     }
-    found = make_diagnosis(make_state(stash), {("CustomResourceDefinition", None, "a.example.org"): make_live()})
+
+
+def test_an_apply_of_definitions_without_an_end_names_their_resource() -> None:
+    """Not the first of the definitions."""
+    state = make_state(make_release(), pending=({"type": "updating", "resource": make_release()},))
+    names: tuple[Identity, ...] = tuple(("CustomResourceDefinition", None, f"{name}.example.org") for name in "ab")
+    (trouble,) = make_diagnosis(state, dict.fromkeys(names, make_live())).troubles
+    assert (trouble.id, trouble.what) == ("operation-pending", make_release()["urn"])
+
+
+def test_a_definition_of_a_release_that_is_missing() -> None:
+    """One resource of the state has all definitions of a release."""
+    found = make_diagnosis(
+        make_state(make_release()), {("CustomResourceDefinition", None, "a.example.org"): make_live()}
+    )
     assert [(each.id, each.what) for each in found.troubles] == [
         ("object-missing", "CustomResourceDefinition b.example.org")
     ]

@@ -73,6 +73,8 @@ class Server(ThreadingHTTPServer):
         self.sent: list[tuple[str, dict[str, list[str]], str, Any]] = []
         self.refused: dict[str, tuple[int, str]] = {}
         """Status and message of the response to a PATCH, by path."""
+        self.limited = 0
+        """The number of further requests that are answered with 429."""
         self.lock = Lock()
 
 
@@ -93,6 +95,12 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = parse_qs(url.query)
         with self.server.lock:
+            if self.server.limited:
+                self.server.limited -= 1
+                self.send_response(429)
+                self.send_header("Retry-After", "0")
+                self.end_headers()
+                return
             self.server.sent.append((url.path, query, self.headers["Content-Type"], body))
         found = self.server.live.get(url.path) or {**body, "status": {}}
         status, message = self.server.refused.get(url.path, (200, ""))
@@ -157,6 +165,14 @@ def test_a_preview_tries_each_definition(server: Server, monkeypatch: pytest.Mon
     assert not server.live
 
 
+def test_a_preview_without_a_definition_to_try_needs_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program may create it."""
+    monkeypatch.setenv("KUBECONFIG", "/nonexistent")
+    apply(monkeypatch, make_release("a.example.org"), preview=True, a_example_org=())
+    with pytest.raises(ClusterError, match="no kubeconfig"):
+        apply(monkeypatch, make_release("a.example.org"), a_example_org=())
+
+
 def test_up_prepares_definitions_before_it_applies_any(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the given order."""
     done: list[str] = []
@@ -164,6 +180,13 @@ def test_up_prepares_definitions_before_it_applies_any(server: Server, monkeypat
     apply(monkeypatch, make_release("a.example.org", "b.example.org"), b_example_org=work)
     assert done == ["deleted", "transferred", "[]"]
     assert len(server.sent) == 2
+
+
+def test_an_api_server_that_limits_requests_is_asked_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the pause that it names."""
+    server.limited = 2
+    apply(monkeypatch, make_release("a.example.org"))
+    assert len(server.sent) == 1
 
 
 @pytest.mark.parametrize("preview", [True, False])
@@ -207,3 +230,15 @@ def test_fields_that_the_provider_updated_are_taken_over_first(server: Server, m
     apply(monkeypatch, make_release("a.example.org"), preview=True)
     forced = {"fieldManager": [MANAGER], "dryRun": ["All"], "force": ["true"]}
     assert [query for _, query, _, _ in server.sent] == [forced]
+
+
+def test_a_revision_of_another_client_is_removed_first(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as that of a restored backup, which is a conflict otherwise."""
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{REVISION}": {}}}}
+    restored = {"manager": "velero-server", "operation": "Update", "time": "1", "fieldsV1": fields}
+    metadata = {"name": "a.example.org", "resourceVersion": "7", "managedFields": [restored]}
+    server.live[f"{ROOT}/a.example.org"] = {"metadata": metadata, "status": ESTABLISHED}
+    apply(monkeypatch, make_release("a.example.org"))
+    assert [body for *_, body in server.sent[:-1]] == [
+        {"metadata": {"resourceVersion": "7", "annotations": {REVISION: None}}}
+    ]

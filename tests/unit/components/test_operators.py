@@ -5,13 +5,16 @@ from typing import Any
 import pulumi
 import pytest
 
-from tests.registrations.recorder import Registration
+from tests.registrations.recorder import Registration, record
 from tests.unit.components.declare import declare
 from tests.unit.make import make_manifest, make_training_operator
 from trainstack.components import operators
-from trainstack.components.operators import Operator
+from trainstack.components.definitions import Definitions
+from trainstack.components.operators import Operator, Operators
 from trainstack.declared.declared import Declared
 from trainstack.declared.operators import operator as component_of
+from trainstack.live import kubeconfig
+from trainstack.live.client import ClusterError
 from trainstack.platform.operators.install import OperatorManifests
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators as OperatorsSettings
@@ -74,6 +77,41 @@ def test_webhooks_answer_before_the_version_is_known() -> None:
     }
     assert answered == ["PyTorchJob"]
     assert found[COMPONENT].outputs == {"version": "v1.9.3"}
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_preview_tries_the_definitions_unless_the_program_creates_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, *, exists: bool
+) -> None:
+    """The component of other programs, whose clusters may not exist yet."""
+    install = make_training_operator(manifest=make_manifest(version="v1.9.3"))
+    environment = Declared(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
+    environment.operators = {"training-operator": MANIFESTS}
+    given: list[Any] = []
+    forgotten: list[bool] = []
+
+    def read_metadata(*_: object) -> dict[Any, Any]:
+        if exists:
+            return {}
+        raise ClusterError("no kubeconfig")
+
+    class Recorded(Definitions):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            given.append(options["before"])
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(kubeconfig, "forget", lambda: forgotten.append(True))
+    monkeypatch.setattr(operators, "fetch", lambda installs, _: (installs, ()))
+    monkeypatch.setattr(operators, "release_path", lambda *_: None)
+    monkeypatch.setattr(operators, "read_release", lambda *_: ())
+    monkeypatch.setattr(operators, "declared", lambda *_, **__: environment)
+    monkeypatch.setattr(operators, "read_metadata", read_metadata)
+    monkeypatch.setattr(operators, "install", lambda *_: ((), {}))
+    monkeypatch.setattr(operators, "Definitions", Recorded)
+    record(lambda: Operators("operators", environment.settings.operators, stack="dev"), "dev")
+    assert given == [{} if exists else {"pytorchjobs.kubeflow.org": ()}]
+    # The cluster's kubeconfig is read again once the cluster exists.
+    assert forgotten == ([] if exists else [True])
 
 
 def test_the_namespace_of_an_operator_with_a_retained_volume_is_only_forgotten() -> None:

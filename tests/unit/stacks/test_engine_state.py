@@ -78,6 +78,11 @@ def test_a_state_has_the_definitions_of_releases() -> None:
     own = own_state([stash, make_stash("state-identity", OWN)])
     assert own.held == {("CustomResourceDefinition", None, "a.example.org")}
     assert own.revisions == {"a.example.org": "0" * 16}
+    assert own.moved == frozenset()
+    # An `up` that was interrupted after this has not removed the resources of an earlier release yet.
+    type_ = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+    earlier = StateResource(type_, "", "a.example.org", {"metadata": {"name": "a.example.org"}})
+    assert own_state([stash, earlier]).moved == {"a.example.org"}
 
 
 @pytest.mark.parametrize("provider", ["cluster", "cluster-generating"])

@@ -3,7 +3,7 @@
 Source: DeploymentV3 in sdk/go/common/apitype/core.go of Pulumi v3.250.0.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ class Recorded:
     """Why it was not ready when the engine last waited for it."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Of the live object, as the engine recorded it; {} if that is encrypted or unknown."""
+    in_release: bool = False
+    """Whether it is a definition that a release's resource names: the program compares it in every change."""
 
     @property
     def kind(self) -> str:
@@ -66,8 +68,9 @@ def read_state(export: Mapping[str, Any]) -> State:
         raise ValueError("it has no `deployment`, so it is not the output of `pulumi stack export`")
     deployment = export["deployment"] or {}
     resources = [resource for resource in deployment.get("resources") or () if not resource.get("external")]
+    lasting = [resource for resource in resources if not resource.get("delete")]
     return State(
-        objects=tuple(_recorded(resource for resource in resources if not resource.get("delete"))),
+        objects=(*_recorded(lasting), *_definitions(lasting)),
         pending=tuple(
             Pending(operation["type"], operation["resource"]["urn"], next(_recorded([operation["resource"]]), None))
             for operation in deployment.get("pending_operations") or ()
@@ -86,9 +89,6 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
     for resource in resources:
         version, _, kind = resource["type"].removeprefix(_PREFIX).rpartition(":")
         namespace, name = _name(resource)
-        if resource["type"] == _STASH:
-            for definition in revisions(state_resource(resource["urn"], resource.get("outputs"))):
-                yield Recorded(api_version=API_VERSION, identity=(KIND, None, definition))
         if not resource.get("custom") or not resource["type"].startswith(_PREFIX) or not name:
             continue
         live = _metadata(resource, "outputs")
@@ -100,6 +100,14 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
             errors=tuple(resource.get("initErrors") or ()),
             metadata=live,
         )
+
+
+def _definitions(resources: Iterable[Mapping[str, Any]]) -> Iterator[Recorded]:
+    """Yield the definitions of releases. A release is one resource."""
+    for resource in resources:
+        if resource["type"] == _STASH:
+            for name in revisions(state_resource(resource["urn"], resource.get("outputs"))):
+                yield Recorded(api_version=API_VERSION, identity=(KIND, None, name), in_release=True)
 
 
 def _name(resource: Mapping[str, Any]) -> tuple[str | None, str]:
