@@ -56,7 +56,8 @@ def make_served(monkeypatch: pytest.MonkeyPatch, lists: Mapping[str, Sequence[An
         found = {path: lists.get(path.partition("?")[0].rpartition("/")[2], ()) for path in paths}
         return {path: Answer(200, {"items": [*items]}) for path, items in found.items()}
 
-    monkeypatch.setattr(snapshot, "read_lists", read)
+    for name in ("read", "read_lists"):
+        monkeypatch.setattr(snapshot, name, read)
     return asked
 
 
@@ -137,11 +138,12 @@ def test_a_kind_that_is_served_elsewhere_stops_every_change(
 ) -> None:
     """Its active launches would not be found, and count as ended."""
 
-    def read(paths: Sequence[str], _: object) -> dict[str, Answer]:
+    def read(paths: Sequence[str], _: object, **__: object) -> dict[str, Answer]:
         kinds = [{"kind": "JAXJob", **resource}, {"kind": "PyTorchJob", "name": "torches", "namespaced": True}]
         return {path: Answer(200, {"items": [], "resources": kinds}) for path in paths}
 
-    monkeypatch.setattr(snapshot, "read", read)
+    for name in ("read", "read_lists"):
+        monkeypatch.setattr(snapshot, name, read)
     if not problem:
         assert read_launches(make_settings(make_object()), (None,)) == []
         return
