@@ -30,7 +30,8 @@ def lines(output: Mapping[str, Any]) -> Iterator[str]:
             yield f"note: {entry['message'].removeprefix('warning: ').strip()}"
     counts = {op: sum(step["op"] == op for step in steps) for op in (*_LISTED, *_CHANGED)}
     changes = ", ".join(f"{count} to {op}" for op, count in counts.items() if count)
-    yield f"{changes or 'no changes'}, {sum(step['op'] == 'same' for step in steps)} unchanged"
+    # The engine lists no step for an unchanged resource. Its count includes components, as in its own summary.
+    yield f"{changes or 'no changes'}, {(output.get('changeSummary') or {}).get('same', 0)} unchanged"
 
 
 def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -52,7 +53,7 @@ def _with_definitions(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
 
 def _definitions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     old, new = (_of_release(step, state) for state in _STATES)
-    # The engine does not list unchanged resources either.
+    # Unchanged ones are not listed, as the engine lists no unchanged resource.
     for name in sorted(name for name in {*old, *new} if old.get(name) != new.get(name)):
         op = "create" if name not in old else "delete" if name not in new else "update"
         states = zip(_STATES, (old, new), strict=True)

@@ -56,16 +56,15 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
         make_step("import-replacement", "Secret", "token"),
         make_step("delete", "Job", "old"),
         make_step("delete", "PersistentVolumeClaim", "data", retained=True),
-        make_step("same", "Namespace", "research"),
         {"op": "create", "newState": {"type": "trainstack:platform:Queues"}},
     ]
-    assert list(lines({"steps": steps})) == [
+    assert list(lines({"steps": steps, "changeSummary": {"create": 2, "same": 101}})) == [
         "create: ConfigMap research/a, research/b",
         "import: Namespace existing",
         "import-replacement: Secret research/token",
         "delete: Job research/old",
         "forget: PersistentVolumeClaim research/data (kept in the cluster)",
-        "2 to create, 1 to import, 1 to import-replacement, 2 to delete, 1 unchanged",
+        "2 to create, 1 to import, 1 to import-replacement, 2 to delete, 101 unchanged",
     ]
 
 
