@@ -48,6 +48,8 @@ def test_the_engine_is_found_among_the_ancestors() -> None:
         (["preview", "--diff", "--stack", "dev"], "", True),
         (["preview", "--debug"], "", False),
         (["up", "-yd"], "", False),
+        (["up", "--logtostderr", "-v=9"], "", False),
+        (["up", "--logtostderr", "--verbose", "9"], "", False),
         (["preview"], "true", False),
         (None, "", False),
     ],
@@ -55,7 +57,7 @@ def test_the_engine_is_found_among_the_ancestors() -> None:
 def test_messages_are_dropped_unless_the_engine_displays_them(
     monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str] | None, variable: str, dropped: bool
 ) -> None:
-    """With `--debug` or `-d`, and for an engine whose options are unknown, the messages are sent."""
+    """With `--debug` or `--verbose`, and for an engine whose options are unknown, the messages are sent."""
     monkeypatch.setattr(debug_messages, "engine_arguments", lambda _: arguments)
     monkeypatch.setenv("PULUMI_OPTION_DEBUG", variable)
     debug_messages.drop_undisplayed()
