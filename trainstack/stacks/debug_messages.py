@@ -15,13 +15,14 @@ _ENGINE = "pulumi"
 _OPTION = re.compile("--debug|--verbose|-[a-zA-Z]*[dv]")
 """`--debug`; `--verbose`, with which the engine also writes them to its log; and `-d` and `-v`, alone or with other
 flags. It also matches `-sdev`: an error of this kind only costs time."""
-_VARIABLE = "PULUMI_OPTION_DEBUG"
+_VARIABLES = ("PULUMI_OPTION_DEBUG", "PULUMI_OPTION_VERBOSE")
+"""The variables of these options."""
 
 
 def drop_undisplayed() -> None:
     """Drop the SDK's debug messages from here on if the engine, an ancestor of this process, discards them."""
     arguments = engine_arguments(os.getppid())
-    if arguments is not None and not os.environ.get(_VARIABLE) and not any(map(_OPTION.match, arguments)):
+    if arguments is not None and not any(map(os.environ.get, _VARIABLES)) and not any(map(_OPTION.match, arguments)):
         setattr(pulumi.log, "debug", _drop)  # noqa: B010 (the SDK has no switch, and mypy refuses an assignment)
 
 
