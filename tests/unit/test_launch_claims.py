@@ -13,8 +13,7 @@ import pytest
 from trainstack.components import launch_claims
 from trainstack.components.await_deletion import await_deletion
 from trainstack.components.launch_claims import Claim, claim_hooks
-from trainstack.live import client
-from trainstack.live.client import Answer, ClusterError, Connection
+from trainstack.live.client import Answer, ClusterError, SharedClients
 from trainstack.objects.labels import LAUNCH, LEDGER, STACK, with_state
 
 RECORD: dict[str, Any] = {
@@ -64,7 +63,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     async def connect(_: object) -> None:
         pass
 
-    monkeypatch.setattr(client, "connect", connect)
+    monkeypatch.setattr(launch_claims, "connect", connect)
     monkeypatch.setattr(launch_claims, "send", made.send)
     monkeypatch.setattr(launch_claims, "get", made.get)
     # Without an engine to register them with.
@@ -77,7 +76,7 @@ def hooks(
     launch: Mapping[str, Any] = NAMED, version: str | None = None
 ) -> tuple[Callable[[], None], Callable[[str], bool]]:
     """The two hooks, to be called as the engine does."""
-    binding: Any = claim_hooks(Claim(ledger=RECORD, version=version), launch, Connection(None))
+    binding: Any = claim_hooks(Claim(ledger=RECORD, version=version), launch, SharedClients(), None)
     (take,), (release,) = binding.before_create, binding.on_error
 
     def wait(result: Awaitable[Any]) -> Any:
@@ -95,7 +94,7 @@ def hooks(
 
 def test_a_launch_is_claimed_while_all_threads_of_the_loop_wait_for_launches(cluster: Cluster) -> None:
     """The engine's SDK registers resources in those threads, and each waits until the resource's hooks have run."""
-    binding: Any = claim_hooks(Claim(ledger=RECORD, version=None), NAMED, Connection(None))
+    binding: Any = claim_hooks(Claim(ledger=RECORD, version=None), NAMED, SharedClients(), None)
     (take,), registered = binding.before_create, threading.Event()
 
     async def launch() -> None:
@@ -199,7 +198,8 @@ def test_a_launch_is_claimed_when_its_place_is_free(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pulumi, "ResourceHook", lambda name, _: name)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda name, _: name)
     await_deletion({"u0": NAMED}, lambda _: None)
-    claimed = pulumi.ResourceOptions(hooks=claim_hooks(Claim(ledger=RECORD, version=None), NAMED, Connection(None)))
+    hooks = claim_hooks(Claim(ledger=RECORD, version=None), NAMED, SharedClients(), None)
+    claimed = pulumi.ResourceOptions(hooks=hooks)
     props = {**NAMED, "metadata": {**NAMED["metadata"], "annotations": {}}}
     args: Any = pulumi.ResourceTransformationArgs(
         resource=None,  # type: ignore[arg-type]  # not looked at

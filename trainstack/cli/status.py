@@ -76,7 +76,8 @@ def _counted(earlier: Sequence[RunView]) -> Text:
     """Count the ended runs that are left out of the table."""
     phases = Counter(view.launch.phase for view in earlier)
     counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items(), reverse=True))
-    return Text(f"Not shown: {len(earlier)} runs that ended earlier ({counts}). `--json` has all.", style="dim")
+    number = "1 run" if len(earlier) == 1 else f"{len(earlier)} runs"
+    return Text(f"Not shown: {number} that ended earlier ({counts}). `--json` has all.", style="dim")
 
 
 def _watch(session: Session, run: str | None) -> None:

@@ -9,12 +9,11 @@ from urllib.parse import quote
 
 import httpx
 import pulumi
-from kr8s.asyncio import Api
 
 from trainstack.components.objects import blocking_hook, in_thread
 from trainstack.components.removal import send
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, Connection, get
+from trainstack.live.client import NOT_FOUND, ClusterError, SharedClients, connect, get
 from trainstack.live.webhooks import status_message
 from trainstack.objects.labels import FIELD_MANAGER, LAUNCH, LEDGER, STACK
 from trainstack.runs.launches import utc_now
@@ -30,7 +29,9 @@ class Claim:
     the cluster has no ledger."""
 
 
-def claim_hooks(claim: Claim, launch: Mapping[str, Any], connection: Connection) -> pulumi.ResourceHookBinding:
+def claim_hooks(
+    claim: Claim, launch: Mapping[str, Any], clients: SharedClients, context: str | None
+) -> pulumi.ResourceHookBinding:
     """Claim a launch before the engine creates it; release the claim if the cluster refuses the launch."""
     metadata = launch["metadata"]
     name = f"{metadata['namespace']}/{metadata['labels'][LAUNCH]}"
@@ -41,11 +42,11 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], connection: Connection)
         # replace the refusal in its report; the claim then stays, as after a kill.
         if args.failed_operation == "create" and taken:
             with suppress(ClusterError):
-                await in_thread(lambda: connection.run(lambda api: _release(api, claim, launch, taken[-1])))
+                await in_thread(lambda: clients.run(_release(claim, launch, taken[-1], context)))
         return False
 
     def take() -> None:
-        taken.append(connection.run(lambda api: _take(api, claim)))
+        taken.append(clients.run(_take(claim, context)))
 
     return pulumi.ResourceHookBinding(
         before_create=[blocking_hook(f"{name}-claim", take)],
@@ -53,9 +54,10 @@ def claim_hooks(claim: Claim, launch: Mapping[str, Any], connection: Connection)
     )
 
 
-async def _take(api: Api, claim: Claim) -> Mapping[str, str]:
+async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
     """Write the claim. Return its UID and resource version, which identify it."""
-    path, body = paths.location(claim.ledger), claim_config_map(claim.ledger, utc_now())
+    api, path = await connect(context), paths.location(claim.ledger)
+    body = claim_config_map(claim.ledger, utc_now())
     query = f"?fieldManager={body['metadata']['annotations'][FIELD_MANAGER]}"
     if claim.version is None:
         status, text = await send(api, "POST", path.rpartition("/")[0] + query, body, "application/json")
@@ -81,11 +83,11 @@ async def _take(api: Api, claim: Claim) -> Mapping[str, str]:
     return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
 
 
-async def _release(api: Api, claim: Claim, launch: Mapping[str, Any], taken: Mapping[str, str]) -> None:
+async def _release(claim: Claim, launch: Mapping[str, Any], taken: Mapping[str, str], context: str | None) -> None:
     """Delete the claim of a launch that was not created."""
     if claim.version is not None:  # it overwrote the ledger of an earlier launch
         return
-    metadata = launch["metadata"]
+    api, metadata = await connect(context), launch["metadata"]
     collection = paths.collection(launch["apiVersion"], launch["kind"], metadata["namespace"])
     selector = quote(f"{LAUNCH}={metadata['labels'][LAUNCH]}")
     answer = await get(api, f"{collection}?labelSelector={selector}", metadata_of_items=True)

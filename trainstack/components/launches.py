@@ -10,7 +10,7 @@ import pulumi
 from trainstack.components.launch_claims import Claim, claim_hooks
 from trainstack.components.objects import Object, blocking_hook, declare, with_unknown_label
 from trainstack.declared.launches import LaunchGroup
-from trainstack.live.client import Connection
+from trainstack.live.client import SharedClients
 from trainstack.live.names import wait_until_free
 from trainstack.live.webhooks import wait_until_runtime_is_seen
 from trainstack.objects.labels import LAUNCH
@@ -34,8 +34,9 @@ class LaunchOptions:
     """The provider of objects with generated names, which server-side apply cannot create."""
 
     @cached_property
-    def connection(self) -> Connection:
-        return Connection(self.context)
+    def clients(self) -> SharedClients:
+        """Of the claims, which are many requests at once."""
+        return SharedClients()
 
 
 def declare_launches(
@@ -91,7 +92,7 @@ def _options(manifest: Mapping[str, Any], args: LaunchOptions) -> pulumi.Resourc
     naming = _naming_options(manifest, args, kept)
     if launch not in args.claims:
         return naming
-    claimed = pulumi.ResourceOptions(hooks=claim_hooks(args.claims[launch], manifest, args.connection))
+    claimed = pulumi.ResourceOptions(hooks=claim_hooks(args.claims[launch], manifest, args.clients, args.context))
     return pulumi.ResourceOptions.merge(naming, claimed)
 
 

@@ -18,9 +18,9 @@ _DECLARED_METADATA = ("generation", "labels", "annotations", "finalizers", "owne
 def has_drifted(state: State, live: Mapping[Identity, Mapping[str, Any]]) -> bool:
     """Return whether a refresh might find a difference. `live` is the metadata of the objects of `state` that exist.
 
-    Also true after an interruption, which a refresh may have to resolve.
+    Also true after an interruption, which a refresh may have to resolve, and for resources of other providers.
     """
-    if state.pending or state.replaced:
+    if state.pending or state.replaced or state.others:
         return True
     return any(_changed(recorded, live.get(recorded.identity)) for recorded in state.objects if not recorded.in_release)
 

@@ -6,12 +6,12 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -33,9 +33,8 @@ CONCURRENCY = 16
 _CONNECTING = threading.Lock()
 _connecting: list[tuple[tempfile.TemporaryDirectory[str], str | None]] = []
 """For each client that connects now, the folder of its temporary files and the one to set again afterwards."""
-_clients: dict[asyncio.AbstractEventLoop, dict[str | None, kr8s.asyncio.Api]] = {}
-"""The clients of `shared_clients`, by event loop and context."""
-_submit: ContextVar[Callable[[Coroutine[Any, Any, Any]], Any] | None] = ContextVar("_submit", default=None)
+_shared: ContextVar["SharedClients | None"] = ContextVar("_shared", default=None)
+"""The clients of the block of `shared_clients`, or of the event loop that runs."""
 _TIMEOUT_SECONDS = 10
 _CONNECTION_SECONDS = 60
 """How long a shared client is used; later requests read its credentials again."""
@@ -145,66 +144,76 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
     The loop is a new one, or that of `shared_clients`.
     """
-    if (submit := _submit.get()) is not None:
-        return cast("T", submit(coroutine))
+    if (shared := _shared.get()) is not None:
+        return shared.run(coroutine)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
 
 
+class SharedClients:
+    """One client for each context, and the event loop of their requests, which any thread may send."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._closed = asyncio.Event()
+        self._connecting: dict[str | None, asyncio.Task[tuple[kr8s.asyncio.Api, float]]] = {}
+        self._thread = threading.Thread(target=self._serve, daemon=True, name="shared-clients")
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run requests, whose calls of `connect` return the shared clients."""
+
+        async def work() -> T:
+            _shared.set(self)
+            return await coroutine
+
+        return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+
+    def close(self) -> None:
+        """Cancel all requests, and end the loop."""
+        self._loop.call_soon_threadsafe(self._closed.set)
+        self._thread.join()
+
+    async def client(self, context: str | None) -> kr8s.asyncio.Api:
+        """Return the client. Raises ClusterError as `read` does."""
+        connecting = self._connecting.get(context)
+        # Credentials may expire, for example those of a plugin.
+        if connecting is None or (
+            connecting.done() and time.monotonic() - connecting.result()[1] > _CONNECTION_SECONDS
+        ):
+            connecting = self._connecting[context] = asyncio.ensure_future(_dated(context))
+        try:
+            return (await connecting)[0]
+        except Exception:
+            self._connecting.pop(context, None)
+            raise
+
+    def _serve(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._closed.wait())
+
+
+async def _dated(context: str | None) -> tuple[kr8s.asyncio.Api, float]:
+    """Connect; return the client and the time, of `time.monotonic`, from which on it is used."""
+    return await _connect(context), time.monotonic()
+
+
 @contextmanager
 def shared_clients() -> Iterator[None]:
-    """Connect once for each context in this block, instead of in each call of `run` and of the functions that use it.
-
-    Only for reads that follow each other: the credentials are those of the first read.
-    """
-    with ThreadPoolExecutor(1) as pool:
-        runner = asyncio.Runner()
-        loop = pool.submit(runner.get_loop).result()
-        _clients[loop] = {}
-        token = _submit.set(lambda coroutine: pool.submit(runner.run, coroutine).result())
-        try:
-            yield
-        finally:
-            _submit.reset(token)
-            del _clients[loop]
-            pool.submit(runner.close).result()
-
-
-@dataclass
-class Connection:
-    """A client in an event loop of its own, so that requests of many threads share its connections."""
-
-    context: str | None
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _connecting: asyncio.Task[kr8s.asyncio.Api] | None = None
-    _since: float = 0.0
-
-    def run(self, work: Callable[[kr8s.asyncio.Api], Coroutine[Any, Any, T]]) -> T:
-        """Run requests. Raises ClusterError as `connect` does."""
-        with self._lock:
-            if not self._loop.is_running():
-                threading.Thread(target=self._loop.run_forever, daemon=True, name="connection").start()
-        return asyncio.run_coroutine_threadsafe(self._work(work), self._loop).result()
-
-    async def _work(self, work: Callable[[kr8s.asyncio.Api], Coroutine[Any, Any, T]]) -> T:
-        # Credentials may expire, for example those of a plugin.
-        if self._connecting is None or time.monotonic() - self._since > _CONNECTION_SECONDS:
-            self._connecting, self._since = asyncio.ensure_future(connect(self.context)), time.monotonic()
-        try:
-            api = await self._connecting
-        except ClusterError:
-            self._connecting = None
-            raise
-        return await work(api)
+    """Connect once for each context in this block, instead of in each call of `run` and of functions that use it."""
+    clients = SharedClients()
+    token = _shared.set(clients)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+        clients.close()
 
 
 async def connect(context: str | None) -> kr8s.asyncio.Api:
     """Return a client for the cluster of the kubeconfig as this process first read it."""
-    clients = _clients.get(asyncio.get_running_loop(), {})
-    if context not in clients:
-        clients[context] = await _connect(context)
-    return clients[context]
+    shared = _shared.get()
+    return await (_connect(context) if shared is None else shared.client(context))
 
 
 async def _connect(context: str | None) -> kr8s.asyncio.Api:

@@ -1,7 +1,7 @@
-"""The SDK's debug messages, dropped unless the engine displays them.
+"""The SDK's debug messages, dropped unless the engine displays or logs them.
 
-The SDK sends some twenty messages per resource, one blocking call of the engine each. Without `--debug` the engine's
-display discards them, but it does not pass the option on to programs.
+The SDK sends some twenty messages per resource, one blocking call of the engine each. Without `--debug` and `--verbose`
+the engine discards them, but it does not pass these options on to programs.
 """
 
 import os
@@ -12,15 +12,17 @@ from typing import Any
 import pulumi
 
 _ENGINE = "pulumi"
-_OPTION = re.compile("--debug|-[a-z]*d")
-"""`--debug`, and `-d` alone or with other flags. It also matches `-sdev`: an error of this kind only costs time."""
-_VARIABLE = "PULUMI_OPTION_DEBUG"
+_OPTION = re.compile("--debug|--verbose|-[a-zA-Z]*[dv]")
+"""`--debug`; `--verbose`, with which the engine also writes them to its log; and `-d` and `-v`, alone or with other
+flags. It also matches `-sdev`: an error of this kind only costs time."""
+_VARIABLES = ("PULUMI_OPTION_DEBUG", "PULUMI_OPTION_VERBOSE")
+"""The variables with the same effect."""
 
 
 def drop_undisplayed() -> None:
-    """Drop the SDK's debug messages from here on if the engine, an ancestor of this process, does not display them."""
+    """Drop the SDK's debug messages from here on if the engine, an ancestor of this process, discards them."""
     arguments = engine_arguments(os.getppid())
-    if arguments is not None and not os.environ.get(_VARIABLE) and not any(map(_OPTION.match, arguments)):
+    if arguments is not None and not any(map(os.environ.get, _VARIABLES)) and not any(map(_OPTION.match, arguments)):
         setattr(pulumi.log, "debug", _drop)  # noqa: B010 (the SDK has no switch, and mypy refuses an assignment)
 
 

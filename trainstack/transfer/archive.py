@@ -110,7 +110,8 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, files: Target, p
         # A hard link to an earlier member, whose content the archive does not repeat.
         shutil.copyfile(files.new_path(PurePosixPath(member.linkname).as_posix()), partial)
     elif content := archive.extractfile(member):
-        with partial.open("wb", buffering=0) as out:
+        # Without a buffer, `write` may write less, for example on a full disk.
+        with partial.open("wb") as out:
             shutil.copyfileobj(content, out, _BLOCK_BYTES)
     else:
         return ""
@@ -118,5 +119,5 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, files: Target, p
     with partial.open("rb", buffering=0) as file:
         while data := file.read(_BLOCK_BYTES):
             digest.update(data)
-    partial.replace(path)
+    files.rename(partial, path)
     return digest.hexdigest()

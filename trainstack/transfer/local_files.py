@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
@@ -136,16 +136,34 @@ class Target:
     folder: Path
     _made: set[str] = field(default_factory=set)
     """Folders in it that exist, by relative path."""
+    _written: set[tuple[int, int]] = field(default_factory=set)
+    """Device and inode of each file that `rename` has written."""
+
+    def rename(self, partial: Path, path: Path) -> None:
+        """Rename a complete file. Raises TransferError if it would replace one that was fetched under another name."""
+        with suppress(FileNotFoundError):
+            if _file_id(path) in self._written:
+                raise TransferError(
+                    f"{str(path)!r} is the path of two files of the volume, because of a local link or because the "
+                    "file system ignores a difference of their names; fetch them into another folder"
+                )
+        partial.replace(path)
+        self._written.add(_file_id(path))
 
     def new_path(self, name: str) -> Path:
         """Return the path of a file, and make its folder. Raises TransferError as `path_inside` does."""
-        parent, path = name.rpartition("/")[0], self.folder / name
+        parent, path = str(PurePosixPath(name).parent), self.folder / name
         if parent not in self._made:
             path_inside(self.folder, parent).mkdir(parents=True, exist_ok=True)
             self._made.add(parent)
         if path.is_symlink():
             path_inside(self.folder, name)
         return path
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
 
 
 def partial_folder(target: Path, tree: Tree) -> Path:

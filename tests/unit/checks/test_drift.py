@@ -85,6 +85,12 @@ def test_what_the_engine_left_unfinished_or_hides_needs_a_refresh(changes: dict[
     assert has_drifted(make_state(resource), {SECRET: make_metadata()})
 
 
+def test_a_resource_of_another_provider_needs_a_refresh() -> None:
+    """The program of a project may declare some, whose objects only their provider can read."""
+    bucket = {"urn": "urn:pulumi:lab::trainstack::aws:s3/bucket:Bucket::data", "type": "aws:s3/bucket:Bucket"}
+    assert has_drifted(make_state({**bucket, "custom": True, "id": "data"}), {})
+
+
 def test_a_pending_operation_needs_a_refresh() -> None:
     """The engine was interrupted."""
     assert has_drifted(make_state(pending=(make_pending(SECRET),)), {})

@@ -4,6 +4,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +16,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.unit.make import make_settings
 from trainstack.dev.cluster.certificates import embedded, kubeconfig
-from trainstack.live.client import ClusterError, PermanentError, reach, read, shared_clients
+from trainstack.live import client
+from trainstack.live.client import (
+    ClusterError,
+    PermanentError,
+    SharedClients,
+    connect,
+    get,
+    reach,
+    read,
+    shared_clients,
+)
 from trainstack.live.snapshot import read_launches, read_metadata
 
 
@@ -105,6 +116,44 @@ def test_reads_of_a_block_share_a_connection(server: Server) -> None:
     assert (server.connections, server.requests) == (1, ("/version/", "/api/v1/nodes", "/api/v1/pods"))
     reach(None)
     assert (server.connections, server.requests[3:]) == (2, ("/version/",))
+
+
+def test_threads_share_a_connection_and_its_loop(server: Server) -> None:
+    """Hundreds of hooks may start at once, and each thread would otherwise start the loop."""
+    clients, all_started = SharedClients(), threading.Barrier(32)
+
+    async def request() -> bool:
+        return (await get(await connect(None), "/api/v1/nodes")).found
+
+    def work(_: int) -> bool:
+        all_started.wait(10)
+        return clients.run(request())
+
+    with ThreadPoolExecutor(32) as pool:
+        assert all(pool.map(work, range(32)))
+    clients.close()
+    assert server.requests.count("/version/") == 1
+
+
+def test_a_shared_client_is_replaced_before_its_credentials_expire(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file or a plugin may have new ones."""
+    monkeypatch.setattr(client, "_CONNECTION_SECONDS", -1)
+    with shared_clients():
+        reach(None)
+        reach(None)
+    assert server.requests == ("/version/", "/version/")
+
+
+def test_a_failed_connection_is_tried_again(server: Server) -> None:
+    """Of the requests that share a client, the next one."""
+    server.status, server.open = 503, ()
+    with shared_clients():
+        with pytest.raises(ClusterError):
+            reach(None)
+        server.status = 200
+        reach(None)
 
 
 def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> None:

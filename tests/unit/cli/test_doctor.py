@@ -19,11 +19,12 @@ from trainstack.cli import doctor as command
 from trainstack.cli.app import app
 from trainstack.lifecycle.recovery.files import Lock
 from trainstack.lifecycle.recovery.objects import LiveObject, Seen
-from trainstack.lifecycle.recovery.state_files import read_state_files, state_folder
+from trainstack.lifecycle.recovery.state_files import read_deployment, read_state_files, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.objects.labels import QUEUE, STACK
 
 NOW = datetime.now(UTC)
+STATE = gzip.compress(b'{"version": 3, "checkpoint": {"latest": {"resources": [{"urn": "x"}]}}}')
 
 
 def make_folder(root: Path, state: str = "{}") -> Path:
@@ -77,6 +78,16 @@ def test_sidecars_that_a_kill_left_empty(tmp_path: Path) -> None:
     for file in [*empty, root / ".pulumi" / "stacks" / "trainstack" / "other.json.attrs"]:
         file.touch()
     assert read_state_files(root, "trainstack", "lab").sidecars == tuple(str(file) for file in empty)
+
+
+@pytest.mark.parametrize("content", [b"", STATE[:-9], STATE[:10] + b"\xff" * 9 + STATE[19:]], ids=["no", "half", "bad"])
+def test_a_damaged_compressed_state_is_left_to_the_engine(tmp_path: Path, content: bytes) -> None:
+    """A killed engine, or the disk, may leave any bytes."""
+    file = tmp_path / "lab.json.gz"
+    file.write_bytes(STATE)
+    assert read_deployment(file) == {"resources": [{"urn": "x"}]}
+    file.write_bytes(content)
+    assert read_deployment(file) is None
 
 
 def test_a_state_that_is_no_json(tmp_path: Path) -> None:

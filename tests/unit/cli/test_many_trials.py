@@ -73,6 +73,7 @@ def test_of_many_ended_runs_only_the_last_are_looked_at(monkeypatch: pytest.Monk
     assert [view.launch.name for view in runs.without_earlier(views)[1]] == [f"r-{number}" for number in range(5)]
     _, counted = status._rendered(views, "test", None)
     assert str(counted) == "Not shown: 5 runs that ended earlier (5 succeeded). `--json` has all."
+    assert str(status._counted(runs.without_earlier(views)[1][:1])).startswith("Not shown: 1 run that ended earlier")
 
 
 def test_launches_are_found_again_by_kind_namespace_and_name() -> None:

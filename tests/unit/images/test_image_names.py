@@ -71,6 +71,11 @@ def test_built_programs_are_hashed_once(tmp_path: Path) -> None:
     assert not memory.exists()
     digests.record(program.parents[1])
     expected = content_tag(context, programs=programs)
+    program.write_bytes(b"damaged before its tag was computed")
+    assert tag_of(context, {}, programs, memory) != expected
+    program.write_bytes(b"abc")
+    not_writable = program / "memory"
+    assert tag_of(context, {}, programs, not_writable) == expected
     assert tag_of(context, {}, programs, memory) == expected
     program.write_bytes(b"changed, which `digests.verify` would refuse")
     assert tag_of(context, {}, programs, memory) == expected

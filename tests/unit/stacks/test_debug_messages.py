@@ -48,15 +48,19 @@ def test_the_engine_is_found_among_the_ancestors() -> None:
         (["preview", "--diff", "--stack", "dev"], "", True),
         (["preview", "--debug"], "", False),
         (["up", "-yd"], "", False),
-        (["preview"], "true", False),
+        (["up", "--logtostderr", "-v=9"], "", False),
+        (["up", "--logtostderr", "--verbose", "9"], "", False),
+        (["preview"], "DEBUG", False),
+        (["preview"], "VERBOSE", False),
         (None, "", False),
     ],
 )
 def test_messages_are_dropped_unless_the_engine_displays_them(
     monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str] | None, variable: str, dropped: bool
 ) -> None:
-    """With `--debug` or `-d`, and for an engine whose options are unknown, the messages are sent."""
+    """With `--debug` or `--verbose`, and for an engine whose options are unknown, the messages are sent."""
     monkeypatch.setattr(debug_messages, "engine_arguments", lambda _: arguments)
-    monkeypatch.setenv("PULUMI_OPTION_DEBUG", variable)
+    for name in ("DEBUG", "VERBOSE"):
+        monkeypatch.setenv(f"PULUMI_OPTION_{name}", "9" if name == variable else "")
     debug_messages.drop_undisplayed()
     assert (pulumi.log.debug is debug_messages._drop) is dropped

@@ -1,14 +1,16 @@
 """Files to a volume and back, with the shell programs of real images, and connections that break."""
 
 import os
+import resource
 import signal
 from pathlib import Path
 
 import pytest
 
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, transfer_fails, write
+from trainstack.transfer.errors import TransferError
 from trainstack.transfer.fetch import fetch
-from trainstack.transfer.local_files import PARTIAL
+from trainstack.transfer.local_files import PARTIAL, Target
 from trainstack.transfer.pod_script import run_script
 from trainstack.transfer.upload import upload
 from trainstack.transfer.volume_files import list_files
@@ -371,6 +373,37 @@ def test_what_was_damaged_on_its_way_is_no_change(
     with transfer_fails():
         fetch(LOADER, "data", tmp_path / "target")
     assert "were damaged in transit, for example 'a'" in capsys.readouterr().err
+
+
+def test_no_file_replaces_another_of_the_volume(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two names may be one path here: by a link, or where case is ignored."""
+    write(volume.root / "data", {"best/model": "b", "last/model": "l"})
+    (tmp_path / "target" / "best").mkdir(parents=True)
+    (tmp_path / "target" / "last").symlink_to("best")
+    with transfer_fails():
+        fetch(LOADER, "data", tmp_path / "target")
+    assert "is the path of two files of the volume" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_no_damage_in_transit(tmp_path: Path, volume: FakeVolume) -> None:
+    """A write that the system shortens is an error of this machine."""
+    write(volume.root / "data", {"a": "x" * 100_000})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, hard))
+    try:
+        with pytest.raises(TransferError, match="File too large"):
+            fetch(LOADER, "data", tmp_path / "target")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("name", ["/a", "../a", "b/../../a"])
+def test_a_path_outside_of_the_target_is_refused(tmp_path: Path, name: str) -> None:
+    """Whatever the names in an archive are, and those of the members that its hard links refer to."""
+    with pytest.raises(TransferError, match="is outside"):
+        Target(tmp_path / "target").new_path(name)
 
 
 def test_nothing_lands_outside_the_target(

@@ -14,6 +14,8 @@ from trainstack.objects.ownership import Identity
 from trainstack.runs.recorded import state_resource
 
 _PREFIX = "kubernetes:"
+_BUILTIN = "pulumi:"
+"""The prefix of types without objects, such as providers."""
 _STASH = "pulumi:index:Stash"
 
 
@@ -54,6 +56,8 @@ class State:
     pending: tuple[Pending, ...] = ()
     replaced: tuple[Recorded, ...] = ()
     """Old objects that a replacement has not deleted yet."""
+    others: tuple[str, ...] = ()
+    """The URNs of resources of other providers, which only a project's own program declares."""
     identity: str = ""
     """Empty before the first `up` with a release that generates an identity."""
 
@@ -76,6 +80,11 @@ def read_state(export: Mapping[str, Any]) -> State:
             for operation in deployment.get("pending_operations") or ()
         ),
         replaced=tuple(_recorded(resource for resource in resources if resource.get("delete"))),
+        others=tuple(
+            resource["urn"]
+            for resource in resources
+            if resource.get("custom") and not resource["type"].startswith((_PREFIX, _BUILTIN))
+        ),
         identity=next(filter(None, map(_identity, resources)), ""),
     )
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -67,7 +68,7 @@ def _json(file: Path) -> Any:
     try:
         data = file.read_bytes()
         return json.loads(gzip.decompress(data) if file.name.removesuffix(".bak").endswith(".gz") else data)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, zlib.error):
         return None
 
 
