@@ -13,9 +13,10 @@ import yaml
 from bench import tools
 from bench.case import Arm, Case, Scene, nothing
 from bench.cases.status import arms_of
-from bench.cluster_reads import await_true, client, items
+from bench.cluster_reads import await_true, client, delete_page, items
 from bench.environments import as_config
 from trainstack.dev.cluster.simulated import DURATION, SIMULATED
+from trainstack.live.progress import KUEUE
 from trainstack.objects import labels
 
 NAMESPACE = "bench-many"
@@ -106,9 +107,7 @@ class _Namespace:
         paths = [f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", f"{core}/configmaps", f"{core}/persistentvolumeclaims"]
         selector = f"{labels.STACK}={STACK}"
         for path in paths:
-            query = {"labelSelector": selector, "propagationPolicy": "Background"}
-            self._api.delete(path, params=query).raise_for_status()
-        await_true("no launch", lambda: not any(items(self._api, path, selector) for path in paths))
+            await_true(f"no object of {STACK} in {path}", partial(delete_page, self._api, path, selector))
         await_true("no pod", lambda: not items(self._api, f"{core}/pods", labels.RUN))
         if self._file.exists():
             tools.run(tools.pulumi(self._scene, STACK, "stack", "rm", "--yes", "--force"))
@@ -164,7 +163,7 @@ def _status(scene: Scene) -> Iterator[Sequence[Arm]]:
         file.write_text(json.dumps(job))
         program = (sys.executable, "-m", "bench.programs.make_runs")
         tools.run(scene.command(*program, str(file), str(LIVE), str(ENDED)))
-        queued = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/workloads"
+        queued = f"{KUEUE}/namespaces/{NAMESPACE}/workloads"
         await_true("a Workload of each live run", lambda: len(items(api, queued)) >= LIVE)
         yield arms_of(scene, STACK, NAMESPACE)
         namespace.clear()
