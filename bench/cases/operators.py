@@ -63,7 +63,6 @@ def _arms(scene: Scene) -> Iterator[Sequence[Arm]]:
             tools.CLIENT: objects.client(scene),
         }
         yield [Arm(name=name, command=made, prepare=remove, until=until) for name, made in commands.items()]
-    tools.run(delete)
 
 
 def _in_two_steps(scene: Scene, objects: tools.Objects) -> Command:
