@@ -13,7 +13,7 @@ import pulumi
 
 _ENGINE = "pulumi"
 _OPTION = re.compile("--debug|-[a-z]*d")
-"""`--debug`, and `-d` alone or with other flags. It also matches `-sdev`: an error of this kind only costs time."""
+"""`--debug`, and `-d` alone or with other flags. It also matches `-sdev`: a wrong match only costs time."""
 _VARIABLE = "PULUMI_OPTION_DEBUG"
 
 
