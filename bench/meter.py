@@ -15,7 +15,7 @@ from bench.case import Arm, Command
 from bench.results import Sample
 from trainstack.errors import TrainstackError
 
-DEADLINE_SECONDS = 1800.0
+DEADLINE_SECONDS = 7200.0
 """For one command. Without it, a command that waits forever would keep the benchmark and its cluster."""
 _INTERVAL_MILLISECONDS = 50
 _TICK = os.sysconf("SC_CLK_TCK")
