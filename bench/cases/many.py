@@ -74,9 +74,13 @@ def run(queue: str | None, **changes: Any) -> Body:
 
 
 def sweep(form: str) -> Body:
-    """Return a sweep of TRIALS trials on the queue that admits nothing."""
+    """Return a sweep of TRIALS trials on the queue that admits nothing.
+
+    Of form `jobs` without `parallelism`: with it, one `up` would launch only so many, and the other tools all.
+    """
     recorded = {"record": {"volume": VOLUME}, "volumes": [{"volume": VOLUME, "mountPath": "/mnt/bench"}]}
-    return {"name": SWEEP, "form": form, "parallelism": 100, "run": run(HELD, managed=True, **recorded)}
+    gang = {"parallelism": 100} if form == "indexed" else {}
+    return {"name": SWEEP, "form": form, **gang, "run": run(HELD, managed=True, **recorded)}
 
 
 SPACE: Body = {

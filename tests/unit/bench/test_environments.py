@@ -59,6 +59,12 @@ def test_many_runs_are_as_many(tmp_path: Path, queue: str | None) -> None:
     assert kinds(tmp_path, settings)["Job"] == 1
 
 
+def test_every_trial_of_a_sweep_of_jobs_is_launched_at_once() -> None:
+    """The other tools apply all of them."""
+    assert "parallelism" not in many.sweep("jobs")
+    assert many.sweep("indexed")["parallelism"] < many.TRIALS
+
+
 def test_launches_of_many_runs_differ() -> None:
     """An ended one is in no queue, and suspended."""
     labels = {QUEUE: "q", RUN: "r"}
