@@ -80,7 +80,7 @@ slow-test: venv machine podman tools ## Tests that take many minutes, on freshly
 	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests -m slow --ignore tests/unit
 
 # `make bench BENCH="preview-dev up-dev"` measures these alone; `.venv/bin/python -m bench --list` has all.
-bench: venv machine tools ## Measure all benchmarks on a local cluster of their own, store their ratios, write docs/benchmarks.md
+bench: venv machine tools ## Measure all benchmarks on local clusters of their own, and store the results in docs/benchmarks.md
 	@$(PYTHON) -m bench $(BENCH) --write
 
 lint: venv ## ruff and mypy

@@ -14,15 +14,18 @@ from bench.programs.client import connection
 
 NAMESPACE, ACCOUNT = "default", "trainstack-bench"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
-"""Whom all commands of a scene are authenticated as: the log leaves out the local cluster's administrator."""
+"""The user of all commands of a scene: the log leaves out the local cluster's administrator."""
 _TOKEN_SECONDS = 24 * 3600
 _VERBS = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _REVIEWS = frozenset(("authorization.k8s.io", "authentication.k8s.io"))
-"""API groups of questions, which are asked with `create`."""
+"""API groups of questions, which are sent as `create`."""
 
 
 def counted(log: Path, offset: int = 0) -> tuple[int, int]:
-    """Return how many writes the server accepted after the first `offset` bytes of the log, and how many dry runs."""
+    """Return how many writes and how many dry runs of USER the server accepted after the first `offset` bytes.
+
+    An apply counts even if it changes nothing; questions such as a SelfSubjectAccessReview do not count.
+    """
     with log.open("rb") as file:
         file.seek(offset)
         content = file.read()

@@ -36,7 +36,7 @@ class Arm:
     prepare: Callable[[], None] = nothing
     """Runs before each measurement, and does not count."""
     until: Callable[[], None] = nothing
-    """Waits for the effect of the command. Its wall time counts."""
+    """Waits for the effect of the command, after its end. The wait counts as wall time."""
     reports: bool = False
     """Whether the last line that the program prints is `{"cpu_seconds": …, "wall_seconds": …}`, which then count
     instead of the seconds of the whole process."""

@@ -9,6 +9,7 @@ import httpx
 
 from bench.meter import BenchError
 from bench.programs.client import connection
+from bench.programs.lists import PAGE
 
 DEADLINE_SECONDS = 900.0
 _PAUSE_SECONDS = 0.05
@@ -35,6 +36,18 @@ def items(api: httpx.Client, path: str, selector: str = "") -> list[dict[str, An
     answer = api.get(path, params={"labelSelector": selector} if selector else {})
     found: list[dict[str, Any]] = answer.raise_for_status().json()["items"]
     return found
+
+
+def delete_page(api: httpx.Client, path: str, selector: str) -> bool:
+    """Delete the first objects of a list with these labels; return whether there is none.
+
+    The API server ends a request after a minute, in which it cannot delete 10,000 objects.
+    """
+    query = {"labelSelector": selector, "limit": str(PAGE)}
+    found = api.get(path, params=query).raise_for_status().json()["items"]
+    if found:
+        api.delete(path, params={**query, "propagationPolicy": "Background"}).raise_for_status()
+    return not found
 
 
 def first_log_line(api: httpx.Client, namespace: str, selector: str) -> bool:

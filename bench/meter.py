@@ -15,6 +15,8 @@ from bench.case import Arm, Command
 from bench.results import Sample
 from trainstack.errors import TrainstackError
 
+DEADLINE_SECONDS = 7200.0
+"""For one command. Without it, a command that waits forever would keep the benchmark and its cluster."""
 _INTERVAL_MILLISECONDS = 50
 _TICK = os.sysconf("SC_CLK_TCK")
 _PARENT, _USER, _SYSTEM = 1, 11, 12
@@ -29,7 +31,7 @@ class BenchError(TrainstackError):
 
 
 def measure(arm: Arm, audit_log: Path | None = None) -> Sample:
-    """Run an arm once. Raises BenchError if its command fails, or reports no seconds."""
+    """Run an arm once. Raises BenchError if its command fails, does not end, or reports no seconds."""
     offset = audit_log.stat().st_size if audit_log else 0
     members = arm.members() if arm.members else set[int]()
     before = cpu_of(members)
@@ -67,7 +69,7 @@ def _run(command: Command) -> tuple["Tree", float, str]:
         )
         try:
             tree = Tree(process.pid)
-            total = _watch(process, tree)
+            total = _watch(process, tree, command)
         except BaseException:
             process.kill()
             process.wait()
@@ -80,13 +82,15 @@ def _run(command: Command) -> tuple["Tree", float, str]:
     return tree, total, text
 
 
-def _watch(process: "subprocess.Popen[bytes]", tree: "Tree") -> float:
+def _watch(process: "subprocess.Popen[bytes]", tree: "Tree", command: Command) -> float:
     """Sample the tree until the process has ended; return its CPU seconds, with those of the children it waited for."""
-    end = os.pidfd_open(process.pid)
+    end, deadline = os.pidfd_open(process.pid), time.monotonic() + DEADLINE_SECONDS
     try:
         poll = select.poll()
         poll.register(end, select.POLLIN)
         while not poll.poll(_INTERVAL_MILLISECONDS):
+            if time.monotonic() > deadline:
+                raise BenchError(f"`{' '.join(command.words)}` did not end within {DEADLINE_SECONDS:g} s")
             tree.look()
         _, status, usage = os.wait4(process.pid, 0)
     finally:

@@ -21,7 +21,7 @@ class Sample(_Result):
     peak_bytes: int | None = None
     """The most memory of all processes at once, shared pages counted once; None if the program reports its seconds."""
     api_writes: int | None = None
-    """Accepted writes of the administrator in the audit log; None without a cluster."""
+    """Accepted writes of the command's user in the audit log, without dry runs; None without a cluster."""
     api_dry_runs: int | None = None
     state_bytes: int | None = None
 

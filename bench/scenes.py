@@ -86,7 +86,7 @@ def _project(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> 
         folder=project,
         environment={**_environment(project), "KUBECONFIG": str(cluster.kubeconfig)},
     )
-    with on_cluster(project, _exported(tools.run(env)), cluster, scratch, short=short) as scene:
+    with on_cluster(project, exported(tools.run(env)), cluster, scratch, short=short) as scene:
         yield scene
 
 
@@ -104,7 +104,7 @@ def _bring_dev_up(scene: Scene, *, busy: bool, report: Report) -> None:
     tools.run(scene.command(*tools.CLI, "up", "-s", "dev", "--yes"))
 
 
-def _exported(script: str) -> dict[str, str]:
+def exported(script: str) -> dict[str, str]:
     """Return the variables that a script of `export NAME=VALUE` lines sets."""
     pairs = (line.removeprefix("export ").partition("=") for line in script.splitlines() if "=" in line)
     return {name: shlex.split(value)[0] if value else "" for name, _, value in pairs}

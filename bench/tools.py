@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.case import Arm, Command, Scene
-from bench.meter import BenchError
+from bench.meter import DEADLINE_SECONDS, BenchError
 from trainstack.guards.definitions import KIND, revisions
 from trainstack.objects.labels import LEDGER, REVISION, STATE, field_manager, with_state
 from trainstack.runs.recorded import state_resource
@@ -24,12 +24,22 @@ _STATE = re.compile(rf'"{re.escape(STATE)}":\s*"([0-9a-f]+)"')
 
 
 def run(command: Command) -> str:
-    """Run a command that is not measured, and return its output. Raises BenchError if it fails."""
-    done = subprocess.run(
-        command.words, cwd=command.folder, env=command.environment, capture_output=True, text=True, check=False
-    )
+    """Run a command that is not measured, and return its output. Raises BenchError if it fails or does not end."""
+    name = f"`{' '.join(command.words)}` in {command.folder}"
+    try:
+        done = subprocess.run(
+            command.words,
+            cwd=command.folder,
+            env=command.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"{name} did not end within {DEADLINE_SECONDS:g} s") from error
     if done.returncode:
-        name = f"`{' '.join(command.words)}` in {command.folder}"
         raise BenchError(f"{name} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 

@@ -51,7 +51,7 @@ def settings(mark: str) -> dict[str, Any]:
 
 
 def job(template: dict[str, Any], mark: str) -> dict[str, Any]:
-    """Return the run's Job under a name of its own, without the labels by which Trainstack knows it."""
+    """Return the run's Job under a name of its own, without the labels by which Trainstack finds it."""
     body: dict[str, Any] = json.loads(json.dumps(template))
     pod = body["spec"]["template"]
     for metadata in (body["metadata"], pod["metadata"]):

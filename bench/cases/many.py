@@ -13,9 +13,10 @@ import yaml
 from bench import tools
 from bench.case import Arm, Case, Scene, nothing
 from bench.cases.status import arms_of
-from bench.cluster_reads import await_true, client, items
+from bench.cluster_reads import await_true, client, delete_page, items
 from bench.environments import as_config
 from trainstack.dev.cluster.simulated import DURATION, SIMULATED
+from trainstack.live.progress import KUEUE
 from trainstack.objects import labels
 
 NAMESPACE = "bench-many"
@@ -73,9 +74,13 @@ def run(queue: str | None, **changes: Any) -> Body:
 
 
 def sweep(form: str) -> Body:
-    """Return a sweep of TRIALS trials on the queue that admits nothing."""
+    """Return a sweep of TRIALS trials on the queue that admits nothing.
+
+    Of form `jobs` without `parallelism`: with it, one `up` would launch only so many, and the other tools all.
+    """
     recorded = {"record": {"volume": VOLUME}, "volumes": [{"volume": VOLUME, "mountPath": "/mnt/bench"}]}
-    return {"name": SWEEP, "form": form, "parallelism": 100, "run": run(HELD, managed=True, **recorded)}
+    gang = {"parallelism": 100} if form == "indexed" else {}
+    return {"name": SWEEP, "form": form, **gang, "run": run(HELD, managed=True, **recorded)}
 
 
 SPACE: Body = {
@@ -106,9 +111,7 @@ class _Namespace:
         paths = [f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", f"{core}/configmaps", f"{core}/persistentvolumeclaims"]
         selector = f"{labels.STACK}={STACK}"
         for path in paths:
-            query = {"labelSelector": selector, "propagationPolicy": "Background"}
-            self._api.delete(path, params=query).raise_for_status()
-        await_true("no launch", lambda: not any(items(self._api, path, selector) for path in paths))
+            await_true(f"no object of {STACK} in {path}", partial(delete_page, self._api, path, selector))
         await_true("no pod", lambda: not items(self._api, f"{core}/pods", labels.RUN))
         if self._file.exists():
             tools.run(tools.pulumi(self._scene, STACK, "stack", "rm", "--yes", "--force"))
@@ -164,7 +167,7 @@ def _status(scene: Scene) -> Iterator[Sequence[Arm]]:
         file.write_text(json.dumps(job))
         program = (sys.executable, "-m", "bench.programs.make_runs")
         tools.run(scene.command(*program, str(file), str(LIVE), str(ENDED)))
-        queued = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/workloads"
+        queued = f"{KUEUE}/namespaces/{NAMESPACE}/workloads"
         await_true("a Workload of each live run", lambda: len(items(api, queued)) >= LIVE)
         yield arms_of(scene, STACK, NAMESPACE)
         namespace.clear()

@@ -12,6 +12,8 @@ from bench import tools
 from bench.case import Arm, Case, Command, Scene
 from bench.cluster_reads import await_true, client
 from bench.environments import as_config
+from trainstack.live.paths import collection
+from trainstack.objects.labels import Manifest
 from trainstack.platform import probes
 
 STACK = "operators"
@@ -21,20 +23,16 @@ SETTINGS = {
     "operators": {"kueue": _REQUESTS, "trainingOperator": _REQUESTS},
     "queues": {"priorityClasses": None},
 }
-_FLAVORS = "/apis/kueue.x-k8s.io/v1beta1/resourceflavors"
-_PYTORCHJOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+PROBES = (probes.kueue(STACK), probes.training_operator(STACK))
 
 
 def answers(api: httpx.Client) -> bool:
     """Whether the webhooks of both operators accept an object."""
-    dry_run = {"dryRun": "All"}
-    return all(
-        api.post(path, params=dry_run, json=probe).is_success
-        for path, probe in (
-            (_FLAVORS, probes.kueue(STACK)),
-            (_PYTORCHJOBS, probes.training_operator(STACK)),
-        )
-    )
+    return all(api.post(_path(probe), params={"dryRun": "All"}, json=probe).is_success for probe in PROBES)
+
+
+def _path(probe: Manifest) -> str:
+    return collection(probe["apiVersion"], probe["kind"], probe["metadata"].get("namespace"))
 
 
 @contextmanager
@@ -65,7 +63,6 @@ def _arms(scene: Scene) -> Iterator[Sequence[Arm]]:
             tools.CLIENT: objects.client(scene),
         }
         yield [Arm(name=name, command=made, prepare=remove, until=until) for name, made in commands.items()]
-    tools.run(delete)
 
 
 def _in_two_steps(scene: Scene, objects: tools.Objects) -> Command:

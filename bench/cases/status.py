@@ -8,13 +8,14 @@ from functools import partial
 from bench import tools
 from bench.case import Arm, Case, Scene
 from trainstack.dev.cluster.cgroups import hierarchies, members
+from trainstack.live.progress import KUEUE
 
 IDLE_SECONDS = 60
 _LISTS = {
     "jobs.batch": "/apis/batch/v1",
     "pytorchjobs.kubeflow.org": "/apis/kubeflow.org/v1",
     "pods": "/api/v1",
-    "workloads.kueue.x-k8s.io": "/apis/kueue.x-k8s.io/v1beta1",
+    "workloads.kueue.x-k8s.io": KUEUE,
     "events": "/api/v1",
 }
 """What a status is made of: the name of each list for kubectl, and its API."""

@@ -68,7 +68,7 @@ async def apply(api: httpx.AsyncClient, bodies: Iterable[Body], manager: str, *,
 
 
 async def established(api: httpx.AsyncClient, kinds: set[tuple[str, str]]) -> None:
-    """Wait until the server knows all API versions and kinds."""
+    """Wait until the server serves all API versions and kinds."""
     end = asyncio.get_running_loop().time() + _DEADLINE_SECONDS
     while missing := kinds - (await resources(api)).keys():
         if asyncio.get_running_loop().time() > end:

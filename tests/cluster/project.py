@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import yaml
 
 from bench import checkout
+from bench.scenes import exported
 from tests.cluster.reader import Reader, reader
 from trainstack.stacks.teardown_mode import permission
 
@@ -77,9 +78,7 @@ class Project:
         """Have the variables that a person gets by `eval "$(trainstack env -s …)"`."""
         done = self.run(["env", "-s", self.stack], trainstack=True)
         assert done.code == 0, done.text
-        for line in done.out.splitlines():
-            name, _, value = line.removeprefix("export ").partition("=")
-            self.variables[name] = value.strip("'")
+        self.variables |= exported(done.out)
 
     def other(self, stack: str, config: Mapping[str, Any]) -> "Project":
         """Another stack of the same copy, from its configuration."""

@@ -28,4 +28,8 @@ def test_no_ratio_is_a_quarter_worse_than_the_stored_one(dev: Project, cluster: 
         suspects = {regression.case for regression in baseline.regressions(first, stored)}
         found = baseline.regressions(measured(suspects), stored)
     print({case.id: case.ratios for case in first.cases})
+    known = stored.by_id()
+    assert {case.id: sorted(case.ratios) for case in first.cases} == {
+        case.id: sorted(case.ratios.keys() & known[case.id].ratios.keys()) for case in first.cases
+    }, "an arm has no stored ratio"
     assert not found, "\n".join(map(str, found))

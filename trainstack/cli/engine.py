@@ -40,8 +40,8 @@ _UNREACHABLE = (
 )
 """Phrases in the engine's messages about a backend that cannot be reached, in lower case."""
 _GARBAGE_COLLECTION = {"GOGC": "400"}
-"""For engine and provider, which live for seconds: with Go's default of 100, the garbage collector takes a sixth of
-their CPU time. Each may use 130 MB more."""
+"""For the engine and the provider, which run for seconds: with Go's default of 100, garbage collection takes a sixth of
+their CPU time. Each may use 130 MB more memory."""
 
 
 def prepared(session: Session) -> Engine:
@@ -159,7 +159,7 @@ def export(session: Session) -> str | None:
 def deployment(session: Session) -> Mapping[str, Any] | None:
     """Return the state's `deployment`, {} before the first `up`; None without a stack. Exits if it is unreadable."""
     if session.placement.embedded and not os.environ.get("PULUMI_BACKEND_URL"):
-        # An export by the engine takes ten times as long as a read of its file.
+        # The engine's export takes ten times as long as reading its file.
         file = state_file(session.state / "backend", project_name(session.root), session.stack)
         if file is None:
             return None

@@ -27,8 +27,8 @@ Body = Mapping[str, Any]
 PAUSE_SECONDS = 1.0
 """Between two reads of the cluster."""
 MANY = 20
-"""With more launches than this, the queue, pods and logs of trials are not read, and of ended runs only those of the
-last so many: repeated reads of hundreds of launches would load the cluster."""
+"""Above this number of launches, the queue, pods and logs of trials are not read. Of the ended runs, only this many are
+read, the last ones. Repeated reads of hundreds of launches would load the cluster."""
 MOST_SECONDS = 366 * 24 * 3600
 """Maximum of `wait --timeout`."""
 PATIENCE_SECONDS = 300
@@ -76,7 +76,7 @@ def _viewed(session: Session, bodies: Sequence[Body], *, with_usage: bool = Fals
 
 
 def without_earlier(views: Sequence[RunView]) -> tuple[list[RunView], list[RunView]]:
-    """Split off the ended runs except for the MANY that ended last."""
+    """Split the views: all but the earlier ended runs, and the ended runs before the last MANY."""
     ended = sorted((view for view in views if view.ended), key=lambda view: view.ended or view.launch.created)
     earlier = ended[: max(len(ended) - MANY, 0)]
     ids = {id(view) for view in earlier}

@@ -24,13 +24,13 @@ _CONCURRENCY = 8
 _TRIES = 10
 """Attempts if another client changes a definition between the read and the PATCH."""
 _DEADLINE_SECONDS = 60
-"""For the API server to serve a new kind."""
+"""How long an `up` waits until the API server serves a new kind."""
 _PAUSE_SECONDS = 0.5
 _TIMEOUT_SECONDS = 60
 """Of a request: a definition has up to 500 KB."""
 
 Before = Mapping[str, Sequence[Callable[[], object]]]
-"""By the name of a definition, what is done before `up` applies it. A preview does not try to apply these."""
+"""By the name of a definition, the steps before `up` applies it. A preview does not try to apply these definitions."""
 
 
 class Definitions(pulumi.ComponentResource):

@@ -108,8 +108,8 @@ class Operators(pulumi.ComponentResource):
         try:
             live, before = read_metadata(environment.definitions.manifests, context), {}
         except ClusterError:
-            # The program may create the cluster, too: its preview cannot try the definitions there, and its `up` needs
-            # the kubeconfig of then.
+            # The program may create the cluster, too: its preview cannot try the definitions there, and its `up` reads
+            # the kubeconfig again.
             kubeconfig.forget()
             live, before = {}, {manifest["metadata"]["name"]: () for manifest in environment.definitions.manifests}
         # The state cannot be read while resources are registered, and the program may have registered some.

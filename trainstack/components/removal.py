@@ -111,7 +111,7 @@ async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_ty
                 status, text, delay = response.status_code, response.text, retry_after_seconds(response)
         except (httpx.TransportError, APITimeoutError, OSError) as error:
             raise ClusterError(
-                f"the cluster did not answer to {verb} {path}: {str(error) or type(error).__name__}"
+                f"the cluster did not answer {verb} {path}: {str(error) or type(error).__name__}"
             ) from error
         if delay is None or time.monotonic() + delay > deadline:
             return status, text

@@ -58,7 +58,7 @@ def planned(
     """Plan the definitions of each operator's release.
 
     `live` is the metadata of the objects that exist; `stored` are the revisions in the engine's state, by name. A
-    program that does not know them passes a `salt` that is another in each `up`.
+    program that does not know them passes a `salt` that differs in each `up`.
     """
     installs = declared.settings.operators.installs
     return {
@@ -107,7 +107,7 @@ def drifted(
 
 
 def moved(state: OwnState) -> tuple[str, ...]:
-    """Report the definitions that an earlier release of Trainstack has stored one by one."""
+    """Report the definitions that an earlier release of Trainstack stored one by one."""
     names = sorted(state.moved)
     if not names:
         return ()
@@ -143,7 +143,7 @@ def recorded_manifests(properties: Mapping[str, Any]) -> Sequence[Manifest]:
 
 
 def to_take_over(metadata: Mapping[str, Any], manager: str) -> dict[str, Any]:
-    """Return the change of the live metadata that an apply by `manager` needs, or else it is a conflict; empty if none.
+    """Return the change of the live metadata that avoids a conflict in an apply by `manager`; empty without one.
 
     A client that restores a definition from a backup owns its earlier revision; a removed annotation has no owner. The
     revision of another state is a conflict.
@@ -163,7 +163,7 @@ def _has(entry: Mapping[str, Any], annotation: str) -> bool:
 
 
 def _applied_by(fields: Sequence[Mapping[str, Any]], manager: str) -> list[Mapping[str, Any]] | None:
-    """Return `managedFields` in which all fields of this state were applied by `manager`; None if they are so already.
+    """Return `managedFields` in which all fields of this state were applied by `manager`; None if they already were.
 
     The engine's provider updates definitions, and so did earlier releases of Trainstack: the API server regards an
     update and an apply as two managers, even if they have one name.

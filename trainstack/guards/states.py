@@ -23,7 +23,7 @@ class OwnState:
     revisions: Mapping[str, str] = field(default_factory=dict)
     """The revisions of operators' definitions in the state, by name (guards/definitions.py)."""
     moved: frozenset[str] = frozenset()
-    """The definitions that an earlier release of Trainstack has stored one by one, until an `up` is complete."""
+    """The definitions that an earlier release of Trainstack stored one by one, until an `up` is complete."""
 
 
 @dataclass(frozen=True)

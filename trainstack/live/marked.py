@@ -48,7 +48,7 @@ _KINDS = {
     "trainer.kubeflow.org/v1alpha1": ("TrainingRuntime",),
 }
 _LISTED = 3
-"""The number of recorded objects of one kind, in one namespace, from which on they are listed."""
+"""From this number of recorded objects of one kind in one namespace, a list replaces the individual reads."""
 _VERSIONS = {kind: version for version, kinds in _KINDS.items() for kind in kinds}
 _VERSIONS |= {kind: facts.api_version for kind, facts in KINDS.items()}
 """The kinds that an environment declares."""

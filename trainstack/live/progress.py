@@ -31,7 +31,7 @@ JOB_UID = "kueue.x-k8s.io/job-uid"
 _LINES = 200
 """The lines of a log from which progress and its rate are read."""
 _BATCH = 50
-"""The launches whose objects one list selects: with more, its path would exceed 4 KB."""
+"""How many launches the label selector of one list names: with more, its path would exceed 4 KB."""
 
 Body = Mapping[str, Any]
 

@@ -205,7 +205,7 @@ def _read_marked(
     listed_bodies = _list(
         (*_ALWAYS_LISTED, *kinds), namespaces, selector, context, forbidden, managed_fields=managed_fields
     )
-    # Launches of one kind in two of its versions: each list has both.
+    # If a kind has launches in two of its versions, the list of each version has both.
     found = list({body["metadata"]["uid"]: body for body in listed_bodies}.values())
     if forbidden:
         ledgers = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.LEDGER}", context)
@@ -216,7 +216,7 @@ def _read_marked(
 
 
 def _refuse_irregular(kinds: Iterable[tuple[str, str]], context: str | None) -> None:
-    """Raise ClusterError for kinds that are served at other paths than `paths.collection` has.
+    """Raise ClusterError if the cluster serves a kind at another path than that of `paths.collection`.
 
     Their launches would not be found, and a change would launch them again, or delete them while they are active.
     """

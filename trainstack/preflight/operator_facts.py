@@ -15,7 +15,7 @@ class OperatorFacts(Controller):
     """Of its section in the settings; empty for an operator that environments cannot install."""
 
     def remedy(self, name: str) -> str:
-        """What to do where it is missing. `name`: for the message."""
+        """Return the remedy if the operator, called `name` in the message, is missing."""
         return f"have {name} installed{f', or declare {self.path}' if self.path else ''}"
 
 

@@ -93,7 +93,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
 
 
 def _before_definitions(program: Program) -> Before:
-    """Return what precedes the apply of definitions: the deletion of another, and the transfer of another state's."""
+    """Return the steps before definitions are applied: the end of a terminating one, or the transfer of its fields."""
     context, state = program.settings.cluster.context, program.state.identity
     result: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
     for manifest in program.replacements.values():

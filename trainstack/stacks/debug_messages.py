@@ -14,7 +14,7 @@ import pulumi
 _ENGINE = "pulumi"
 _OPTION = re.compile("--debug|--verbose|-[a-zA-Z]*[dv]")
 """`--debug`; `--verbose`, with which the engine also writes them to its log; and `-d` and `-v`, alone or with other
-flags. It also matches `-sdev`: an error of this kind only costs time."""
+flags. It also matches `-sdev`: a wrong match only costs time."""
 _VARIABLES = ("PULUMI_OPTION_DEBUG", "PULUMI_OPTION_VERBOSE")
 """The variables with the same effect."""
 

@@ -1,4 +1,5 @@
-"""The request for the stack's state in the engine. This module loads quickly: the engine reads while others load."""
+"""The request for the stack's state in the engine. This module loads quickly: the engine reads its state while
+the other modules load."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast

@@ -63,7 +63,7 @@ def teardown(settings: Settings, retained: Collection[Retained], recorded: Seque
 
 
 def _work(settings: Settings, guard: Work, declared: frozenset[Identity] | None) -> Mapping[str, Work]:
-    """Return the work of the hooks. `declared`: the retained objects; None if the program declares nothing."""
+    """Return the functions of the hooks. `declared`: the retained objects; None if the program declares nothing."""
     destroys = threading.Event()
 
     def guarded(manifest: Mapping[str, Any]) -> None:

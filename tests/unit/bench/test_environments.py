@@ -41,7 +41,7 @@ def test_the_large_environment_has_its_queues_teams_and_runs(tmp_path: Path) -> 
 
 
 def test_a_mark_makes_another_run(tmp_path: Path) -> None:
-    """By the tool's own name too, without the labels by which Trainstack knows it."""
+    """The Job of another tool has a name of its own, without the labels by which Trainstack finds it."""
     assert kinds(tmp_path, first_log.settings("one"))["Job"] == 1
     declared = Declared(load_with_places(tmp_path, "bench").settings, Inputs())
     (first,) = (body for body in declared.manifests() if body["kind"] == "Job")
@@ -57,6 +57,12 @@ def test_many_runs_are_as_many(tmp_path: Path, queue: str | None) -> None:
     settings = {**many.platform(), "workloads": {"runs": [{"name": "one", **many.run(queue)}]}}
     settings["environment"] |= {"layers": ["platform", "training"]}
     assert kinds(tmp_path, settings)["Job"] == 1
+
+
+def test_every_trial_of_a_sweep_of_jobs_is_launched_at_once() -> None:
+    """The other tools apply all of them."""
+    assert "parallelism" not in many.sweep("jobs")
+    assert many.sweep("indexed")["parallelism"] < many.TRIALS
 
 
 def test_launches_of_many_runs_differ() -> None:

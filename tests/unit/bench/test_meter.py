@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import meter
 from bench.audit import USER, counted
 from bench.case import Arm
 from bench.meter import BenchError, Tree, descendants, measure, program_name
@@ -38,6 +39,13 @@ def test_a_command_that_fails_is_no_measurement() -> None:
     """The message has the command's output."""
     with pytest.raises(BenchError, match=r"exited with 3:\nreason"):
         measure(Arm(name="a", command=make_command("print('reason'); raise SystemExit(3)")))
+
+
+def test_a_command_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep the benchmark and its cluster forever."""
+    monkeypatch.setattr(meter, "DEADLINE_SECONDS", 0.1)
+    with pytest.raises(BenchError, match=r"did not end within 0\.1 s"):
+        measure(Arm(name="a", command=make_command("import time; time.sleep(600)")))
 
 
 def test_a_program_may_report_its_own_seconds() -> None:

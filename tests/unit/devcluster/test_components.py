@@ -68,6 +68,7 @@ def test_who_asked_what_is_written_where_it_is_wanted() -> None:
     assert set(told) - set(quiet) == {
         "--audit-policy-file=/state/config/audit-policy.json",
         "--audit-log-path=/state/log/audit.log",
+        "--audit-log-maxsize=100000",
     }
     assert not [word for word in quiet if word.startswith("--audit")]
 

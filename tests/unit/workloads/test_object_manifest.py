@@ -232,11 +232,11 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
         (
             {},
             {"managed": True},
-            "an Object may start its processes in ways that the wrapper does not know: set managed",
+            "an Object may start its processes outside the wrapper: set managed",
         ),
         ({}, {"object": None}, "an Object needs object, with its apiVersion, kind, framework and pods: add it"),
         ({}, {"kind": "Job", "roles": {}}, "a Job has no object"),
-        ({"kind": "RayJob"}, {}, "Trainstack knows the kind RayJob: set kind to it, and leave out object"),
+        ({"kind": "RayJob"}, {}, "RayJob is a kind of its own: set kind to it, and leave out object"),
         (
             {"framework": "leaderworkerset.x-k8s.io/leaderworkerset"},
             {},

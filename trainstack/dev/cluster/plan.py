@@ -30,7 +30,7 @@ class Component:
     once: bool = False
     """A step that ends: ready after exit code 0, otherwise retried."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables beyond the supervisor's own."""
+    """Variables in addition to the supervisor's own."""
 
 
 @dataclass(frozen=True)

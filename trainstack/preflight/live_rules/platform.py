@@ -65,7 +65,7 @@ def kind_missing(context: LiveContext) -> Iterator[Violation]:
 @Rule(
     id="operator-unready",
     may_be=("warning", "unknown"),
-    summary="The controller of Kueue or of the kind of a run was not found, or has no ready pod.",
+    summary="The controller of Kueue, or of the kind of a run, was not found or has no ready pod.",
     details=(
         "Controllers are recognized by the names and labels of Deployments, or by the labels and containers of pods."
     ),

@@ -107,8 +107,8 @@ class WorkloadKind:
     replicas: Callable[[Body], tuple[Replicas, ...]]
     """The state of a live launch by role."""
     conditions: Callable[[Body], Sequence[Body]] = status_conditions
-    """The conditions of a live launch, by which it has ended: `Complete`, `Completed` or `Succeeded`; or `Failed`. A
-    kind whose status has none derives them from it."""
+    """The conditions of a live launch. With `Complete`, `Completed` or `Succeeded` it has succeeded, with `Failed` it
+    has failed. A kind whose status has no conditions derives them from other fields."""
     definition: str | None = None
     """The CustomResourceDefinition; None for a kind that every cluster has."""
     operator: str | None = None

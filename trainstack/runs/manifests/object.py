@@ -82,7 +82,7 @@ class _Fields(Section):
 
 
 def _fields(launch: Body) -> _Fields:
-    """The annotation, whose absence or edit leaves the launch without known pods."""
+    """The fields of the annotation; if it is missing or invalid, those of a launch without known pods."""
     try:
         return _Fields.model_validate_json((launch["metadata"].get("annotations") or {}).get(labels.OBJECT, "{}"))
     except ValidationError:

@@ -106,7 +106,7 @@ _ENDED = ("Complete", "Failed", "ValidationFailed")
 
 
 def _conditions(body: Body) -> Sequence[Body]:
-    """The condition that the status amounts to, since a RayJob has none."""
+    """The state of a RayJob as a condition: its status has no conditions."""
     status = body.get("status") or {}
     state = status.get("jobDeploymentStatus")
     if not state:

@@ -1,4 +1,4 @@
-"""A workload as an object of a kind that Trainstack does not know."""
+"""The settings of an Object: its kind, its `spec`, and the paths of its pods."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -48,10 +48,10 @@ class KueueObject(Section):
     pods: Annotated[tuple[ObjectPods, ...], Field(min_length=1)]
     """The pods in the order of Kueue's pod sets."""
     succeeded: StatusValues | None = None
-    """When the object has succeeded; None: with the condition or `status.phase` `Complete`, `Completed` or
+    """The values by which the object has succeeded; None: the condition or `status.phase` `Complete`, `Completed` or
     `Succeeded`."""
     failed: StatusValues | None = None
-    """When the object has failed; None: with the condition or `status.phase` `Failed`."""
+    """The values by which the object has failed; None: the condition or `status.phase` `Failed`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "KueueObject":

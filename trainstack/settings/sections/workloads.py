@@ -234,11 +234,11 @@ class Workload(Section):
     slots_per_worker: Positive | None = None
     """MPIJob: the processes that MPI starts in each worker; None: 1."""
     mpi_implementation: Literal["OpenMPI", "Intel", "MPICH"] | None = None
-    """MPIJob; None: OpenMPI."""
+    """MPIJob: the implementation of MPI; None: OpenMPI."""
     ssh_auth_mount_path: AbsolutePath | None = None
     """MPIJob: the folder with the SSH keys, `.ssh` in the home of the image's user; None: `/root/.ssh`."""
     object: KueueObject | None = None
-    """Object: what `kind` does not know."""
+    """Object: its kind, its `spec`, and where it has its pods."""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     """JobSet."""
     success_policy: SuccessPolicy | None = None
@@ -317,7 +317,7 @@ _UNMANAGED: dict[str, str] = {
     "DataLoader": "runs no program",
     "MPIJob": "starts its processes over SSH, outside the wrapper",
     "RayJob": "starts its program through Ray, outside the wrapper",
-    "Object": "may start its processes in ways that the wrapper does not know",
+    "Object": "may start its processes outside the wrapper",
 }
 """The kinds that the wrapper does not support, with the reason."""
 
@@ -430,7 +430,7 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
         return
     known = get_args(Workload.model_fields["kind"].annotation)
     if workload.object.kind in known:
-        yield f"Trainstack knows the kind {workload.object.kind}: set kind to it, and leave out object"
+        yield f"{workload.object.kind} is a kind of its own: set kind to it, and leave out object"
     if workload.active_deadline_seconds is not None:
         yield "activeDeadlineSeconds has no known place in an Object: set the kind's own field in object.spec"
     roles, declared = workload.roles, {pods.name: pods for pods in workload.object.pods}

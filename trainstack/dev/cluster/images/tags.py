@@ -1,4 +1,4 @@
-"""The content tags of images, without hashing built programs, of 150 MB in total, in each command."""
+"""The content tags of images, stored: otherwise each command would hash 150 MB of built programs."""
 
 import os
 from collections.abc import Mapping
