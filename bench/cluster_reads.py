@@ -50,6 +50,13 @@ def delete_page(api: httpx.Client, path: str, selector: str) -> bool:
     return not found
 
 
+def jobs_ended(api: httpx.Client, namespace: str) -> bool:
+    """Whether every Job of a namespace has succeeded or failed."""
+    jobs = items(api, f"/apis/batch/v1/namespaces/{namespace}/jobs")
+    conditions = [job.get("status", {}).get("conditions") or () for job in jobs]
+    return all(any(each["type"] in ("Complete", "Failed") for each in found) for found in conditions)
+
+
 def first_log_line(api: httpx.Client, namespace: str, selector: str) -> bool:
     """Whether a pod with these labels has printed a line."""
     for pod in items(api, f"/api/v1/namespaces/{namespace}/pods", selector):

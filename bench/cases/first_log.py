@@ -12,7 +12,7 @@ import yaml
 
 from bench import tools
 from bench.case import Arm, Case, Scene
-from bench.cluster_reads import await_true, client, first_log_line
+from bench.cluster_reads import await_true, client, first_log_line, jobs_ended
 from bench.environments import as_config
 
 STACK = NAMESPACE = QUEUE = "bench-run"
@@ -69,6 +69,8 @@ class _Rounds:
         self._mark = ""
 
     def prepare(self, write: Callable[[str], None]) -> None:
+        # A change that would delete an active run is refused.
+        await_true("the end of the earlier runs", partial(jobs_ended, self._api, NAMESPACE))
         self._mark = f"r{time.time_ns() // 1_000_000}"
         write(self._mark)
 

@@ -5,7 +5,7 @@ import json
 import httpx
 
 from bench.cases import operators
-from bench.cluster_reads import delete_page
+from bench.cluster_reads import delete_page, jobs_ended
 
 
 def test_objects_are_deleted_in_pages_until_there_is_none() -> None:
@@ -42,3 +42,15 @@ def test_probes_are_sent_to_the_path_of_their_own_version() -> None:
         "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
         "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs",
     ]
+
+
+def test_a_round_starts_after_the_earlier_runs() -> None:
+    """A suspended Job, and one without a condition yet, are active."""
+    ended = [{"status": {"conditions": [{"type": kind, "status": "True"}]}} for kind in ("Complete", "Failed")]
+    lists = [ended, [*ended, {}], [{"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}]]
+
+    def respond(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"items": lists.pop(0)})
+
+    with httpx.Client(base_url="http://server", transport=httpx.MockTransport(respond)) as api:
+        assert [jobs_ended(api, "lab") for _ in range(3)] == [True, False, False]
