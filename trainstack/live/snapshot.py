@@ -290,7 +290,8 @@ def _read_collections(objects: Mapping[str, Identity], stack: str | None, contex
     count = Counter(path.rpartition("/")[0] for path, (kind, *_) in objects.items() if kind != "Secret")
     query = f"labelSelector={quote(f'{labels.STACK}={stack}')}&limit={PAGE}"
     lists = {f"{path}?{query}": path for path, number in count.items() if stack and number > _FEW}
-    return {lists[path]: answer for path, answer in read_lists([*lists], context).items()} if lists else {}
+    answers = read_lists([*lists], context, metadata_of_items=True) if lists else {}
+    return {lists[path]: answer for path, answer in answers.items()}
 
 
 def exists(path: str, answer: Answer) -> bool:

@@ -28,8 +28,9 @@ class Server:
         self.asked += paths
         return {path: self._object(path.rpartition("/")[2]) for path in paths}
 
-    def read_lists(self, paths: Sequence[str], _: object) -> dict[str, Answer]:
+    def read_lists(self, paths: Sequence[str], _: object, *, metadata_of_items: bool) -> dict[str, Answer]:
         """Return the labelled objects; one is not declared."""
+        assert metadata_of_items
         self.asked += paths
         names = [name for name in ("a", "b", "c", "undeclared") if name not in self.unlabelled + self.missing]
         items = {"items": [self._object(name).body for name in names]}
