@@ -80,7 +80,7 @@ def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
     """
     known = live.known or frozenset()
     deleted = sorted(known - live.retained, key=str)
-    launches = {(launch.kind, launch.namespace, launch.name) for launch in live.launches}
+    launches = _launches(live)
     stage_of = {who: "runs" if who in launches else _stage(who[0]) for who in deleted}
     stages = {stage: tuple(who for who in deleted if stage_of[who] == stage) for stage in STAGES}
     stays = {who: _RETAINED.get(who[0], "the engine retains it") for who in known & live.retained}
@@ -106,15 +106,18 @@ def _active_runs(live: LiveStack, now: datetime, command: str) -> Iterator[str]:
             )
 
 
+def _launches(live: LiveStack) -> set[Identity]:
+    return {(launch.kind, launch.namespace, launch.name) for launch in live.launches}
+
+
 def _stage(kind: str) -> str:
     return next((stage for stage, kinds in STAGES.items() if kind in kinds), "operators")
 
 
 def _kept_for_runs(live: LiveStack) -> set[Identity]:
     """Return launches, ledgers, wrappers and parameter files: ConfigMaps that are not part of an operator's release."""
-    launches = {(launch.kind, launch.namespace, launch.name) for launch in live.launches}
     operators = {body["metadata"].get("namespace") for body in live.of("Deployment")}
-    return launches | {
+    return _launches(live) | {
         identity(body)
         for body in live.of("ConfigMap")
         if RUN in body["metadata"]["labels"] or body["metadata"]["namespace"] not in operators
