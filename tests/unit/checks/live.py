@@ -1,5 +1,7 @@
 """Live objects as an API server gives them, as far as a test is about them."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 NOW = "2026-01-02T03:04:05Z"
@@ -12,6 +14,16 @@ def make_endpoint(port: int) -> Body:
     """The `cluster` of a kubeconfig for an API server of a test's own."""
     # Without the second key each client reads the certificates of all authorities, though it uses none: 25 ms.
     return {"server": f"http://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
+
+
+def write_kubeconfig(folder: Path, port: int) -> Path:
+    """Write a kubeconfig for that server, with a token, and return its path."""
+    cluster = {"name": "it", "cluster": make_endpoint(port)}
+    context = {"name": "it", "context": {"cluster": "it", "user": "it"}}
+    config = {"clusters": [cluster], "users": [{"name": "it", "user": {"token": "t"}}], "contexts": [context]}
+    file = folder / "kubeconfig"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "it", **config}))
+    return file
 
 
 def make_condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> Body:

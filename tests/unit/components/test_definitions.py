@@ -12,7 +12,7 @@ import pulumi
 import pytest
 
 from tests.registrations.recorder import record
-from tests.unit.checks.live import make_condition, make_endpoint
+from tests.unit.checks.live import make_condition, write_kubeconfig
 from tests.unit.components.declare import hooks
 from trainstack.components import definitions
 from trainstack.components.definitions import Before, Definitions
@@ -122,12 +122,7 @@ class Handler(BaseHTTPRequestHandler):
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server that KUBECONFIG names."""
     with Server() as made:
-        file = tmp_path / "kubeconfig"
-        cluster = {"name": "it", "cluster": make_endpoint(made.server_port)}
-        context = {"name": "it", "context": {"cluster": "it", "user": "it"}}
-        config = {"clusters": [cluster], "users": [{"name": "it", "user": {"token": "t"}}], "contexts": [context]}
-        file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "it", **config}))
-        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, made.server_port)))
         Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
         yield made
         made.shutdown()
