@@ -5,6 +5,7 @@
 .venv/bin/python -m bench --short --write      # the form of `make test`, stored
 """
 
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -20,18 +21,17 @@ from bench.case import Case
 from bench.cases import CASES
 from bench.results import CaseResult, Results
 from bench.runner import run
-from trainstack.cli.console import err
-from trainstack.cli.expected_errors import expected_message
+from trainstack.cli.console import err, expected_message
 from trainstack.errors import TrainstackError
 
 
 def chosen(names: Iterable[str], *, short: bool) -> list[Case]:
     """Return the cases with these ids, by default all of the form. Raises typer.BadParameter for an unknown id."""
-    wanted = set(names)
+    requested = set(names)
     known = {case.id for case in CASES if case.short_rounds or not short}
-    if unknown := sorted(wanted - known):
+    if unknown := sorted(requested - known):
         raise typer.BadParameter(f"unknown: {', '.join(unknown)}; the cases are {', '.join(sorted(known))}")
-    return [case for case in CASES if case.id in (wanted or known)]
+    return [case for case in CASES if case.id in (requested or known)]
 
 
 def main(
@@ -50,6 +50,8 @@ def main(
         for case in selected:
             sys.stdout.write(f"{case.id:<24}  {case.title}\n")
         return
+    # A terminated benchmark stops its cluster, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     failures: list[str] = []
     results = measure(selected, short=short, keep=_store if write else _discard, failed=failures.append)
     sys.stdout.write(results.model_dump_json(indent=1) + "\n" if as_json else report.markdown(results))
@@ -89,7 +91,7 @@ def _progress(line: str) -> None:
 
 
 def _discard(_: Results) -> None:
-    """Keep nothing."""
+    """Discard the results."""
 
 
 def _store(results: Results) -> None:

@@ -19,6 +19,8 @@ _TOKEN_SECONDS = 24 * 3600
 _VERBS = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _REVIEWS = frozenset(("authorization.k8s.io", "authentication.k8s.io"))
 """API groups of questions, which are sent as `create`."""
+_STREAMS = frozenset(("attach", "exec", "portforward"))
+"""Subresources of pods that open a connection, by SPDY also as `create`."""
 
 
 def counted(log: Path, offset: int = 0) -> tuple[int, int]:
@@ -30,14 +32,16 @@ def counted(log: Path, offset: int = 0) -> tuple[int, int]:
         file.seek(offset)
         content = file.read()
     writes = dry_runs = 0
-    # A line that is being written ends without a line feed.
+    # An incomplete line has no line feed.
     for line in content[: content.rfind(b"\n") + 1].splitlines():
         event = json.loads(line)
+        target = event.get("objectRef") or {}
         if (
             event["user"].get("username") != USER
             or event["verb"] not in _VERBS
             or event["stage"] != "ResponseComplete"
-            or (event.get("objectRef") or {}).get("apiGroup") in _REVIEWS
+            or target.get("apiGroup") in _REVIEWS
+            or target.get("subresource") in _STREAMS
             or event.get("responseStatus", {}).get("code", 0) >= 300
         ):
             continue
@@ -61,18 +65,18 @@ def audited(admin: Path, folder: Path) -> Iterator[Path]:
     with httpx.Client(**connection(admin)) as api:
 
         def post(path: str, body: object) -> dict[str, dict[str, str]]:
-            answer = api.post(path, json=body)
+            response = api.post(path, json=body)
             # A killed benchmark may have left the account.
-            if answer.status_code != httpx.codes.CONFLICT:
-                answer.raise_for_status()
-            content: dict[str, dict[str, str]] = answer.json()
+            if response.status_code != httpx.codes.CONFLICT:
+                response.raise_for_status()
+            content: dict[str, dict[str, str]] = response.json()
             return content
 
         post(accounts, {"metadata": {"name": ACCOUNT}})
         try:
             post(bindings, binding)
-            asked = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
-            token = post(f"{accounts}/{ACCOUNT}/token", asked)["status"]["token"]
+            request = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
+            token = post(f"{accounts}/{ACCOUNT}/token", request)["status"]["token"]
             config = json.loads(admin.read_text())
             config["users"][0]["user"] = {"token": token}
             file = folder / "kubeconfig"

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 Measure = Literal["cpu", "wall"]
-"""What ratios are made of: processor seconds of the command's processes, or seconds from its start to its effect."""
+"""The unit of ratios: processor seconds of the command's processes, or seconds from its start to its effect."""
 Place = Literal["files", "cluster", "bare", "simulated"]
 """Where a case runs: on files alone, on a local cluster with `dev`, on one without, or on one with `dev` and simulated
 nodes."""
 
 
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """Do nothing: the default of an arm's callables."""
 
 
@@ -36,7 +36,9 @@ class Arm:
     prepare: Callable[[], None] = nothing
     """Runs before each measurement, and does not count."""
     until: Callable[[], None] = nothing
-    """Waits for the effect of the command, after its end. The wait counts as wall time."""
+    """Waits for the effect of the command after its end. The wait counts as wall time."""
+    check: Callable[[str], None] = nothing
+    """Raises BenchError if the command's output shows that it did something else than what is measured."""
     reports: bool = False
     """Whether the last line that the program prints is `{"cpu_seconds": …, "wall_seconds": …}`, which then count
     instead of the seconds of the whole process."""
@@ -57,8 +59,10 @@ class Scene:
     """A folder for the files of cases."""
     kubeconfig: Path | None = None
     audit_log: Path | None = None
-    """The API server's, one JSON object a line."""
+    """The API server's audit log, one JSON object a line."""
     short: bool = False
+    cluster_state: Path | None = None
+    """The state folder of the local cluster."""
     cgroup: str = ""
     """Name of the local cluster's folder in the cgroup hierarchies."""
 
@@ -68,7 +72,7 @@ class Scene:
 
 
 Arms = Callable[[Scene], AbstractContextManager[Sequence[Arm]]]
-"""Sets the arms up, and removes what they made. The first is Trainstack's; ratios are its medians over the others'."""
+"""Sets the arms up, and removes their objects. The first is Trainstack's; ratios are its medians over the others'."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +85,7 @@ class Case:
     arms: Arms = field(repr=False)
     measure: Measure = "cpu"
     rounds: int = 5
-    """How often each arm is measured, one after the other in each round."""
+    """The number of measurements of each arm; the arms alternate in each round."""
     short_rounds: int = 0
     """Rounds of the short form; 0: the short form leaves the case out."""
     warm_up: bool = True

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCAL = (".venv", ".trainstack", "results", ".git")
-"""What a copy does not take along: it belongs to this machine, or to the other checkout."""
+"""Files that a copy omits: they belong to this machine, or to the other checkout."""
 
 
 def copy(to: Path) -> None:

@@ -16,14 +16,14 @@ from bench.results import Sample
 from trainstack.errors import TrainstackError
 
 DEADLINE_SECONDS = 7200.0
-"""For one command. Without it, a command that waits forever would keep the benchmark and its cluster."""
+"""The limit of one command. Without it, a command that waits forever would keep the benchmark and its cluster."""
 _INTERVAL_MILLISECONDS = 50
 _TICK = os.sysconf("SC_CLK_TCK")
 _PARENT, _USER, _SYSTEM = 1, 11, 12
 """Places in /proc/PID/stat after the name, counted from the state."""
 _PROC = Path("/proc")
 OTHER = "other"
-"""The CPU seconds of processes that ended between two looks."""
+"""The CPU seconds of processes that ended between two samples."""
 
 
 class BenchError(TrainstackError):
@@ -39,6 +39,7 @@ def measure(arm: Arm, audit_log: Path | None = None) -> Sample:
     tree, total, output = _run(arm.command)
     arm.until()
     wall = time.monotonic() - began
+    arm.check(output)
     cpu = tree.cpu_seconds(total)
     if arm.members:
         after = cpu_of(arm.members())
@@ -91,7 +92,7 @@ def _watch(process: "subprocess.Popen[bytes]", tree: "Tree", command: Command) -
         while not poll.poll(_INTERVAL_MILLISECONDS):
             if time.monotonic() > deadline:
                 raise BenchError(f"`{' '.join(command.words)}` did not end within {DEADLINE_SECONDS:g} s")
-            tree.look()
+            tree.sample()
         _, status, usage = os.wait4(process.pid, 0)
     finally:
         os.close(end)
@@ -115,7 +116,7 @@ def _reported(command: Command, output: str) -> tuple[float, dict[str, float]]:
 
 
 class Tree:
-    """A process and its descendants, as they are seen again and again."""
+    """A process and its descendants, sampled repeatedly."""
 
     def __init__(self, root: int, proc: Path = _PROC) -> None:
         self.peak_bytes = 0
@@ -125,8 +126,8 @@ class Tree:
         self._foreign: set[int] = set()
         """Processes that existed and were not descendants: they never become some."""
 
-    def look(self) -> None:
-        """Note the processor time of each process, and the memory of all of them."""
+    def sample(self) -> None:
+        """Record the processor time of each process, and the memory of all of them."""
         pids = {int(entry.name) for entry in os.scandir(self._proc) if entry.name.isdecimal()}
         self._foreign &= pids
         stats = {pid: stat for pid in pids - self._foreign if (stat := _stat(self._proc, pid))}
@@ -135,14 +136,14 @@ class Tree:
         members |= self._names.keys() & stats.keys()
         self._foreign |= stats.keys() - members
         for pid in members & stats.keys():
-            # A process that has ended, and that its parent has not waited for yet, has no arguments any more.
+            # An ended process that its parent has not waited for has no arguments.
             if name := program_name(_read(self._proc / str(pid) / "cmdline").split("\0")):
                 self._names[pid] = name
             self._seconds[pid] = (int(stats[pid][_USER]) + int(stats[pid][_SYSTEM])) / _TICK
         self.peak_bytes = max(self.peak_bytes, sum(_pss(self._proc, pid) for pid in members))
 
     def cpu_seconds(self, total: float) -> dict[str, float]:
-        """Return CPU seconds by program. `total` has what was used between looks; the difference is `other`."""
+        """Return CPU seconds by program. `total` includes the use between samples; the difference is `other`."""
         seconds: dict[str, float] = {}
         for pid, used in self._seconds.items():
             name = self._names.get(pid, OTHER)

@@ -17,7 +17,7 @@ class Sample(_Result):
 
     wall_seconds: float
     cpu_seconds: dict[str, float]
-    """By the program of the process; `other` is what short processes used."""
+    """CPU seconds by the program of the process; `other` is the use of short processes."""
     peak_bytes: int | None = None
     """The most memory of all processes at once, shared pages counted once; None if the program reports its seconds."""
     api_writes: int | None = None
@@ -65,13 +65,13 @@ class ArmResult(_Result):
 
 
 class CaseResult(_Result):
-    """What one case gave."""
+    """The result of one case."""
 
     id: str
     title: str
     measure: Measure
     date: str
-    """ISO 8601, without a time."""
+    """The date in ISO 8601, without a time."""
     commit: str
     machine: str
     load: float

@@ -1,4 +1,4 @@
-"""Where cases run: the checkout's files, or a copy of the project with a local cluster of its own."""
+"""Places of cases: the checkout's files, or a copy of the project with its own local cluster."""
 
 import os
 import shlex
@@ -59,6 +59,7 @@ def on_cluster(
             kubeconfig=kubeconfig,
             audit_log=layout.audit,
             short=short,
+            cluster_state=cluster.state,
             cgroup=layout.cgroup,
         )
 
@@ -78,8 +79,8 @@ def _project(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> 
     digits = workload(checkout.ROOT / "workloads" / "digits")
     ensure_images([*operators(), *helpers(), digits], cluster.registry, report)
     project, scratch = folder / "project", folder / "scratch"
-    for made in (project, scratch):
-        made.mkdir()
+    for subfolder in (project, scratch):
+        subfolder.mkdir()
     checkout.copy(project)
     env = Command(
         words=(*tools.CLI, "env", "-s", "dev"),
@@ -93,12 +94,16 @@ def _project(cluster: Cluster, folder: Path, *, short: bool, report: Report) -> 
 def _bring_dev_up(scene: Scene, *, busy: bool, report: Report) -> None:
     """Bring `dev` up, and follow its run to the end.
 
-    `busy`: with a core for Kueue, which loses its lease when hundreds of Jobs share the little that `dev` requests.
+    `busy`: with a core for Kueue, which loses its lease when hundreds of Jobs share the little that `dev` requests; and
+    with the limits of requests that its later releases have, of which a run needs about seven.
     """
     if busy:
         file = scene.folder / "Pulumi.dev.yaml"
         content = yaml.safe_load(file.read_text())
-        content["config"]["trainstack:operators"]["kueue"]["requests"] = {"cpu": "1", "memory": "512Mi"}
+        content["config"]["trainstack:operators"]["kueue"] |= {
+            "requests": {"cpu": "1", "memory": "512Mi"},
+            "configuration": {"clientConnection": {"qps": 1000, "burst": 1000}},
+        }
         file.write_text(yaml.safe_dump(content, sort_keys=False))
     report("bringing dev up, and following its run")
     tools.run(scene.command(*tools.CLI, "up", "-s", "dev", "--yes"))
@@ -111,7 +116,7 @@ def exported(script: str) -> dict[str, str]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return the variables of commands in a project: its own code, and no cluster or state of the caller."""
-    removed = ("KUBECONFIG", "PYTHONDONTWRITEBYTECODE", "TRAINSTACK_STACK")
+    """Return the variables of commands in a project: its own code, and no cluster, state or tuning of the caller."""
+    removed = ("GOGC", "KUBECONFIG", "PYTHONDONTWRITEBYTECODE", "TRAINSTACK_STACK")
     kept = {name: value for name, value in os.environ.items() if name not in removed}
     return {**kept, "PYTHONPATH": str(folder)}

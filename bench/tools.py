@@ -27,7 +27,7 @@ def run(command: Command) -> str:
     """Run a command that is not measured, and return its output. Raises BenchError if it fails or does not end."""
     name = f"`{' '.join(command.words)}` in {command.folder}"
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command.words,
             cwd=command.folder,
             env=command.environment,
@@ -39,9 +39,9 @@ def run(command: Command) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise BenchError(f"{name} did not end within {DEADLINE_SECONDS:g} s") from error
-    if done.returncode:
-        raise BenchError(f"{name} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.stdout
+    if process.returncode:
+        raise BenchError(f"{name} exited with {process.returncode}:\n{process.stdout}{process.stderr}")
+    return process.stdout
 
 
 def pulumi(scene: Scene, stack: str, *words: str, folder: Path | None = None, **variables: str) -> Command:
@@ -118,7 +118,7 @@ def as_list(bodies: Iterable[Mapping[str, Any]]) -> Body:
 
 @dataclass(frozen=True)
 class Program:
-    """A Pulumi project of its own, with its state in its folder."""
+    """A separate Pulumi project, with its state in its folder."""
 
     folder: Path
     scene: Scene
@@ -141,9 +141,9 @@ def program(scene: Scene, name: str, source: str, objects: Sequence[Body] = ()) 
     (folder / "Pulumi.yaml").write_text("name: bench\nruntime: python\n")
     shutil.copy(PROGRAMS / source, folder / "__main__.py")
     (folder / "objects.json").write_text(json.dumps(objects))
-    made = Program(folder, scene)
-    run(made.command("stack", "init"))
-    return made
+    project = Program(folder, scene)
+    run(project.command("stack", "init"))
+    return project
 
 
 def pulumi_backend(folder: Path) -> Path:

@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from trainstack.dev.cluster import certificates
 from trainstack.dev.cluster.certificates import embedded
-from trainstack.dev.cluster.components import components
+from trainstack.dev.cluster.config import components
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.launch import find
 from trainstack.dev.cluster.layout import Layout

@@ -2,34 +2,44 @@
 on it."""
 
 import os
+import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.cluster.inventory import Name, everything
-from tests.cluster.project import ROOT, Project
-from trainstack.dev.cluster import cluster as devcluster
-from trainstack.dev.cluster.cluster import Cluster
-from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload
-from trainstack.dev.cluster.spec import ClusterSpec
+# The process that distributes the unit tests loads this file, and should begin at once: what the cluster's fixtures use
+# is imported in them, and takes a second.
+if TYPE_CHECKING:
+    from tests.cluster.inventory import Name
+    from tests.cluster.project import Project
+    from trainstack.dev.cluster.cluster import Cluster
+
+ROOT = Path(__file__).parents[1]
 
 
-def start_cluster(state: Path) -> Cluster:
+def start_cluster(state: Path) -> "Cluster":
     """A running cluster with every image that the dev environment needs, which keeps a log of who asks what."""
+    from trainstack.dev.cluster import cluster as devcluster  # noqa: PLC0415 (see above)
+    from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload  # noqa: PLC0415
+    from trainstack.dev.cluster.spec import ClusterSpec  # noqa: PLC0415
+
     running = devcluster.up(state, ClusterSpec(audit=True))
     ensure_images([*operators(), *helpers(), workload(ROOT / "workloads" / "digits")], running.registry, lambda _: None)
     return running
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Cluster"]:
     """A cluster for all tests that do not need one of their own.
 
     TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
     """
+    from trainstack.dev.cluster import cluster as devcluster  # noqa: PLC0415
+
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     state = Path(kept) if kept else tmp_path_factory.mktemp("cluster")
     try:
@@ -40,20 +50,35 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def checkout(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def checkout(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -> "Project":
     """A copy of the project that knows the cluster by KUBECONFIG alone."""
+    from tests.cluster.project import Project  # noqa: PLC0415
+
     return Project.copy(tmp_path_factory.mktemp("dev"), cluster)
 
 
 @pytest.fixture(scope="session")
-def before(checkout: Project) -> frozenset[Name]:
+def before(checkout: "Project") -> "frozenset[Name]":
     """What the cluster held before the dev environment came."""
+    from tests.cluster.inventory import everything  # noqa: PLC0415
+
     return everything(checkout)
 
 
 @pytest.fixture(scope="session")
-def dev(checkout: Project, before: frozenset[Name]) -> Project:
+def installed(checkout: "Project", before: "frozenset[Name]") -> "Project":
+    """The dev environment without its run, which the tests of the lab do not need."""
+    checkout.edit_stack(lambda config: config.pop("trainstack:workloads"))
+    done = checkout.up(seconds=420)
+    assert done.code == 0, done.text
+    return checkout
+
+
+@pytest.fixture(scope="session")
+def dev(checkout: "Project", before: "frozenset[Name]") -> "Project":
     """The dev environment, brought up by the one command, its run followed to its end."""
+    # In a single process the tests of the lab have removed the run from the file.
+    shutil.copy(ROOT / "Pulumi.dev.yaml", checkout.root)
     done = checkout.trainstack("up", "--yes", seconds=420)
     assert done.code == 0, done.text
     (checkout.root / "up.log").write_text(done.text)
@@ -75,8 +100,8 @@ LAB = {
     "test_sweep_faults",
     "test_sweeps",
 }
-"""The files of tests/cluster whose tests use the lab beside `dev`: half of all that need `dev`, so another process can
-run them, with a cluster of its own."""
+"""The files of tests/cluster whose tests use the lab: half of all that need the operators of `dev`, so another process
+can run them, with a cluster of its own."""
 SITES = {"test_gpu_products", "test_sites", "test_systems", "test_upstream"}
 """The files of tests/cluster whose tests share the cluster of the reference systems."""
 SEPARATE = {
@@ -96,15 +121,29 @@ SEPARATE = {
     "test_trainer",
 }
 """The files of tests/cluster that start a cluster of their own, or none."""
-SHARED = {"cluster": {"lab", "dev"}, "lab": {"lab"}, "sites": {"sites"}, "servers": {"stateful"}}
+JUDGED = {"test_judge", "test_kueue_fields", "test_placement", "test_tables"}
+"""The files of tests/admission that need no cluster: Kueue's own code decides in them."""
+SHARED = {
+    "cluster": {"lab", "dev"},
+    "installed": {"lab"},
+    "lab": {"lab"},
+    "dev": {"dev"},
+    "sites": {"sites"},
+    "servers": {"stateful"},
+}
 """The fixtures of a session that start a cluster or fill it, and the groups whose tests may use them."""
-LARGE = ("lab", "dev", "sites", "stateful", "admission")
-"""The groups that start first. `dev` ends with its removal, so in one process it follows `lab`."""
+LARGE = ("lab", "dev", "sites", "test_kills", "admission", "stateful", "test_plan", "test_devcluster")
+"""The groups that start first, the longest ones before the others: a long one that starts last runs alone in the end.
+
+`dev` ends with its removal, so in one process it follows `lab`.
+"""
 
 
 def group_of(nodeid: str) -> str:
     """The group of a test: tests of one group run in one process, which starts their cluster once."""
     file = Path(nodeid.partition("::")[0])
+    if file.stem in JUDGED:
+        return "judged"
     if file.parent.name in ("admission", "stateful"):
         return file.parent.name
     if file.parent.name == "cluster" and file.stem in LAB:
@@ -126,6 +165,22 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
     """Schedule by groups where `--dist loadscope` is given; the unit tests are distributed one by one."""
     return GroupScheduling(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the seconds of each group and of its files: what decides how groups are divided and ordered."""
+    if config.getoption("dist") != "loadscope":
+        return
+    seconds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                file = report.nodeid.partition("::")[0].removeprefix("tests/")
+                seconds[group_of(report.nodeid)][file] += report.duration
+    terminalreporter.write_sep("=", "seconds of each group")
+    for group, files in sorted(seconds.items(), key=lambda item: -sum(item[1].values())):
+        listed = ", ".join(f"{file} {files[file]:.0f}" for file in sorted(files, key=lambda file: -files[file]))
+        terminalreporter.write_line(f"{sum(files.values()):6.0f} {group}: {listed}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ import sys
 import tarfile
 import zipfile
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,3 +50,15 @@ def build(folder: Path) -> Built:
         packed.extractall(folder / "archive", filter="data")
     (unpacked,) = (folder / "archive").iterdir()
     return Built(folder / "site", unpacked)
+
+
+def add_bytecode(site: Path) -> None:
+    """Add the checkout's bytecode to an unpacked wheel: compiling the library takes two seconds."""
+    for file in (site / "trainstack").rglob("*.py"):
+        original = ROOT / file.relative_to(site)
+        compiled = Path(cache_from_source(str(original)))
+        if compiled.is_file():
+            # Python compares the time and the size of the source with those in the bytecode.
+            shutil.copystat(original, file)
+            (file.parent / "__pycache__").mkdir(exist_ok=True)
+            shutil.copyfile(compiled, file.parent / "__pycache__" / compiled.name)

@@ -1,6 +1,5 @@
 """Previews and updates of environments that are up and have not changed."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +19,7 @@ def unchanged(scene: Scene, stack: str, verb: str, *options: str) -> Iterator[Se
     """Yield the arms of `pulumi preview` or `pulumi up` of an environment without changes.
 
     The other tools apply the same objects with the same field manager, so they change nothing either. The short form
-    has kubectl alone.
+    has only kubectl, and the same command for one ConfigMap, by which the goal is set.
     """
     objects = tools.live_objects(scene, stack)
     words = (verb, "--expect-no-changes", *options, *(("--yes", "--skip-preview") if verb == "up" else ()))
@@ -30,25 +29,40 @@ def unchanged(scene: Scene, stack: str, verb: str, *options: str) -> Iterator[Se
         Arm(name=tools.TRAINSTACK, command=tools.pulumi(scene, stack, *words), state=state),
         Arm(name=tools.KUBECTL, command=kubectl),
     ]
-    if scene.short:
-        yield arms
-        return
-    sdk = tools.program(scene, "sdk", "sdk.py", objects.bodies())
-    one = tools.program(scene, "one", "one_config_map.py")
-    tools.run(one.command("up", "--yes", "--skip-preview"))
-    try:
-        # This writes nothing that differs, but gives the program's state the objects.
-        tools.run(sdk.command("up", "--yes", "--skip-preview"))
+    with _one_config_map(scene, words) as one:
+        if scene.short:
+            yield [*arms, one]
+            return
+        sdk = _sdk_program(scene, stack, objects)
         yield [
             *arms,
             sdk.arm(tools.SDK, *words),
             Arm(name=tools.CLIENT, command=objects.client(scene, *(["--dry-run"] if verb == "preview" else []))),
-            one.arm(tools.ONE, *words),
+            one,
         ]
+
+
+def _sdk_program(scene: Scene, stack: str, objects: tools.Objects) -> tools.Program:
+    """Return a program whose state has the objects. All cases of an environment share it: its `up` takes minutes."""
+    folder = scene.scratch / f"sdk-{stack}"
+    if folder.exists():
+        program = tools.Program(folder, scene)
+    else:
+        program = tools.program(scene, folder.name, "sdk.py", objects.bodies())
+    # This writes nothing that differs, but gives the program's state the objects, unless an earlier case has done so.
+    tools.run(program.command("up", "--yes", "--skip-preview"))
+    return program
+
+
+@contextmanager
+def _one_config_map(scene: Scene, words: Sequence[str]) -> Iterator[Arm]:
+    """Yield the arm of a program with one ConfigMap, which is removed afterwards."""
+    one = tools.program(scene, "one", "one_config_map.py")
+    tools.run(one.command("up", "--yes", "--skip-preview"))
+    try:
+        yield one.arm(tools.ONE, *words)
     finally:
         tools.run(one.command("destroy", "--yes", "--skip-preview"))
-        # Its objects are the environment's: the program's state is forgotten.
-        shutil.rmtree(sdk.folder)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Cases that need neither the engine nor a cluster: what a command costs from the start of its process."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bench.case import Arm, Case, Scene
@@ -42,24 +42,31 @@ def _review(scene: Scene) -> Iterator[list[Arm]]:
     yield _against_libraries(scene, words, _SETTINGS)
 
 
+def _programs(scene: Scene, module: str, arguments: Mapping[str, object]) -> list[Arm]:
+    """Return an arm for each argument of a program of `bench.programs` that prints its seconds."""
+    return [
+        Arm(
+            name=name,
+            command=scene.command(sys.executable, "-m", f"bench.programs.{module}", str(argument)),
+            reports=True,
+        )
+        for name, argument in arguments.items()
+    ]
+
+
 @contextmanager
 def _check_many(scene: Scene) -> Iterator[list[Arm]]:
-    yield [
-        Arm(name=name, command=scene.command(sys.executable, "-m", "bench.programs.check_many", step), reports=True)
-        for name, step in (("check the settings", "check"), ("read the settings from their file", "read"))
-    ]
+    yield _programs(scene, "check_many", {"check the settings": "check", "read the settings from their file": "read"})
 
 
 @contextmanager
 def _forecast_many(scene: Scene) -> Iterator[list[Arm]]:
-    yield [
-        Arm(
-            name=f"{count:,} runs",
-            command=scene.command(sys.executable, "-m", "bench.programs.forecast_many", str(count)),
-            reports=True,
-        )
-        for count in (10_000, 1_000)
-    ]
+    yield _programs(scene, "forecast_many", {f"{count:,} runs": count for count in (10_000, 1_000)})
+
+
+@contextmanager
+def _judge_nodes(scene: Scene) -> Iterator[list[Arm]]:
+    yield _programs(scene, "judge_nodes", {f"{count} nodes": count for count in (500, 50)})
 
 
 CASES = (
@@ -82,5 +89,12 @@ CASES = (
         arms=_forecast_many,
         rounds=3,
         warm_up=False,
+    ),
+    Case(
+        id="judge-nodes",
+        title="Kueue's own verdicts on 10 runs in racks of 500 nodes and of 50",
+        place="files",
+        arms=_judge_nodes,
+        short_rounds=3,
     ),
 )

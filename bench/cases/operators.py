@@ -27,7 +27,7 @@ PROBES = (probes.kueue(STACK), probes.training_operator(STACK))
 
 
 def answers(api: httpx.Client) -> bool:
-    """Whether the webhooks of both operators accept an object."""
+    """Return whether the webhooks of both operators accept an object."""
     return all(api.post(_path(probe), params={"dryRun": "All"}, json=probe).is_success for probe in PROBES)
 
 
@@ -47,7 +47,7 @@ def _arms(scene: Scene) -> Iterator[Sequence[Arm]]:
     delete = scene.command("kubectl", "delete", "--ignore-not-found", "--timeout=300s", "-f", str(objects.file))
 
     def remove() -> None:
-        """Delete what the arm before made, and forget both states."""
+        """Delete the objects of the previous arm, and both states."""
         tools.run(delete)
         file.write_text(text)
         shutil.rmtree(tools.pulumi_backend(scene.folder), ignore_errors=True)
@@ -62,7 +62,7 @@ def _arms(scene: Scene) -> Iterator[Sequence[Arm]]:
             tools.SDK: program.command(*up),
             tools.CLIENT: objects.client(scene),
         }
-        yield [Arm(name=name, command=made, prepare=remove, until=until) for name, made in commands.items()]
+        yield [Arm(name=name, command=command, prepare=remove, until=until) for name, command in commands.items()]
 
 
 def _in_two_steps(scene: Scene, objects: tools.Objects) -> Command:

@@ -1,4 +1,4 @@
-"""`trainstack status`, and the local cluster that does nothing."""
+"""`trainstack status`, and the idle local cluster."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ _LISTS = {
     "workloads.kueue.x-k8s.io": KUEUE,
     "events": "/api/v1",
 }
-"""What a status is made of: the name of each list for kubectl, and its API."""
+"""The content of a status: the name of each list for kubectl, and its API."""
 
 
 def arms_of(scene: Scene, stack: str, namespace: str) -> list[Arm]:

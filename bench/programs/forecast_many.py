@@ -55,15 +55,15 @@ def tasks(count: int, seed: int = 1, shapes: int = 20) -> list[Task]:
     """Return runs of all teams. There are few shapes, as in sweeps, whose trials differ only in their duration."""
     draw = random.Random(seed)  # noqa: S311 (a load, no secret)
     drawn = [_shape(draw) for _ in range(shapes)]
-    made = []
+    drawn_tasks = []
     for number in range(count):
         team, pods, priority = draw.choice(drawn)
         workload = Workload(
             name=f"run-{number}", namespace=team, queue=team, pod_sets=(pods,), priority=priority, created=0.0
         )
         seconds = float(draw.randrange(600, 86400, 60))
-        made.append(Task(workload=workload, duration=Duration(seconds, "declared"), resumes=draw.random() < 0.5))
-    return made
+        drawn_tasks.append(Task(workload=workload, duration=Duration(seconds, "declared"), resumes=draw.random() < 0.5))
+    return drawn_tasks
 
 
 def _shape(draw: random.Random) -> tuple[str, PodSet, int]:
@@ -88,7 +88,7 @@ def main(count: int) -> None:
 
 
 def _fits(task: Task) -> bool:
-    """Whether a run is at most as large as what a team can ever have."""
+    """Return whether a run is at most as large as the largest that a team can ever have."""
     pods = task.workload.pod_sets[0]
     most = 12 if pods.selector.get("nvidia.com/gpu.product") == "h100" else 24
     return pods.requests[_GPU] <= most

@@ -43,8 +43,8 @@ def declare(body: Body, depends_on: list[pulumi.Resource]) -> pulumi.Resource:
             opts=options,
         )
     fields = {snake(key): value for key, value in body.items() if key not in ("apiVersion", "kind")}
-    made: pulumi.Resource = resource(name, opts=options, **fields)
-    return made
+    declared: pulumi.Resource = resource(name, opts=options, **fields)
+    return declared
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case, made, slips_in
 from tests.admission.choices import Choices
@@ -58,12 +59,22 @@ class Question:
         read = (read_kueue_workload(body, self.case.model) for body in self.admitted)
         return [workload for workload in read if isinstance(workload, Admitted)]
 
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The engine's."""
+        asked = self.case.workload(self.case.asked, START + len(self.admitted))
+        return AdmissionSimulator(self.case.model, self.using()).verdict(asked, with_remedies=False)
+
     def engine(self) -> Answer | None:
         """The engine's answer; None if it does not know."""
-        case, admitted = self.case, self.using()
-        asked = case.workload(case.asked, START + len(self.admitted))
-        verdict = AdmissionSimulator(case.model, admitted).verdict(asked, with_remedies=False)
-        return _of_verdict(verdict, {other.workload.key for other in admitted if other.evicted})
+        return _of_verdict(self.verdict, {other.workload.key for other in self.using() if other.evicted})
+
+    def unknown(self) -> str:
+        """Why the engine does not know, without names of the case; empty if it does."""
+        if self.engine() is not None:
+            return ""
+        reason = self.verdict.reasons[0]
+        return reason.cause if reason.cause == "topology" else re.sub(rf"\S*{PREFIX}\S*", "…", reason.message)
 
     def input(self) -> Body:
         """The question as the program reads it."""
@@ -86,8 +97,8 @@ class Question:
         }
 
 
-def configuration(choices: Choices) -> Body:
-    """A Configuration of Kueue.
+def configuration(choices: Choices, release: str) -> Body:
+    """A Configuration of Kueue, in the version of its API that the release's program reads.
 
     No output of a transformation is requested too: Kueue's sum of both depends on the order of a Go map.
     """
@@ -100,7 +111,9 @@ def configuration(choices: Choices) -> Body:
         resources["transformations"] = [{"input": "nvidia.com/gpu", "strategy": strategy, "outputs": outputs}]
     sharing: Body = {}
     if choices.one_in(4):
-        sharing = {"fairSharing": choices.pick([{}, {"preemptionStrategies": ["LessThanInitialShare"]}])}
+        strategies = choices.pick([{}, {"preemptionStrategies": ["LessThanInitialShare"]}])
+        # In v1beta1 fair sharing is off by default.
+        sharing = {"fairSharing": strategies | ({"enable": True} if release == "v0.14" else {})}
     return {**({"resources": resources} if resources else {}), **sharing}
 
 

@@ -1,6 +1,5 @@
 """Verdicts with topologies by Kueue's own code, from a read of a cluster."""
 
-import resource
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +22,6 @@ Body = dict[str, Any]
 RELEASE = "v0.15.2"
 BLOCK, RACK = "example.com/block", "example.com/rack"
 QUOTA = {"cpu": "100k", "memory": "100Ti"}
-MOST_SECONDS = 0.3
-"""What the program may add to a check, of processor time."""
 
 
 @pytest.fixture(scope="module")
@@ -211,17 +208,3 @@ def test_without_all_that_decides_the_verdict_is_unknown(judge: Program, changes
         "unknown: on cpu; the quota is available, and the nodes of flavor cpu decide whether the pods can be placed: "
         f"{why}"
     )
-
-
-def test_the_program_adds_little_to_a_check(judge: Program) -> None:
-    """For 10 runs on 500 nodes with 2,500 pods; processor time, which does not depend on the machine's load."""
-    runs = [make_pods(2 + number % 3, TopologyRequest(required=RACK), f"run-{number}", "1") for number in range(10)]
-    nodes = make_nodes(500)
-    pods = tuple(make_pod(f"n{number % 500}", f"ReplicaSet-{number}", "100m") for number in range(2500))
-    began = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = verdicts(judge, *runs, nodes=nodes, pods=pods)
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = ended.ru_utime - began.ru_utime + ended.ru_stime - began.ru_stime
-    assert {verdict.outcome for verdict in found.values()} == {"fits"}
-    print(f"{seconds:.3f} s")
-    assert seconds <= MOST_SECONDS

@@ -18,17 +18,18 @@ from trainstack.dev.cluster.spec import ClusterSpec
 
 
 @pytest.fixture(scope="session")
-def labs(dev: Project) -> Iterator[list[Project]]:
-    """The lab, from the first test that needs it to the last."""
+def labs(checkout: Project) -> Iterator[list[Project]]:
+    """The lab, from the first test that needs it to the last. A cluster that is deleted anyway takes it along."""
     made: list[Project] = []
     yield made
-    close_lab(made)
+    if os.environ.get("TRAINSTACK_TEST_CLUSTER"):
+        close_lab(made)
 
 
 @pytest.fixture(scope="session")
-def lab(dev: Project, labs: list[Project]) -> Project:
+def lab(installed: Project, labs: list[Project]) -> Project:
     """A stack of the platform's half alone, beside the dev environment, whose operators serve it too."""
-    project = dev.other("lab", platform_config())
+    project = installed.other("lab", platform_config())
     labs.append(project)
     done = project.up()
     assert done.code == 0, done.text

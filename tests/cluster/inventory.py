@@ -11,18 +11,14 @@ TRANSIENT = {"Event", "Lease", "EndpointSlice", "Endpoints"}
 """What the cluster itself makes and removes all the time."""
 
 
-def everything(project: Project, *words: str) -> frozenset[Name]:
-    """Every object of every kind in the cluster, whoever made it; `words` may select among them."""
-    resources = project.kubectl("api-resources", "--verbs=list", "-o", "name").out.split()
-    # These are computed from other objects, or are other objects' second names.
-    kinds = [
-        each for each in resources if not each.startswith(("events", "componentstatuses", "pods.metrics", "nodes.m"))
-    ]
-    columns = "custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name"
-    done = project.kubectl("get", ",".join(kinds), "-A", "--no-headers", "-o", columns, "--ignore-not-found", *words)
-    assert done.code == 0, done.text
-    found = {(kind, namespace, name) for kind, namespace, name in map(str.split, done.out.splitlines())}
-    return frozenset(each for each in found if each[0] not in TRANSIENT)
+COMPUTED = ("events", "componentstatuses", "pods.metrics", "nodes.m")
+"""What the names of resources begin with that are computed from other objects, or are other objects' second names."""
+
+
+def everything(project: Project, selector: str = "") -> frozenset[Name]:
+    """Every object of every kind in the cluster, whoever made it, with these labels."""
+    found = project.reader().names(selector, without=COMPUTED)
+    return frozenset((kind, namespace or "<none>", name) for kind, namespace, name in found if kind not in TRANSIENT)
 
 
 def only_stays(project: Project, before: frozenset[Name], retained: list[str]) -> None:

@@ -14,7 +14,7 @@ OPEN, HELD = "open", "held"
 MOUNT = "/mnt/lab"
 Config = dict[str, Any]
 
-WAITS = f"""
+WAITS = f"""\
 import pathlib, time
 print("waiting", flush=True)
 while not pathlib.Path("{MOUNT}/go").exists():
@@ -164,10 +164,11 @@ def await_pods(project: Project, name: str, count: int) -> list[dict[str, Any]]:
 
 
 def await_end(project: Project, name: str, *ends: str, namespace: str = NAMESPACE) -> dict[str, Any]:
-    """The launch of a workload once one of these conditions holds."""
+    """The launch of a workload once one of these conditions holds. The engine does not await the end of an old one."""
 
     def ended() -> dict[str, Any] | None:
-        return next((body for body in launches(project, name, namespace) if true_conditions(body) & set(ends)), None)
+        kept = (body for body in launches(project, name, namespace) if "deletionTimestamp" not in body["metadata"])
+        return next((body for body in kept if true_conditions(body) & set(ends)), None)
 
     body: dict[str, Any] = eventually(f"{name}: {' or '.join(ends)}", ended, every=0.2)
     return body

@@ -20,6 +20,7 @@ from trainstack.dev.cluster.network import API_PORT
 NAMESPACE = QUEUE = "research"
 HUB, WEST = "hub", "west"
 """The stacks, and the contexts of their clusters: the manager, and the worker."""
+FRAMEWORKS = ["batch/job", "jobset.x-k8s.io/jobset"]
 
 
 def environment(stack: str, nominal_cpu: int, **workloads: Any) -> Config:
@@ -40,7 +41,7 @@ def environment(stack: str, nominal_cpu: int, **workloads: Any) -> Config:
             "clusterQueues": [{"name": QUEUE, "resourceGroups": [group]}],
             "localQueues": [{"name": QUEUE, "namespace": NAMESPACE, "clusterQueue": QUEUE}],
         },
-        "trainstack:operators": {"kueue": small, "trainingOperator": small},
+        "trainstack:operators": {"kueue": small | {"configuration": {"frameworks": FRAMEWORKS}}, "jobset": small},
         "trainstack:workloads": workloads,
     }
 

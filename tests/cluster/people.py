@@ -21,9 +21,9 @@ OTHER_PRODUCT = "NVIDIA-H100-80GB-HBM3"
 
 
 def cluster_command(*words: str) -> Done:
-    """`trainstack cluster …`."""
+    """`trainstack cluster …`, which builds the images of sites first where no other command has."""
     command = [sys.executable, "-m", "trainstack.cli", "cluster", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -48,17 +48,13 @@ class Person:
         assert done.code == 0, done.text
         return dict(json.loads(done.out))
 
-    def get(self, *words: str) -> dict[str, Any]:
+    def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any]:
         """A live object; {} where there is none of that name."""
-        done = self.kubectl("get", *words, "-o", "json", "--ignore-not-found")
-        assert done.code == 0, done.text
-        return dict(json.loads(done.out)) if done.out.strip() else {}
+        return reader(self.kubeconfig).get(kind, name, namespace)
 
-    def items(self, kind: str, *words: str) -> list[dict[str, Any]]:
-        """Live objects of a kind; none is a list too, which `--ignore-not-found` would not print."""
-        done = self.kubectl("get", kind, *words, "-o", "json")
-        assert done.code == 0, done.text
-        return list(json.loads(done.out)["items"])
+    def items(self, kinds: str, namespace: str = "", selector: str = "") -> list[dict[str, Any]]:
+        """The live objects of kinds, which commas separate, in a namespace or in all."""
+        return [body for kind in kinds.split(",") for body in reader(self.kubeconfig).list(kind, namespace, selector)]
 
     def merge(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Change a live object that is in no namespace."""
@@ -67,7 +63,7 @@ class Person:
 
     def pods(self, selector: str, namespace: str) -> list[dict[str, Any]]:
         """The pods with a label."""
-        return reader(self.kubeconfig).list("pods", namespace, selector)
+        return self.items("pods", namespace, selector)
 
     def ended(self, selector: str, namespace: str, count: int) -> dict[str, str]:
         """Logs by pod, once so many pods with a label have succeeded."""

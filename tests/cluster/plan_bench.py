@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,6 @@ from typing import Self
 
 import httpx
 import yaml
-from scipy.stats import kendalltau
 
 from tests.admission.kueue import Body, install, until
 from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
@@ -101,7 +100,7 @@ class PlanBench:
         for draw in range(DRAWS):
             other = _plan(settings, scenario, scenario.measured(overhead, JITTER, draw)).schedule
             starts = [(one.start, two.start) for one, two in zip(plan.timelines, other.timelines, strict=True)]
-            if kendalltau(*zip(*starts, strict=True)).statistic < STEADY_TAU:
+            if kendall_tau(starts) < STEADY_TAU:
                 return False
             if abs(other.makespan / plan.makespan - 1) > STEADY_OFF:
                 return False
@@ -168,6 +167,13 @@ class PlanBench:
             command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False, timeout=120
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+
+def kendall_tau(pairs: Iterable[tuple[float | None, float | None]]) -> float:
+    """Return Kendall's tau-b of two orders: 1 if they are equal, -1 if one is the reverse of the other."""
+    from scipy.stats import kendalltau  # noqa: PLC0415 (two seconds to load in each process that collects the tests)
+
+    return float(kendalltau(*zip(*pairs, strict=True)).statistic)
 
 
 def _plan(settings: Settings, scenario: Scenario, measured: Mapping[str, float]) -> Forecast:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import yaml
 from bench import checkout
 from bench.scenes import exported
 from tests.cluster.reader import Reader, reader
+from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
 from trainstack.stacks.teardown_mode import permission
 
 ROOT = Path(__file__).parents[2]
@@ -75,17 +76,31 @@ class Project:
         return project
 
     def _use_environment(self) -> None:
-        """Have the variables that a person gets by `eval "$(trainstack env -s …)"`."""
+        """Have the variables that a person gets by `eval "$(trainstack env -s …)"`. The kubeconfig is the project's."""
         done = self.run(["env", "-s", self.stack], trainstack=True)
         assert done.code == 0, done.text
-        self.variables |= exported(done.out)
+        self.variables |= {name: value for name, value in exported(done.out).items() if name != "KUBECONFIG"}
 
     def other(self, stack: str, config: Mapping[str, Any]) -> "Project":
-        """Another stack of the same copy, from its configuration."""
+        """Another stack of the same copy, from its configuration.
+
+        Where its state is the copy's too, it has the same variables: each `trainstack env` takes a CPU second.
+        """
         self.write_stack(stack, config)
-        project = Project(self.root, self.kubeconfig, stack)
-        project._use_environment()
+        state = config.get("trainstack:environment", {}).get("state", "embedded")
+        if state == "embedded" and self.variables:
+            project = replace(self, stack=stack, variables=dict(self.variables))
+            project._ensure_state()
+        else:
+            project = replace(self, stack=stack, variables={})
+            project._use_environment()
         return project
+
+    def _ensure_state(self) -> None:
+        """Make an empty state, unless the stack has one."""
+        if self._state_file() is None:
+            done = self.run(["pulumi", "stack", "init", self.stack, "--no-select", "--non-interactive"])
+            assert done.code == 0, done.text
 
     def environment(self, stack: str, kubeconfig: Path) -> "Project":
         """An environment whose file is in the repository, on a cluster."""
@@ -160,13 +175,25 @@ class Project:
     def take_down(self, seconds: float = 300) -> None:
         """Destroy the stack, keeping the platform, whatever its files say, and forget it, with its file."""
         # What has ended already is forgotten; its program would declare its guard anew. Else this is refused.
-        done = self.pulumi("stack", "rm", "--yes")
-        if done.code:
+        done = None if self._has_objects() else self.pulumi("stack", "rm", "--yes")
+        if done is None or done.code:
             words = ("destroy", "--yes", "--skip-preview", "--run-program", "--remove")
             with permission(self.root, self.stack, "keep-platform") as variables:
                 done = self.pulumi(*words, seconds=seconds, environment=variables)
         assert done.code == 0, done.text
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
+
+    def _has_objects(self) -> bool:
+        """Whether the stack's state is in this copy and has objects: the engine does not forget such a stack."""
+        return any(resource["type"].startswith("kubernetes:") for resource in self.resources())
+
+    def resources(self) -> list[dict[str, Any]]:
+        """The resources of the stack's state, which is in this copy."""
+        file = self._state_file()
+        return list((read_deployment(file) or {}).get("resources", ())) if file else []
+
+    def _state_file(self) -> Path | None:
+        return state_file(self.root / ".trainstack" / "backend", "trainstack", self.stack)
 
     def changes(self, *words: str) -> dict[str, int]:
         """What `pulumi preview` would change, by operation; {} when nothing. Fails with what it printed."""
@@ -177,15 +204,20 @@ class Project:
 
     def get(self, kind: str, name: str = "", namespace: str = "") -> dict[str, Any]:
         """A live object, {} where there is none of that name; without a name, the list of its kind."""
-        return self._reader().get(kind, name, namespace) if name else {"items": self._reader().list(kind, namespace)}
+        return self.reader().get(kind, name, namespace) if name else {"items": self.reader().list(kind, namespace)}
 
-    def select(self, kinds: str, selector: str, namespace: str) -> list[dict[str, Any]]:
-        """The live objects of a namespace that bear the labels."""
-        lists = [self._reader().list(kind, namespace, selector, managed_fields=True) for kind in kinds.split(",")]
+    def select(self, kinds: str, selector: str, namespace: str = "") -> list[dict[str, Any]]:
+        """The live objects that bear the labels, in a namespace or in all."""
+        lists = [self.reader().list(kind, namespace, selector, managed_fields=True) for kind in kinds.split(",")]
         return [body for found in lists for body in found]
 
-    def _reader(self) -> Reader:
-        return reader(Path(self.variables.get("KUBECONFIG", self.kubeconfig)))
+    def reader(self) -> Reader:
+        """A reader with the kubeconfig of the project's commands."""
+        return reader(self.kubeconfig)
+
+    def log(self, pod: str, namespace: str) -> str:
+        """What the only container of a pod has logged; empty before it starts."""
+        return self.reader().log(pod, namespace)
 
     def kubectl(self, *words: str, stdin: str | None = None) -> Done:
         """Plain kubectl."""
@@ -202,6 +234,10 @@ def emptied(what: str, left: Callable[[], Collection[Any]], seconds: float) -> N
         eventually(what, lambda: not left(), seconds)
     except AssertionError as error:
         raise AssertionError(f"{error}; left: {sorted(left())}") from None
+
+
+COMMAND_SECONDS = 2.0
+"""Between looks that run a command of ours, each of which takes half a second of a core."""
 
 
 def eventually(what: str, look: Callable[[], Any], seconds: float = 120, *, every: float = 0.5) -> Any:

@@ -6,7 +6,7 @@ Who asks is who the kubeconfig names, as with kubectl.
 import base64
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ import yaml
 
 Body = dict[str, Any]
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_NAMES = "application/json;g=meta.k8s.io;v=v1;as=PartialObjectMetadataList,application/json"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,13 @@ class _Resource:
     kind: str
     plural: str
     namespaced: bool
+    listable: bool
+
+    @property
+    def full_name(self) -> str:
+        """The plural with the group."""
+        group, slash, _ = self.api_version.rpartition("/")
+        return f"{self.plural}.{group}" if slash else self.plural
 
     def path(self, namespace: str, name: str = "") -> str:
         """Of an object, or of a list; without a namespace, of all namespaces."""
@@ -63,11 +71,37 @@ class Reader:
         found = [{**typed, **body} for body in _checked(answer)["items"]]
         return found if managed_fields else [_plain(body) for body in found]
 
+    def log(self, pod: str, namespace: str) -> str:
+        """What the only container of a pod has logged; empty before it starts."""
+        answer = self._ask(f"{self._resource('pods').path(namespace, pod)}/log", accept="*/*")
+        # Of a container that has not started, and of a pod that was deleted.
+        absent = answer.status_code in (httpx.codes.BAD_REQUEST, httpx.codes.NOT_FOUND)
+        return "" if absent else answer.raise_for_status().text
+
+    def names(self, selector: str, without: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+        """Kind, namespace (empty where there is none) and name of all objects with these labels.
+
+        `without`: the beginnings of the resources that are left out, as `kubectl api-resources -o name` prints them.
+        """
+        self._discover()
+        for resource in {each for each in self.resources.values() if each.listable}:
+            if not resource.full_name.startswith(without):
+                parameters = {"labelSelector": selector} if selector else {}
+                answer = self._ask(resource.path(""), accept=_NAMES, **parameters)
+                # A definition may have been deleted since.
+                if answer.status_code != httpx.codes.NOT_FOUND:
+                    # A list of names without items has null.
+                    for body in _checked(answer)["items"] or ():
+                        yield resource.kind, body["metadata"].get("namespace", ""), body["metadata"]["name"]
+
+    def _discover(self) -> None:
+        self.resources = _discovered([self._ask(path, accept=_DISCOVERY) for path in ("/api", "/apis")])
+
     def _resource(self, name: str) -> _Resource:
         kind = name.lower()
         if kind not in self.resources:
             # A definition may have been made since.
-            self.resources = _discovered([self._ask(path, accept=_DISCOVERY) for path in ("/api", "/apis")])
+            self._discover()
         assert kind in self.resources, f"the server has no resource {kind}"
         return self.resources[kind]
 
@@ -123,6 +157,7 @@ def _of(body: Mapping[str, Any], group: str, version: str) -> _Resource:
         kind=body["responseKind"]["kind"],
         plural=body["resource"],
         namespaced=body["scope"] == "Namespaced",
+        listable="list" in body["verbs"],
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench import baseline, scenes
-from bench.__main__ import chosen
+from bench.cases import CASES
 from bench.results import Results
 from bench.runner import run
 from tests.cluster.project import Project
@@ -20,11 +20,10 @@ def test_no_ratio_is_a_quarter_worse_than_the_stored_one(dev: Project, cluster: 
         places = {"files": scenes.files(tmp_path, short=True), "cluster": on_cluster}
 
         def measured(names: set[str]) -> Results:
-            cases = [case for case in chosen([], short=True) if case.id in names]
-            return Results(cases=tuple(run(case, places[case.place], print) for case in cases))
+            return Results(cases=tuple(run(case, places[case.place], print) for case in CASES if case.id in names))
 
         stored = baseline.load()
-        first = measured({case.id for case in chosen([], short=True)})
+        first = measured({case.id for case in CASES if case.short_rounds})
         suspects = {regression.case for regression in baseline.regressions(first, stored)}
         found = baseline.regressions(measured(suspects), stored)
     print({case.id: case.ratios for case in first.cases})

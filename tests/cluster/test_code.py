@@ -33,7 +33,7 @@ from trainstack.dev.cluster.images import ensure_images, git
 pytestmark = pytest.mark.cluster
 
 PLACE = "/mnist-training"
-PROGRAM = f"""
+PROGRAM = f"""\
 import os, pathlib, time
 if os.environ.get("WORLD_SIZE", "1") != "1":
     while not pathlib.Path("{MOUNT}/go").exists():

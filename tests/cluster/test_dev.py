@@ -105,3 +105,21 @@ def test_the_status_command_tells_people_and_programs_the_same(dev: Project) -> 
     assert (view["launch"]["phase"], view["done"]) == ("succeeded", 1.0)
     assert (view["admitted"], view["waits_because"]) == (False, ""), "its quota is free for others"
     assert view["launch"]["run_id"] in dev.trainstack("status").out
+
+
+def test_a_cluster_that_has_all_is_found_so(dev: Project) -> None:
+    """Of the environment that runs on it."""
+    done = dev.trainstack("check", "--cluster")
+    assert (done.code, "no findings" in done.err) == (0, True), done.text
+
+
+def test_an_edit_of_a_priority_is_an_edit_of_nothing_else(dev: Project) -> None:
+    """The description of a class that no run names, in the stack that has runs."""
+    file = dev.root / f"Pulumi.{dev.stack}.yaml"
+    before = file.read_text()
+    low = {"name": "low", "value": 100, "description": "For the night."}
+    dev.edit_stack(lambda config: config["trainstack:queues"].update(priorityClasses=[low]))
+    try:
+        assert dev.changes() == {"update": 1}
+    finally:
+        file.write_text(before)

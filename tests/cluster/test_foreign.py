@@ -71,7 +71,7 @@ def test_what_somebody_else_made_is_refused_by_name_until_it_is_adopted(foreign:
     for done in (foreign.pulumi("preview"), foreign.up(), foreign.trainstack("up", "--yes", "--no-wait")):
         refused(done, made)
         assert {name: state(foreign, *name) for name in made} == before
-        assert written(foreign) == ""
+        assert written(foreign) == []
 
     foreign.write_stack(foreign.stack, ours(adopt=True))
     ledgers = {name for name in made if name[0] == "ConfigMap"}
@@ -101,7 +101,7 @@ def test_what_another_stack_made_is_refused_with_its_name(dev: Project) -> None:
         assert done.code != 0
         assert "Namespace research exists and belongs to stack 'dev'; nothing was changed" in done.text
         assert state(dev, "namespace", "", "research") == before
-        assert written(twin) == ""
+        assert written(twin) == []
     finally:
         twin.take_down()
 
@@ -153,7 +153,7 @@ def refused(done: Done, names: Collection[tuple[str, str, str]]) -> None:
     assert done.text.count("Choose another name") >= len(names)
 
 
-def written(project: Project) -> str:
+def written(project: Project) -> list[Manifest]:
     """What bears the stack's mark in the cluster."""
     kinds = "namespaces,storageclasses,persistentvolumeclaims,configmaps,jobs,clusterqueues,localqueues,resourceflavors"
-    return project.kubectl("get", kinds, "-A", "-o", "name", "-l", f"trainstack.dev/stack={project.stack}").out
+    return project.select(kinds, f"trainstack.dev/stack={project.stack}")

@@ -133,13 +133,13 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
 
 def conditions(owner: Person, job: dict[str, Any]) -> set[str]:
     """The conditions of a Job that are true."""
-    return true_conditions(owner.get("job", job["metadata"]["name"], "-n", NAMESPACE))
+    return true_conditions(owner.get("job", job["metadata"]["name"], NAMESPACE))
 
 
 def workloads(owner: Person, job: dict[str, Any]) -> list[dict[str, Any]]:
     """What Kueue keeps of a Job."""
     selector = f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"
-    return owner.items("workloads.kueue.x-k8s.io", "-n", NAMESPACE, "-l", selector)
+    return owner.items("workloads.kueue.x-k8s.io", NAMESPACE, selector)
 
 
 def flavors(owner: Person, job: dict[str, Any]) -> set[str]:

@@ -105,9 +105,7 @@ def no_claims_in(project: Project, namespace: str) -> Iterator[None]:
 
 def state(project: Project) -> dict[str, str]:
     """The stack's live objects, and the version of each."""
-    done = project.kubectl("get", KINDS, "-A", "-l", f"trainstack.dev/stack={NAME}", "-o", "json")
-    assert done.code == 0, done.text
-    found = json.loads(done.out)["items"]
+    found = project.select(KINDS, f"trainstack.dev/stack={NAME}")
     return {f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["resourceVersion"] for each in found}
 
 

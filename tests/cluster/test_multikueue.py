@@ -28,13 +28,19 @@ from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-WAITS = """
-import pathlib, time
+WAITS = """\
+import json, os, pathlib, sys, time
 print("training elsewhere", flush=True)
 while not pathlib.Path("/mnt/training/go").exists():
     time.sleep(0.1)
+metrics = {"epoch": 1, "val_accuracy": float((sys.argv + ["0.5"])[1])}
+(pathlib.Path(os.environ["TRAINSTACK_OUTPUT"]) / "metrics.jsonl").write_text(json.dumps(metrics) + "\\n")
 print("trained elsewhere", flush=True)
 """
+SEARCH = {"method": "grid", "parameters": {"a": {"values": [0.1, 0.3]}}, "args": ["${parameters.a}"]}
+"""Of a sweep: its trials report the parameter as their accuracy."""
+PODS = 6
+"""Of the two Jobs, the JobSet's two nodes, and the sweep's two trials."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +71,36 @@ def test_a_dispatched_run_is_followed_and_fetched_from_its_cluster(pair: Pair, t
     """It waits with the reason until the worker is connected; then status, logs and record come from the worker."""
     project = Project.copy(tmp_path, pair)
     west = project.other(WEST, environment(WEST, 1, receives=[NAMESPACE]))
-    manager = project.other(HUB, hub(run("probe", "Job", WAITS), run("stopped", "Job", WAITS)))
+    nodes = run("nodes", "JobSet", WAITS, replicatedJobs=[{"name": "node", "parallelism": 2}])
+    manager = project.other(HUB, hub(run("probe", "Job", WAITS), run("stopped", "Job", WAITS), nodes))
+    sweep(manager)
     for stack in (west, manager):
         done = stack.up(seconds=600)
         assert done.code == 0, done.text
-    assert "lists an admission check that is not active" in manager.trainstack("status").out
+    seen = manager.trainstack("status").out
+    assert "lists an admission check that is not active: Kueue does not reach west (" in seen
 
     with reachable(pair.manager, pair.worker) as server:
         give_access(manager, pair.worker, server)
-        pods = eventually("both runs have a pod in the worker cluster", lambda: running(manager, 2))
+        pods = eventually("all runs have their pods in the worker cluster", lambda: running(manager, PODS))
         assert objects(manager, "pods", HUB) == []
         seen = manager.trainstack("status").out
-        assert seen.count("in cluster west") == 2, seen
-        done = manager.trainstack("logs", "probe")
-        assert "training elsewhere" in done.out, done.text
+        assert seen.count("in cluster west;") == len(LAUNCHES), seen
+        assert {view["cluster"] for view in json.loads(manager.trainstack("status", "--json").out)} == {WEST}
+        for name, replicas in LAUNCHES.items():
+            done = manager.trainstack("logs", name)
+            assert {line.partition(" ")[0] for line in done.out.splitlines()} == replicas, done.text
+            assert "training elsewhere" in done.out
         without_a_context(manager, pair)
+        checked(manager)
+
+    eventually(
+        "the worker cluster counts as lost", lambda: "Kueue does not reach worker cluster west" in status(manager)
+    )
+    assert status(manager).count("which Kueue does not reach: its last known state") == len(LAUNCHES)
+    with reachable(pair.manager, pair.worker) as server:
+        give_access(manager, pair.worker, server)
+        eventually("the worker cluster is connected again", lambda: "does not reach" not in status(manager))
         refresh = manager.changes("--refresh")
         assert refresh == {}
         done = manager.trainstack("destroy", "--yes")
@@ -87,13 +108,14 @@ def test_a_dispatched_run_is_followed_and_fetched_from_its_cluster(pair: Pair, t
 
         stop(manager)
         go(manager, pods)
-        done = manager.run(["wait", "probe", "-s", HUB, "--timeout", "120"], trainstack=True)
+        done = manager.trainstack("wait", "--timeout", "180")
         assert done.code == 0, done.text
-        eventually("MultiKueue has deleted the copies", lambda: objects(manager, "jobs", WEST) == [])
+        eventually("MultiKueue has deleted the copies", lambda: objects(manager, "jobs,jobsets", WEST) == [])
         done = manager.trainstack("logs", "probe")
         assert (done.code, "the run's record has a copy: trainstack fetch probe-" in done.text) == (1, True), done.text
         done = manager.trainstack("fetch", "probe")
         assert done.code == 0, done.text
+        the_results(manager)
         (log,) = manager.root.glob("results/probe-*/logs/*")
         assert "trained elsewhere" in log.read_text()
         assert list(manager.root.glob("results/probe-*/_SUCCESS"))
@@ -102,6 +124,60 @@ def test_a_dispatched_run_is_followed_and_fetched_from_its_cluster(pair: Pair, t
         assert done.code == 0, done.text
         done = manager.trainstack("destroy", "--yes", seconds=600)
         assert done.code == 0, done.text
+
+
+LAUNCHES = {"probe": {"pod-0"}, "stopped": {"pod-0"}, "nodes": {"node-0", "node-1"}, "search": {"pod-0", "pod-1"}}
+"""The replicas with a log, by run, and of the sweep by its Indexed Job."""
+
+
+def sweep(manager: Project) -> None:
+    """Declare two trials as one Indexed Job, and expand their space."""
+    definition = {name: value for name, value in run("search", "Job", WAITS).items() if name != "name"}
+    declared = {"name": "search", "form": "indexed", "parallelism": 2, "run": definition}
+    manager.edit_stack(lambda config: config.update({"trainstack:sweeps": {"sweeps": [declared]}}))
+    file = manager.root / "sweeps" / "search" / "space.yaml"
+    file.parent.mkdir()
+    objective = {"metric": "val_accuracy", "direction": "maximize"}
+    file.write_text(yaml.safe_dump({**SEARCH, "objective": objective}))
+    done = manager.run(["sweep", "expand", "search"], trainstack=True)
+    assert done.code == 0, done.text
+
+
+def status(manager: Project) -> str:
+    done = manager.trainstack("status")
+    assert done.code == 0, done.text
+    return done.out
+
+
+def checked(manager: Project) -> None:
+    """The check finds that the worker cluster has everything, and what is missing there."""
+
+    def findings() -> list[str]:
+        found = json.loads(manager.trainstack("check", "--cluster", "--json").out)["findings"]
+        return [each["message"] for each in found if each["id"] == "worker-incomplete"]
+
+    def mounting(secret: str | None) -> None:
+        def edit(config: dict[str, Any]) -> None:
+            (probe, *_) = config["trainstack:workloads"]["runs"]
+            probe["secretEnv"] = {"TOKEN": {"secret": secret, "key": "token"}} if secret else {}
+
+        manager.edit_stack(edit)
+
+    assert findings() == []
+    mounting("token")
+    assert findings() == [f"worker cluster west does not have Secret {NAMESPACE}/token"]
+    mounting(None)
+
+
+def the_results(manager: Project) -> None:
+    """The records of the JobSet and of the trials are on the worker's volume."""
+    trials = json.loads(manager.trainstack("sweep", "results", "search", "--json").out)["trials"]
+    assert [(trial["state"], trial["objective"]) for trial in trials] == [("succeeded", 0.1), ("succeeded", 0.3)]
+    for name in ("nodes", trials[1]["run_id"]):
+        done = manager.trainstack("fetch", name)
+        assert done.code == 0, done.text
+    assert len(list(manager.root.glob("results/nodes-*/logs/*"))) == 2
+    assert (manager.root / "results" / trials[1]["run_id"] / "_SUCCESS").is_file()
 
 
 def without_a_context(manager: Project, pair: Pair) -> None:
@@ -114,7 +190,7 @@ def without_a_context(manager: Project, pair: Pair) -> None:
     for command in (["logs", "probe"], ["fetch", "probe"]):
         done = manager.run([*command, "-s", HUB], trainstack=True, environment={"KUBECONFIG": str(file)})
         assert done.code != 0
-        assert "was dispatched to cluster west" in done.text
+        assert "worker cluster west has the pods, logs and records" in done.text
         assert "has no context 'west'; add a context for that cluster" in " ".join(done.text.split())
 
 
@@ -129,7 +205,7 @@ def stop(manager: Project) -> None:
     manager.edit_stack(named)
     done = manager.up()
     assert done.code == 0, done.text
-    eventually("its pod is gone", lambda: len(objects(manager, "pods", WEST)) == 1)
+    eventually("its pod is gone", lambda: len(objects(manager, "pods", WEST)) == PODS - 1)
 
 
 def launched(manager: Project) -> list[str]:

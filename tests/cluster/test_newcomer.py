@@ -1,6 +1,5 @@
 """A newcomer's mistakes: each gets a message that says what is wrong and what to do, and changes nothing."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.project import ROOT, Done, Project, eventually
+from tests.cluster.project import COMMAND_SECONDS, ROOT, Done, Project, eventually
 from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
@@ -35,8 +34,7 @@ def _as_dev(newcomer: Project) -> Iterator[None]:
     newcomer.write_stack(newcomer.stack, dev_config())
     yield
     assert declared(newcomer) == []
-    live = newcomer.kubectl("get", KINDS, "-A", "-o", "name", "-l", f"trainstack.dev/stack={newcomer.stack}")
-    assert live.out == ""
+    assert newcomer.select(KINDS, f"trainstack.dev/stack={newcomer.stack}") == []
 
 
 KINDS = "namespaces,storageclasses,persistentvolumeclaims,configmaps,deployments,jobs"
@@ -50,10 +48,7 @@ def dev_config() -> Config:
 
 def declared(project: Project) -> list[str]:
     """The objects that the stack's state knows, by URN."""
-    done = project.pulumi("stack", "export")
-    assert done.code == 0, done.text
-    resources = json.loads(done.out)["deployment"].get("resources", [])
-    return [each["urn"] for each in resources if not each["type"].startswith("pulumi:")]
+    return [each["urn"] for each in project.resources() if not each["type"].startswith("pulumi:")]
 
 
 def refused(project: Project, *words: str, environment: Variables | None = None) -> Done:
@@ -221,6 +216,19 @@ def test_an_image_that_no_registry_has_is_told_by_status(copy: Project) -> None:
         done = project.up()
         assert done.code == 0, done.text
         words = "".join(f"ImagePullBackOff (the image {image} cannot be pulled: build and push it".split())
-        eventually("status says why", lambda: words in "".join(project.trainstack("status").out.split()))
+        eventually("the kubelet backs off", lambda: waiting(project) == ["ImagePullBackOff"])
+
+        def has_reason() -> bool:
+            return words in "".join(project.trainstack("status").out.split())
+
+        # The kubelet pulls again meanwhile, with another reason.
+        eventually("status gives the reason", has_reason, every=COMMAND_SECONDS)
     finally:
         project.take_down()
+
+
+def waiting(project: Project) -> list[str]:
+    """Why containers of the run wait."""
+    pods = project.select("pods", "trainstack.dev/workload=lost", "lost")
+    states = [status["state"] for pod in pods for status in pod["status"].get("containerStatuses", ())]
+    return [state["waiting"].get("reason", "") for state in states if "waiting" in state]

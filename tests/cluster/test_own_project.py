@@ -11,7 +11,7 @@ import yaml
 from tests.cluster.page import Page
 from tests.cluster.project import ROOT, Project
 from tests.front_doors import PAGES, Edit, Line, steps
-from tests.wheel import build
+from tests.wheel import add_bytecode, build
 from trainstack.runs.images.images import workload_reference
 
 pytestmark = pytest.mark.cluster
@@ -36,6 +36,7 @@ exec {ROOT}/.venv/bin/python -m trainstack.cli "$@"
 def programs(tmp_path: Path) -> dict[str, str]:
     """The variables with which `trainstack` is the one of the wheel."""
     site = build(tmp_path / "wheel").site
+    add_bytecode(site)
     program = tmp_path / "bin" / "trainstack"
     program.parent.mkdir()
     program.write_text(COMMAND)

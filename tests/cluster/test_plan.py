@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scipy.stats import kendalltau
 
 from tests.admission.bench import reserves
 from tests.admission.kueue import install, until
@@ -26,7 +25,7 @@ from tests.cluster.placements import (
     run,
     site,
 )
-from tests.cluster.plan_bench import NODES, PlanBench
+from tests.cluster.plan_bench import NODES, PlanBench, kendall_tau
 from tests.cluster.plan_scenarios import GPU, Config, Scenario, run_name
 from tests.seeds import chosen_seed
 from trainstack.dev.cluster import cluster as devcluster
@@ -119,7 +118,7 @@ def assert_as_planned(bench: PlanBench, overhead: float, most: float, scenario: 
     ends = [each.end for each in plan if each.end is not None]
     assert len(ends) == scenario.runs
     starts = [(int(seen.began + (each.start or 0.0)), seen.started[each.task.workload.name]) for each in plan]
-    tau, last, planned = kendalltau(*zip(*starts, strict=True)).statistic, max(seen.ended.values()), max(ends)
+    tau, last, planned = kendall_tau(starts), max(seen.ended.values()), max(ends)
     off = last / planned - 1
     figures = f"tau {tau:.3f}, makespan {last:.0f} s of {planned:.0f} s planned ({off:+.1%}), overhead {overhead:.1f} s"
     print(f"{scenario.told}: {figures}")

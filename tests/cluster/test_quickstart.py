@@ -118,9 +118,7 @@ def apply(owner: Project, *objects: object) -> None:
 
 def names(owner: Project) -> set[str]:
     """What the namespace has."""
-    done = owner.kubectl("get", KINDS, "-n", NAME, "-o", "name")
-    assert done.code == 0, done.text
-    return {*done.out.split()}
+    return {f"{body['kind']}/{body['metadata']['name']}" for body in owner.select(KINDS, "", NAME)}
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ class People:
             done = admin.kubectl("create", "serviceaccount", who, "-n", namespace)
             assert done.code == 0, done.text
             file = write_kubeconfig(cluster, f"{namespace}/{who}", folder / who)
-            self.projects[who] = Project(admin.root, file, admin.stack, {**admin.variables, "KUBECONFIG": str(file)})
+            self.projects[who] = replace(admin, kubeconfig=file)
 
     def give(self) -> None:
         """Apply the environment's file as an administrator does, and bind its roles."""

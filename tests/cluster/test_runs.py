@@ -443,4 +443,4 @@ def master_after(project: Project, line: str) -> dict[str, Any]:
     pod = master(project)
     if not pod:
         return {}
-    return pod if line in project.kubectl("logs", "-n", NAMESPACE, pod["metadata"]["name"]).out else {}
+    return pod if line in project.log(pod["metadata"]["name"], NAMESPACE) else {}

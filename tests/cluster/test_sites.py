@@ -59,7 +59,7 @@ def test_a_service_account_that_does_not_exist_is_told(sites: Cluster) -> None:
 
 def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, owner: Person, tmp_path: Path) -> None:
     """Nobody is advised to install a second one, and who declares one is refused; the first stays as it is."""
-    pod = owner.get("pod", "training-operator-0", "-n", "kubeflow")
+    pod = owner.get("pod", "training-operator-0", "kubeflow")
     assert [each["kind"] for each in pod["metadata"]["ownerReferences"]] == ["StatefulSet"]
     assert len(pod["spec"]["containers"]) == 2
     copy = Project.copy(tmp_path, sites)
@@ -71,8 +71,8 @@ def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, o
     done = second.up()
     assert done.code != 0
     assert "CustomResourceDefinition pytorchjobs.kubeflow.org exists and was created by another owner" in done.text
-    assert owner.get("deployment", "training-operator", "-n", "kubeflow") == {}
-    assert owner.get("pod", "training-operator-0", "-n", "kubeflow")["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert owner.get("deployment", "training-operator", "kubeflow") == {}
+    assert owner.get("pod", "training-operator-0", "kubeflow")["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
 def operator_findings(project: Project) -> list[tuple[str, str, str]]:
@@ -104,7 +104,7 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     assert job["spec"]["ttlSecondsAfterFinished"] == 604800
     assert tenant.create(make_job(ttlSecondsAfterFinished=60))["spec"]["ttlSecondsAfterFinished"] == 60
     assert list(tenant.ended(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
-    workloads = tenant.items("workloads")
+    workloads = tenant.items("workloads", NAMESPACE)
     assert any(each["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"] for each in workloads)
     elsewhere = make_pod("elsewhere", "busybox", command=["true"])
     assert owner.create(elsewhere)["metadata"]["name"] == "elsewhere"
@@ -120,7 +120,7 @@ def test_a_tenant_reads_nothing_of_the_clusters(tenant: Person, what: str) -> No
 
 def test_a_tenant_sees_its_queue_and_no_other_namespace(tenant: Person) -> None:
     """Also who waits in the queue, by Kueue's visibility API."""
-    assert [each["metadata"]["name"] for each in tenant.items("localqueues")] == [QUEUE]
+    assert tenant.kubectl("get", "localqueues", "-o", "name").out.split() == [f"localqueue.kueue.x-k8s.io/{QUEUE}"]
     path = f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/localqueues/{QUEUE}/pendingworkloads"
     assert tenant.kubectl("get", "--raw", path).code == 0
     assert "is forbidden" in tenant.kubectl("get", "pods", "-n", "default").err

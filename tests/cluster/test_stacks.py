@@ -66,18 +66,6 @@ def test_a_team_gets_the_queues_of_its_platform_and_no_others(lab: Project) -> N
         project.take_down()
 
 
-def test_an_edit_of_a_priority_is_an_edit_of_nothing_else(dev: Project) -> None:
-    """The description of a class that no run names, in the stack that has runs."""
-    file = dev.root / f"Pulumi.{dev.stack}.yaml"
-    before = file.read_text()
-    low = {"name": "low", "value": 100, "description": "For the night."}
-    dev.edit_stack(lambda config: config["trainstack:queues"].update(priorityClasses=[low]))
-    try:
-        assert dev.changes() == {"update": 1}
-    finally:
-        file.write_text(before)
-
-
 def static_config(folder: Path) -> dict[str, Any]:
     """A stack of both layers: two volumes on folders of the node, of which one bears the label that the claim wants."""
 
@@ -108,7 +96,7 @@ def static_config(folder: Path) -> dict[str, Any]:
     }
 
 
-def test_a_static_volume_is_found_by_its_labels_and_written_to(dev: Project, cluster: Cluster) -> None:
+def test_a_static_volume_is_found_by_its_labels_and_written_to(installed: Project, cluster: Cluster) -> None:
     """The file that the pod writes lies in the node's folder; the volume outlives the stack, and is named."""
     folder = cluster.state / "volumes" / "static"
     names = ("lab-plain", "lab-labelled")
@@ -116,7 +104,7 @@ def test_a_static_volume_is_found_by_its_labels_and_written_to(dev: Project, clu
         (folder / name).mkdir(parents=True)
         # Kubernetes changes no owner on a hostPath: whoever prepares the folder opens it to the pod's user.
         (folder / name).chmod(0o777)
-    project = dev.other("static", static_config(folder))
+    project = installed.other("static", static_config(folder))
     try:
         done = project.up()
         assert done.code == 0, done.text

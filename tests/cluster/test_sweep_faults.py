@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cluster
 
 DEADLINE = 45
 """Seconds. Of the three trials of each form the two that do not hang have to end within it, on a busy machine too."""
-BEHAVES = f"""
+BEHAVES = f"""\
 import os, pathlib, signal, sys, time
 what, resumes = os.environ["WHAT"], os.environ["TRAINSTACK_RESUME"] == "1"
 checkpoint = pathlib.Path(os.environ["TRAINSTACK_CHECKPOINT"], "step")
@@ -209,8 +209,8 @@ def goes_on(project: Project, name: str, what: str) -> None:
 
     def resumed() -> str | None:
         for pod in project.select("pods", f"trainstack.dev/workload={name}", NAMESPACE):
-            log = project.kubectl("logs", "-n", NAMESPACE, pod["metadata"]["name"]).out
-            if pod["status"]["phase"] == "Running" and f"{what} resumed from step 9" in log:
+            running = pod["status"]["phase"] == "Running"
+            if running and f"{what} resumed from step 9" in project.log(pod["metadata"]["name"], NAMESPACE):
                 return str(pod["metadata"]["name"])
         return None
 

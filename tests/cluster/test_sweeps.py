@@ -30,7 +30,7 @@ pytestmark = pytest.mark.cluster
 
 IMAGE = "nvcr.io/nvidia/pytorch:22.01-py3"
 PLACE = "/mnist-training"
-KNOWS_NOTHING = """
+KNOWS_NOTHING = """\
 import os, yaml
 sets = yaml.safe_load(open("hyperparams.yml"))
 mine = sets[int(os.environ["JOB_ID"]) - 1]["hyperparam_set"]

@@ -170,7 +170,7 @@ def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_pat
     """A tenant with rights in one namespace: loader, code and data, a Job, three successes, the model back here."""
     project = eidf.project
     eidf.copy("pulumi up")
-    claim = tenant.get("pvc", "pytorch-pvc", "-n", NAMESPACE)["spec"]
+    claim = tenant.get("pvc", "pytorch-pvc", NAMESPACE)["spec"]
     assert picked(claim, "storageClassName", "accessModes") == ["csi-cephfs-sc", ["ReadWriteMany"]]
     assert claim["resources"]["requests"]["storage"] == "2Gi"
     job = launch(project, "lightweight-job", NAMESPACE)
@@ -278,7 +278,7 @@ def assigned(owner: Person, job: dict[str, Any]) -> set[str]:
 
     def admission() -> dict[str, str] | None:
         selector = f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"
-        for workload in owner.items("workloads.kueue.x-k8s.io", "-n", NAMESPACE, "-l", selector):
+        for workload in owner.items("workloads.kueue.x-k8s.io", NAMESPACE, selector):
             admitted = workload.get("status", {}).get("admission")
             if admitted:
                 (pod_set,) = admitted["podSetAssignments"]
@@ -299,7 +299,7 @@ def the_roles_are(owner: Person, body: dict[str, Any], **replicas: int) -> None:
 
     def succeeded() -> dict[str, int | None]:
         # The job has succeeded with its master; the operator counts the workers with its next look.
-        states = owner.get("pytorchjob", metadata["name"], "-n", metadata["namespace"])["status"]["replicaStatuses"]
+        states = owner.get("pytorchjob", metadata["name"], metadata["namespace"])["status"]["replicaStatuses"]
         return {role: state.get("succeeded") for role, state in states.items()}
 
     eventually(f"the states are {replicas}", lambda: succeeded() == replicas, 30)
@@ -320,14 +320,14 @@ def test_distributed_training_beside_its_baseline(vsphere: Page, owner: Person) 
     vsphere.copy("trainstack check")
     before = owner.get("namespace", "user")["metadata"]
     vsphere.copy("pulumi up")
-    claim = owner.get("pvc", "data", "-n", "user")
+    claim = owner.get("pvc", "data", "user")
     assert claim["metadata"]["labels"]["app"] == "data"
     assert picked(claim["spec"], "storageClassName", "accessModes") == ["k8s-storage-policy", ["ReadWriteOnce"]]
     assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
     # The namespace is its owner's: nothing is added to it.
     after = owner.get("namespace", "user")["metadata"]
     assert picked(after, "uid", "labels", "annotations") == picked(before, "uid", "labels", "annotations")
-    assert owner.items("networkpolicies", "-n", "user") == []
+    assert owner.items("networkpolicies", "user") == []
     assert launched(project) == [DISTRIBUTED]
     the_logs_are_those_of_each_replica(vsphere)
     the_distributed_job_is_as_published(project, owner)
@@ -501,7 +501,7 @@ def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -
         "kubernetes.io/no-provisioner",
         "WaitForFirstConsumer",
     ]
-    claim = owner.get("pvc", "local-storage", "-n", "default")
+    claim = owner.get("pvc", "local-storage", "default")
     assert claim["spec"]["volumeName"] == "local-storage-0"
 
     azurestack.copy("trainstack up")
@@ -523,7 +523,7 @@ def the_nodes_use_cpu(azurestack: Page) -> None:
         assert re.search(r"Succeeded +True", shown) is None, f"it has ended before its node's use was seen: {shown}"
         return re.search(r"│ local +(\d+\.\d\d) +(\d+\.\d\d)Gi", shown)
 
-    found: re.Match[str] = eventually("the node's use is shown", use, SECONDS, every=0)
+    found: re.Match[str] = eventually("the node's use is shown", use, SECONDS)
     assert float(found[1]) > 0
     assert float(found[2]) > 0
 
@@ -567,7 +567,7 @@ def test_models_on_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
     job = ended(project, MODELS, "kubeflow")
     assert job["metadata"]["name"] == MODELS
     the_roles_are(owner, job, Master=1, Worker=1)
-    claim = owner.get("pvc", "traindb-models-claim", "-n", "kubeflow")
+    claim = owner.get("pvc", "traindb-models-claim", "kubeflow")
     assert picked(claim["spec"], "storageClassName", "volumeName") == ["manual", "traindb-models-volume"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "3Gi"
     assert claim["spec"]["selector"]["matchLabels"] == {"type": "traindb", "name": "traindb-models-volume"}

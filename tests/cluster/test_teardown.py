@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,7 @@ def audited(leaving: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Proj
     made = leaving.kubectl("create", *words, "--clusterrole=cluster-admin", f"--serviceaccount=default:{ACCOUNT}")
     assert made.code == 0, made.text
     file = write_kubeconfig(cluster, f"default/{ACCOUNT}", tmp_path / "kubeconfig")
-    variables = {**leaving.variables, "KUBECONFIG": str(file)}
-    project = Project(leaving.root, file, leaving.stack, variables)
+    project = replace(leaving, kubeconfig=file)
     made = project.kubectl("create", "configmap", ACCOUNT, "-n", "default")
     assert made.code == 0, made.text
     assert [uri.partition("?")[0] for uri in writes(cluster, USER)] == ["/api/v1/namespaces/default/configmaps"]
@@ -181,7 +181,7 @@ def plain(project: Project) -> Done:
 
 def marked(project: Project) -> frozenset[Name]:
     """Everything in the cluster that bears the stack's mark."""
-    return everything(project, "-l", SELECTED)
+    return everything(project, SELECTED)
 
 
 def phases(project: Project) -> dict[str, str]:

@@ -21,6 +21,7 @@ from bench.case import Arm, Case, Scene
 from bench.cases.transfers import fetches, uploads, write_files
 from bench.runner import run as measured
 from tests.cluster.project import ROOT, eventually
+from tests.cluster.reader import reader
 from trainstack.cli.transfers import data_loader
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.toolchain import tools
@@ -90,7 +91,8 @@ def create(kind: str, name: str, spec: dict[str, Any], version: str = "v1", **me
 
 def jobs() -> list[str]:
     """The loaders that there are."""
-    return run("get", "jobs", "-n", NAMESPACE, "-o", "name").decode().split()
+    found = reader(Path(os.environ["KUBECONFIG"])).list("jobs", NAMESPACE)
+    return [f"job.batch/{body['metadata']['name']}" for body in found]
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ UNIT = 10
 """Thousandths of a cpu: what a pod asks for is one, two or three."""
 LATE = "again.example.org/late"
 """With the configuration's name behind it: the label of a node without which the pods of `late` stand nowhere."""
-_SCRIPT = f"""
+_SCRIPT = f"""\
 told={MOUNT}/told/$NAME
 mkdir -p $told
 case $HOSTNAME in *-worker-*) ;; *) mktemp $told/begun.XXXXXX ;; esac

@@ -14,7 +14,7 @@ from tests.faults.surroundings import stack_config
 SECONDS = 400
 """How long a state may take on a machine that has much to do."""
 PAUSE = 2
-"""Seconds between looks: four configurations look at one time, and each look is a process."""
+"""Seconds between looks: four configurations look at one time."""
 RIVAL = "rival"
 NOWHERE = {"again.example.org/nowhere": "yes"}
 """A node's label that no node has: the rival takes quota, and no cpu."""

@@ -116,10 +116,8 @@ def recorded(project: Project) -> dict[tuple[str, str], str]:
 
 def marked(project: Project) -> dict[tuple[str, str], str]:
     """The objects in the cluster with the stack's mark, likewise."""
-    done = project.kubectl("get", _KINDS, "-A", "-o", "json", "-l", f"trainstack.dev/stack={project.stack}")
-    assert done.code == 0, done.text
     found = {}
-    for body in json.loads(done.out)["items"]:
+    for body in project.select(_KINDS, f"trainstack.dev/stack={project.stack}"):
         metadata = body["metadata"]
         place = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
         found[body["kind"], place] = metadata["uid"]

@@ -28,7 +28,7 @@ KINDS = ("Job", "PyTorchJob", "Pod", "Workload", "LocalQueue")
 
 @dataclass(frozen=True)
 class View:
-    """What stood in a configuration's namespace when it was looked at: one question, since many look at one time."""
+    """The objects in a configuration's namespace at one look."""
 
     whole: Configuration
     found: Mapping[str, list[Body]]
@@ -87,7 +87,7 @@ class Place:
         kinds = ["jobs", "pods", "workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io"]
         if self.whole.environment != "site":
             kinds.append("pytorchjobs")
-        found = self.owner.items(",".join(kinds), "-n", self.whole.name)
+        found = self.owner.items(",".join(kinds), self.whole.name)
         return View(self.whole, {kind: [each for each in found if each["kind"] == kind] for kind in KINDS})
 
     def uids(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Place:
     def ledgers(self) -> dict[str, Body]:
         """What is remembered of the stack's launches, by the ledger's name."""
         label = f"trainstack.dev/ledger,trainstack.dev/stack={self.whole.name}"
-        found = self.owner.items("configmaps", "-n", self.whole.name, "-l", label)
+        found = self.owner.items("configmaps", self.whole.name, label)
         return {body["metadata"]["name"]: body["data"] for body in found}
 
 

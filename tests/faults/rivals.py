@@ -24,7 +24,7 @@ STALE_SECONDS = "0.4"
 SILENT = {"TRAINSTACK_HEARTBEAT_SECONDS": "1000"}
 """Of a holder that gives no sign of life, though it works: its volume hangs, say."""
 
-TRAINS = """
+TRAINS = """\
 import json, os, signal, sys, time, zlib
 epochs, seconds = int(sys.argv[1]), float(sys.argv[2])
 folder, output = os.environ["TRAINSTACK_CHECKPOINT"], os.environ["TRAINSTACK_OUTPUT"]

@@ -40,7 +40,7 @@ class Two:
 
 def with_kubeconfig(project: Project, file: Path) -> Project:
     """The same stack and state, by another kubeconfig."""
-    return replace(project, kubeconfig=file, variables={**project.variables, "KUBECONFIG": str(file)})
+    return replace(project, kubeconfig=file)
 
 
 @pytest.fixture(scope="module")

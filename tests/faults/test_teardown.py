@@ -86,12 +86,12 @@ def test_nothing_is_left_but_the_listed_volumes(
 
 def unprotected(project: Project, drawn: Drawn) -> None:
     """A teardown of what is protected is refused by name and deletes nothing; then it is protected no more."""
-    there = everything(project, "-l", f"trainstack.dev/stack={STACK}")
+    there = everything(project, f"trainstack.dev/stack={STACK}")
     done = project.trainstack("destroy", "--yes")
     assert done.code == 3
     for each in drawn.protected:
         assert f"PersistentVolumeClaim {each} is protected, so nothing is deleted" in done.text
-    assert everything(project, "-l", f"trainstack.dev/stack={STACK}") == there
+    assert everything(project, f"trainstack.dev/stack={STACK}") == there
 
     def open_up(config: dict[str, Any]) -> None:
         for each in config["trainstack:storage"]["volumes"]:
@@ -135,7 +135,7 @@ def collected(project: Project) -> None:
     person.create(owned)
     done = person.kubectl("delete", "configmap", "owner", "-n", "default")
     assert done.code == 0, done.text
-    words = ("workloads.kueue.x-k8s.io", "owned", "-n", "default")
+    words = ("workloads.kueue.x-k8s.io", "owned", "default")
     eventually("the Workload went with its owner", lambda: not person.get(*words))
 
 
@@ -143,7 +143,7 @@ def end(project: Project) -> None:
     """A stack without volumes leaves nothing at all."""
     done = project.trainstack("destroy", "--yes", seconds=900)
     assert done.code == 0, done.text
-    emptied("the stack", lambda: everything(project, "-l", f"trainstack.dev/stack={project.stack}"), SECONDS)
+    emptied("the stack", lambda: everything(project, f"trainstack.dev/stack={project.stack}"), SECONDS)
 
 
 def plan(project: Project) -> dict[str, Any]:

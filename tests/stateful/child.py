@@ -32,7 +32,7 @@ from tests.stateful.engine import Engine
 from tests.stateful.monitor import Hooks, Log, Monitor, serve
 from tests.stateful.provider import Failed
 from tests.stateful.state import State
-from trainstack.dev.toolchain.language_host import LanguageHost
+from trainstack.dev.toolchain.program_run import run_program
 
 PROGRAM = (trainstack.stacks.assemble, trainstack.stacks.plan_change, trainstack.stacks.teardown)
 """Imported in the process that all others are forked from."""
@@ -105,7 +105,7 @@ def _run(operation: Operation, parent: Connection) -> Ended:
                 engine.refresh()
             except Failed as error:
                 return Ended(ok=False, text=f"refresh: {error}", declared=0)
-        response = LanguageHost(address).run_program(_request(operation, address))
+        response = run_program(_request(operation, address), address)
     problem = monitor.failure or ("" if monitor.finished else "the program failed")
     if monitor.finished and not engine.dry:
         engine.state.save()

@@ -1,6 +1,6 @@
 """Generated examples have no deadline, because machines differ; they are few, and the same in every run.
 
-`pytest --hypothesis-profile fresh` draws five times as many, and others in every run; `make slow-test` does that.
+`pytest --hypothesis-profile fresh` draws ten times as many, and others in every run; `make slow-test` does that.
 """
 
 import gc
@@ -10,30 +10,31 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("untimed", deadline=None, derandomize=True, max_examples=20)
+settings.register_profile("untimed", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("fresh", deadline=None, max_examples=100)
 settings.load_profile("untimed")
 
 NO_AUTHORITIES = Path(__file__).parent / "no-authorities"
-"""Does not exist, which OpenSSL accepts as a folder of certificates."""
+"""A missing path, which OpenSSL accepts as a folder of certificates."""
 
-# Garbage is collected rarely: nothing made by collection is, and a test has little.
+# Garbage is collected rarely: objects of the collection stay, and a test creates few.
 gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Keep what collection made from the collector of garbage: it stays to the end, and to walk it takes long."""
+    """Exclude the objects of the collection from the garbage collector: they stay, and their traversal is slow."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000)
+    gc.set_threshold(100_000)
     gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def variables() -> Iterator[None]:
-    """Select `dev` as a user's shell may do (tests/unit/cli/test_selection.py has the other ways), and trust nobody.
+    """Select `dev` as a user's shell may do (tests/unit/cli/test_selection.py has the other ways).
 
-    Otherwise each HTTP client reads the certificates of all authorities (20 ms); no test connects to another host.
+    Trust no authority: otherwise each HTTP client reads all authorities' certificates (20 ms); no test connects to
+    another host.
     """
     with pytest.MonkeyPatch.context() as changes:
         changes.setenv("TRAINSTACK_STACK", "dev")

@@ -1,4 +1,4 @@
-"""Environments to declare without a cluster: the committed ones, and one with everything that is possible."""
+"""Environments to declare without a cluster: the committed ones, and one with every option."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,18 +44,18 @@ EMPTY_CLUSTER = Runs(live=(), ledgers=(), wrappers={})
 
 
 def make_releases() -> dict[str, tuple[dict[str, Any], ...]]:
-    """The operators' releases in small."""
+    """Return minimal releases of the operators."""
     names = {install.__name__: words for install, words in test_trainer_install.NAMES.items()}
     releases = {
         "kueue": test_kueue_install.make_release(),
         "training-operator": test_training_operator_install.make_release(),
         **{name: test_trainer_install.make_release(*words) for name, words in names.items()},
     }
-    return {name: tuple({"apiVersion": "v1", **each} for each in release) for name, release in releases.items()}
+    return {name: tuple({"apiVersion": "v1", **manifest} for manifest in release) for name, release in releases.items()}
 
 
 def committed(stack: str) -> tuple[Settings, Inputs]:
-    """An environment of this repository, with the releases in small, and with no run that waits for another one."""
+    """Return an environment of this repository, with minimal releases, and without runs that wait for another one."""
     settings = load(ROOT, stack)
     read = read_inputs(settings.model_copy(update={"operators": Operators()}), ROOT, commit="c" * 40)
     runs = [run.model_copy(update={"depends_on": ()}) for run in settings.workloads.runs]
@@ -64,7 +64,7 @@ def committed(stack: str) -> tuple[Settings, Inputs]:
 
 
 def whole() -> tuple[Settings, Inputs]:
-    """An environment with everything that one can have, and two of most."""
+    """Return an environment with everything that one can have, and two of most."""
     names = ("research", "speech")
     disk: dict[str, Any] = {
         "storage_class": "shared",
@@ -72,17 +72,17 @@ def whole() -> tuple[Settings, Inputs]:
         "access_modes": ("ReadWriteOnce",),
         "host_path": "/x",
     }
-    teams = (Team(name=each, namespace=each, groups=("ml",), service_account="ci") for each in names)
+    teams = (Team(name=name, namespace=name, groups=("ml",), service_account="ci") for name in names)
     install = Install(manifest=make_manifest())
     settings = make_settings(
         make_run(name="a"),
         make_distributed(name="b", kind="TrainJob"),
         make_distributed(name="c", kind="TrainJob"),
         make_run(name="d", namespace="speech"),
-        environment=Environment(namespaces=tuple(Namespace(name=each) for each in names)),
-        secrets=Secrets(secrets=tuple(make_secret(name=each) for each in names)),
+        environment=Environment(namespaces=tuple(Namespace(name=name) for name in names)),
+        secrets=Secrets(secrets=tuple(make_secret(name=name) for name in names)),
         tenants=Tenants(teams=tuple(teams)),
-        storage=make_storage(persistent_volumes=tuple(PersistentVolume(name=f"disk-{each}", **disk) for each in names)),
+        storage=make_storage(persistent_volumes=tuple(PersistentVolume(name=f"disk-{name}", **disk) for name in names)),
         operators=Operators(
             kueue=make_kueue(), training_operator=make_training_operator(), jobset=install, trainer=install
         ),
@@ -98,19 +98,19 @@ def whole() -> tuple[Settings, Inputs]:
 
 
 def of_one_layer(layer: str) -> tuple[Settings, Inputs]:
-    """The same, of which the stack has one layer."""
+    """Return the same environment with one layer."""
     settings, inputs = whole()
     environment = settings.environment.model_copy(update={"layers": (layer,)})
     return settings.model_copy(update={"environment": environment}), inputs
 
 
 def decide(settings: Settings, inputs: Inputs) -> RunDecision:
-    """What becomes of runs and sweeps on a cluster that has none of them."""
+    """Return the decision on runs and sweeps in a cluster without any."""
     return runs_and_sweeps(Declared(settings, inputs), EMPTY_CLUSTER)
 
 
 def make_program(settings: Settings, inputs: Inputs) -> Program:
-    """What the program declares for an environment on an empty cluster."""
+    """Return the program of an environment on an empty cluster."""
     declared = Declared(settings, inputs)
     return Program(
         cluster=HERE,
@@ -127,6 +127,6 @@ def make_program(settings: Settings, inputs: Inputs) -> Program:
 
 
 def decrypted(settings: Settings) -> dict[str, Any]:
-    """The section of Secrets as the engine decrypts it."""
+    """Return the section of Secrets as the engine decrypts it."""
     sections = settings.secrets.secrets
     return {"secrets": [{**secret.model_dump(), "values": dict.fromkeys(secret.values, "x")} for secret in sections]}

@@ -1,5 +1,6 @@
-"""Inputs of tests: small environments that are whole, of which a test says only what it is about."""
+"""Inputs of tests: small complete environments, of which a test sets only its subject."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from trainstack.settings.model import Settings
@@ -29,12 +30,12 @@ CIPHERTEXT = "v1:mEllewlEmDQ=:zRBUashAhE/c2+zN2piMTWYrywE="
 
 
 def make_quota(name: str, nominal: str, **changes: Any) -> ResourceQuota:
-    """So much of one resource."""
+    """Return the quota of one resource."""
     return ResourceQuota(name=name, nominal_quota=nominal, **changes)
 
 
 def make_group(*flavors: tuple[str, dict[str, str]]) -> ResourceGroup:
-    """A group of flavors, each with its quotas by resource."""
+    """Return a group of flavors, each with its quotas by resource."""
     return ResourceGroup(
         covered_resources=tuple(flavors[0][1]),
         flavors=tuple(
@@ -45,13 +46,13 @@ def make_group(*flavors: tuple[str, dict[str, str]]) -> ResourceGroup:
 
 
 def make_cluster_queue(**changes: Any) -> ClusterQueue:
-    """The cluster queue `research`: 2 cpu and 8Gi on the flavor `cpu`, in the cohort `local`."""
+    """Return the cluster queue `research`: 2 cpu and 8Gi on the flavor `cpu`, in the cohort `local`."""
     group = make_group(("cpu", {"cpu": "2", "memory": "8Gi"}))
     return ClusterQueue(**{"name": "research", "cohort": "local", "resource_groups": (group,), **changes})
 
 
 def make_queues(**changes: Any) -> Queues:
-    """The flavor, cohort, queues and priority that `make_settings` has."""
+    """Return the flavor, cohort, queues and priority of `make_settings`."""
     base = {
         "flavors": (ResourceFlavor(name="cpu"),),
         "cohorts": (Cohort(name="local"),),
@@ -63,31 +64,31 @@ def make_queues(**changes: Any) -> Queues:
 
 
 def make_volume(**changes: Any) -> Volume:
-    """The claim `training`: 2Gi of the class `shared`, for many writers."""
+    """Return the claim `training`: 2Gi of the class `shared`, for many writers."""
     base = {"name": "training", "namespace": "research", "storage_class": "shared", "size": "2Gi"}
     return Volume(**{**base, "access_modes": ("ReadWriteMany",), **changes})
 
 
 def make_storage(**changes: Any) -> Storage:
-    """The class and the claim that `make_settings` has."""
+    """Return the class and the claim of `make_settings`."""
     classes = (StorageClass(name="shared", provisioner="rancher.io/local-path"),)
     return Storage(**{"classes": classes, "volumes": (make_volume(),), **changes})
 
 
 def make_mount(**changes: Any) -> Mount:
-    """The claim `training` at /mnt/training."""
+    """Return the claim `training` at /mnt/training."""
     return Mount(**{"volume": "training", "mount_path": "/mnt/training", **changes})
 
 
 def make_secret(**changes: Any) -> Secret:
-    """The Secret `git` of a user and a password."""
+    """Return the Secret `git` of a user and a password."""
     values = {"username": Encrypted(secure=CIPHERTEXT), "password": Encrypted(secure=CIPHERTEXT)}
     base = {"name": "git", "namespace": "research", "type": "kubernetes.io/basic-auth", "values": values}
     return Secret(**{**base, **changes})
 
 
 def make_run(**changes: Any) -> Workload:
-    """A managed Job on the queue `research`, of one pod with 1 cpu and 1Gi, recorded on `training`."""
+    """Return a managed Job on the queue `research`, of one pod with 1 cpu and 1Gi, recorded on `training`."""
     base = {
         "name": "train",
         "kind": "Job",
@@ -104,14 +105,14 @@ def make_run(**changes: Any) -> Workload:
 
 
 def make_distributed(workers: int = 2, **changes: Any) -> Workload:
-    """`make_run` as a PyTorchJob of a master and workers, each pod with 500m and 1Gi."""
+    """Return `make_run` as a PyTorchJob of a master and workers, each pod with 500m and 1Gi."""
     roles = {"Master": Role(), "Worker": Role(replicas=workers)}
     resources = Resources(requests={"cpu": "500m", "memory": "1Gi"})
     return make_run(**{"kind": "PyTorchJob", "roles": roles, "resources": resources, **changes})
 
 
 def make_space(**changes: Any) -> Space:
-    """A grid of four batch sizes, which the program gets as an argument, compared by validation accuracy."""
+    """Return a grid of four batch sizes, passed to the program as an argument, compared by validation accuracy."""
     base = {
         "method": "grid",
         "parameters": {"batch_size": Parameter(values=(32, 64, 128, 512))},
@@ -121,40 +122,40 @@ def make_space(**changes: Any) -> Space:
     return Space(**{**base, **changes})
 
 
-def make_expansion(*sets: dict[str, Value], space: Space | None = None) -> Expansion:
-    """The file of these sets, made of this space, by default those of `make_space`."""
-    given = sets or tuple({"batch_size": size} for size in (32, 64, 128, 512))
-    return Expansion(space=space_digest(space or make_space()), sets=numbered(given))
+def make_expansion(*sets: Mapping[str, Value], space: Space | None = None) -> Expansion:
+    """Return the expansion of this space with these sets, by default those of `make_space`."""
+    parameter_sets = sets or tuple({"batch_size": size} for size in (32, 64, 128, 512))
+    return Expansion(space=space_digest(space or make_space()), sets=numbered(parameter_sets))
 
 
 def make_sweep(**changes: Any) -> Sweep:
-    """The sweep `search` of `make_space`, expanded, in form `jobs`, of the program of `make_run`."""
+    """Return the sweep `search` of `make_space`, expanded, in form `jobs`, of the program of `make_run`."""
     base = {"name": "search", "run": make_run(name="search"), "space": make_space(), "expansion": make_expansion()}
     return Sweep(**{**base, **changes})
 
 
 def make_sweeps(**changes: Any) -> Sweeps:
-    """The section with `make_sweep` alone."""
+    """Return the section with `make_sweep` alone."""
     return Sweeps(sweeps=(make_sweep(**changes),))
 
 
 def make_manifest(**changes: Any) -> Manifest:
-    """A release manifest at an address, so that no file is looked for."""
+    """Return a release manifest at an address, so that no file is read."""
     return Manifest(**{"version": "v1.2.3", "url": "https://example.org/release.yaml", "sha256": "0" * 64, **changes})
 
 
 def make_kueue(**configuration: Any) -> Kueue:
-    """An install of Kueue with this configuration."""
+    """Return an install of Kueue with this configuration."""
     return Kueue(manifest=make_manifest(version="v0.15.2"), configuration=KueueConfiguration(**configuration))
 
 
 def make_training_operator(**changes: Any) -> TrainingOperator:
-    """An install of the training operator."""
+    """Return an install of the training operator."""
     return TrainingOperator(**{"manifest": make_manifest(), "init_container_image": "busybox:1.35.0", **changes})
 
 
 def make_settings(*runs: Workload, **changes: Any) -> Settings:
-    """An environment of an owner with both layers, in which `make_run` and `make_distributed` have all they need."""
+    """Return an environment of an owner with both layers, sufficient for `make_run` and `make_distributed`."""
     base = {
         "stack": "test",
         "environment": Environment(namespaces=(Namespace(name="research"),)),

@@ -1,4 +1,4 @@
-"""The documentation is executed, as far as that needs neither a cluster nor the engine."""
+"""The documentation is executed, except for the parts that need a cluster or the engine."""
 
 import json
 import re
@@ -44,7 +44,7 @@ PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:^|[\s(])(?:\.venv/bin/)?trainstack(?P<words> [^)\"|;&\n]*)")
 NEEDS_TOOLS = ("manifest-missing", "manifest-mismatch")
-"""Rules that look at files which `make tools` makes."""
+"""Rules about files that `make tools` builds."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Block:
 
 
 def blocks(*infos: str) -> list[Block]:
-    """The blocks with one of these words after the fence."""
+    """Return the blocks with one of these words after the fence."""
     found = (
         Block(page.relative_to(ROOT).as_posix(), match["info"].strip(), match["text"])
         for page in PAGES
@@ -69,23 +69,24 @@ def blocks(*infos: str) -> list[Block]:
     return [block for block in found if block.info in infos]
 
 
+@cache
 def prose(page: Path) -> str:
-    """A page without its blocks."""
+    """Return a page without its blocks."""
     return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 FRAMEWORKS = ["kubeflow.org/jaxjob", *sorted({kind.framework for kind in KINDS.values()} - {"pod"})]
-"""Of a Kueue that manages every kind that the docs show."""
+"""The frameworks of a Kueue that manages every kind in the docs."""
 
 
 def commands(command: TyperCommand | TyperGroup, name: str = "trainstack") -> Iterator[tuple[str, TyperCommand]]:
-    """Every command that does something, by its full name, without former names."""
+    """Yield every command without subcommands by its full name; former names are left out."""
     if isinstance(command, TyperGroup):
-        for word, each in command.commands.items():
-            assert isinstance(each, TyperCommand | TyperGroup)
-            if each.hidden:
+        for word, subcommand in command.commands.items():
+            assert isinstance(subcommand, TyperCommand | TyperGroup)
+            if subcommand.hidden:
                 continue
-            yield from commands(each, f"{name} {word}")
+            yield from commands(subcommand, f"{name} {word}")
     else:
         yield name, command
 
@@ -96,51 +97,52 @@ COMMANDS = dict(commands(CLI))
 
 
 def calls(text: str) -> Iterator[list[str]]:
-    """The words after `trainstack` of each call in a shell text."""
+    """Yield the words after `trainstack` of each call in a shell text."""
     yield from (shlex.split(match["words"], comments=True) for match in CALL.finditer(text))
 
 
 def parse(words: list[str]) -> None:
-    """Parse a call without running it; wrong words raise."""
+    """Parse a call without running it; invalid words raise."""
     depth = next((depth for depth in (1, 2) if " ".join(["trainstack", *words[:depth]]) in COMMANDS), None)
     assert depth is not None, f"there is no command: trainstack {' '.join(words)}"
     if words[0] == "upload":
-        Path(words[1]).mkdir(parents=True)  # it is asked for something that exists
+        Path(words[1]).mkdir(parents=True)  # the command checks that its argument exists
     name = " ".join(["trainstack", *words[:depth]])
     COMMANDS[name].make_context(name, words[depth:])
 
 
+@cache
 def anchors(page: Path) -> set[str]:
-    """What a link into a page may name: its headings as GitHub spells them."""
+    """Return the anchors of a page: its headings as GitHub spells them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def project(folder: Path) -> Path:
-    """A project in the folder: the files of this one that settings are made of and name, without environments."""
+    """Create a project in the folder: the files of this one that settings need, without environments."""
     for name in ("defaults.yaml", "sweeps", "workloads", "trainstack", ".trainstack"):
         (folder / name).symlink_to(ROOT / name)
     return folder
 
 
 def changed(folder: Path, change: str) -> Path:
-    """A project with the environment `doc`: dev with this change laid over it, by the project's own rule."""
+    """Create a project with the environment `doc`: dev with this change merged by the project's rule."""
     root = project(folder)
     (root / "Pulumi.change.yaml").write_text(change)
     dev = read(ROOT, "Pulumi.dev.yaml", []).entries["config"]
     config = plain(merge(dev, read(root, "Pulumi.change.yaml", [])))
-    (root / "Pulumi.doc.yaml").write_text(yaml.safe_dump({"config": json.loads(json.dumps(config))}))
+    (root / "Pulumi.doc.yaml").write_text(json.dumps({"config": config}))  # JSON is YAML, and fast to write
     return root
 
 
 def assert_sound(root: Path, stack: str) -> None:
-    """The environment loads, and no rule finds an error in it."""
+    """Check that the environment loads without errors."""
     loaded = load_with_places(root, stack)
-    found = check(loaded.settings, root, loaded.places)
-    assert [str(each) for each in found if each.severity == "error" and each.id not in NEEDS_TOOLS] == []
+    findings = check(loaded.settings, root, loaded.places)
+    assert [str(finding) for finding in findings if finding.severity == "error" and finding.id not in NEEDS_TOOLS] == []
 
 
-@pytest.mark.parametrize("block", [each for each in blocks("sh", "") if CALL.search(each.text)], ids=str)
+@pytest.mark.parametrize("block", [block for block in blocks("sh", "") if CALL.search(block.text)], ids=str)
 def test_every_command_of_the_docs_parses(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands, options and arguments are those that `trainstack` has."""
     monkeypatch.chdir(tmp_path)
@@ -148,17 +150,20 @@ def test_every_command_of_the_docs_parses(block: Block, tmp_path: Path, monkeypa
         parse(words)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_that_the_prose_names_exists(page: Path) -> None:
-    """`trainstack …` in a sentence or a table begins with a command's name, or a former one."""
-    for span in re.findall(r"`trainstack ([a-z][a-z -]*)[^`]*`", prose(page)):
-        words = span.split()
-        known = any(" ".join(["trainstack", *words[:depth]]) in COMMANDS for depth in (1, 2))
-        assert known or words == ["cluster"] or words[0] in ALIASES, f"there is no command: trainstack {span}"
+def test_every_command_that_the_prose_names_exists() -> None:
+    """`trainstack …` in a sentence or a table begins with the name of a command, or a former one."""
+    unknown = []
+    for page in PAGES:
+        for span in re.findall(r"`trainstack ([a-z][a-z -]*)[^`]*`", prose(page)):
+            words = span.split()
+            known = any(" ".join(["trainstack", *words[:depth]]) in COMMANDS for depth in (1, 2))
+            if not known and words != ["cluster"] and words[0] not in ALIASES:
+                unknown.append(f"{page}: trainstack {span}")
+    assert unknown == []
 
 
 def test_the_page_of_commands_names_every_command() -> None:
-    """In its tables, once each."""
+    """Its tables have each command once."""
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `(trainstack [a-z -]+)` \| \S", page, re.MULTILINE)
     assert sorted(named) == sorted(COMMANDS)
@@ -177,31 +182,34 @@ def test_every_command_gives_examples_that_parse(name: str, tmp_path: Path, monk
         parse(words)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_make_target_exists(page: Path) -> None:
+def test_every_make_target_exists() -> None:
     """`make X` is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
-    assert named <= targets
+    named = {
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert [f"{page}: make {target}" for page, target in named if target not in targets] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_relative_link_resolves(page: Path) -> None:
-    """The file is there, and so is the heading."""
+def test_every_relative_link_resolves() -> None:
+    """The file exists, and so does the heading."""
     broken = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-        if "://" in target:
-            continue
-        path, _, anchor = target.partition("#")
-        file = (page.parent / path) if path else page
-        if not file.exists() or (anchor and anchor not in anchors(file)):
-            broken.append(target)
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+            if "://" in target:
+                continue
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path) if path else page
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                broken.append(f"{page}: {target}")
     assert broken == []
 
 
 @pytest.mark.parametrize("block", blocks("yaml environment"), ids=str)
 def test_every_environment_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
-    """As a whole `Pulumi.<env>.yaml`, and the preflight finds no error in it."""
+    """The block is a whole `Pulumi.<env>.yaml`, and the preflight finds no error in it."""
     root = project(tmp_path)
     (root / "Pulumi.doc.yaml").write_text(block.text)
     assert_sound(root, "doc")
@@ -209,31 +217,31 @@ def test_every_environment_of_the_docs_loads(block: Block, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("block", blocks("yaml change"), ids=str)
 def test_every_change_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
-    """As an edit of the dev environment."""
+    """The block is an edit of the dev environment."""
     assert_sound(changed(tmp_path, block.text), "doc")
 
 
 @pytest.mark.parametrize("rule", [rule for rule in EVERY if rule.change], ids=lambda rule: rule.id)
 def test_the_example_of_a_rule_violates_this_rule_alone(rule: Rule, tmp_path: Path) -> None:
-    """As an edit of the dev environment."""
+    """The example is an edit of the dev environment."""
     root = changed(tmp_path, cleandoc(rule.change))
     try:
         loaded = load_with_places(root, "doc")
-        found = check(loaded.settings, root, loaded.places)
+        findings = check(loaded.settings, root, loaded.places)
     except SettingsError as error:
-        found = unloaded(error).findings
-    assert {each.id for each in found if each.id == rule.id or each.id not in NEEDS_TOOLS} == {rule.id}
-    assert {each.severity for each in found if each.id == rule.id} <= {*rule.severities}
+        findings = unloaded(error).findings
+    assert {finding.id for finding in findings if finding.id == rule.id or finding.id not in NEEDS_TOOLS} == {rule.id}
+    assert {finding.severity for finding in findings if finding.id == rule.id} <= {*rule.severities}
 
 
 def test_every_yaml_block_of_a_finding_is_of_a_rule() -> None:
-    """So each is executed."""
+    """Each block is executed."""
     assert {block.text.strip() for block in blocks("yaml finding")} == {cleandoc(rule.change) for rule in EVERY} - {""}
 
 
 @pytest.mark.parametrize("block", blocks("yaml workload"), ids=str)
 def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
-    """As a workload.yaml that a run of the dev environment is based on."""
+    """The block is a workload.yaml of a run of the dev environment."""
     for name in ("defaults.yaml", ".trainstack"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "workloads" / "example").mkdir(parents=True)
@@ -249,31 +257,34 @@ def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", blocks("yaml space"), ids=str)
 def test_every_space_of_the_docs_expands(block: Block, tmp_path: Path) -> None:
-    """As a space.yaml, to sets that each have an argument or a file."""
+    """The block is a space.yaml, whose sets each have an argument or a file."""
     (tmp_path / "sweeps" / "example").mkdir(parents=True)
     (tmp_path / "sweeps" / "example" / "space.yaml").write_text(block.text)
     assert expand(load_space(tmp_path, "example").space)
 
 
 def test_every_other_block_is_of_a_known_kind() -> None:
-    """A YAML block says what it is, or is a comment for an editor; so none goes unchecked by a slip."""
+    """The info of a YAML block has its kind, or it is a comment for an editor; so no block is skipped by mistake."""
     plain_yaml = [block for block in blocks("yaml", "yml") if not block.text.startswith("# yaml-language-server")]
     assert plain_yaml == []
 
 
 def needs_tools(finding: Finding) -> bool:
-    """Whether a finding is about a release manifest that `make tools` has yet to make."""
+    """Return whether a finding is about a release manifest that `make tools` has not built yet."""
     return finding.id in NEEDS_TOOLS or (finding.severity, finding.path) == ("unknown", "operators")
 
 
 UNPINNED = ("prod", "staging")
-"""Environments that want their images by digest. Their pins come from the registry that serves the cluster, which is
-their owner's: the repository holds none, and an invented one would be worse than none."""
+"""Environments with images by digest.
+
+Their pins come from the registry of the cluster, which belongs to their owner: the repository has none, and an invented
+one would be worse than none.
+"""
 
 
 @pytest.mark.parametrize("stack", sorted({*stacks(ROOT)} - {*UNPINNED}))
 def test_every_environment_of_the_repository_loads(stack: str) -> None:
-    """Each `Pulumi.<env>.yaml`, without an error of the preflight."""
+    """The preflight finds no error in any `Pulumi.<env>.yaml`."""
     assert_sound(ROOT, stack)
 
 
@@ -284,26 +295,28 @@ def test_an_environment_to_be_pinned_lacks_its_pins_alone(stack: str) -> None:
     settings = loaded.settings
     without = settings.model_copy(update={"operators": Operators()})
     used = used_images(Declared(without, read_inputs(without, ROOT, commit="")))
-    found = [each for each in check(settings, ROOT, loaded.places) if not needs_tools(each)]
-    assert {each.id for each in found} == {"image-unpinned"}
-    assert {each.path for each in found if not each.path.startswith("operators.")} == {each.path for each in used}
+    findings = [finding for finding in check(settings, ROOT, loaded.places) if not needs_tools(finding)]
+    assert {finding.id for finding in findings} == {"image-unpinned"}
+    assert {finding.path for finding in findings if not finding.path.startswith("operators.")} == {
+        image.path for image in used
+    }
     digest = f"sha256:{'0' * 64}"
-    pins = {each.message.split()[1]: digest for each in found}
+    pins = {finding.message.split()[1]: digest for finding in findings}
     pinned = settings.model_copy(update={"pins": pins})
-    assert [str(each) for each in check(pinned, ROOT) if not needs_tools(each)] == []
+    assert [str(finding) for finding in check(pinned, ROOT) if not needs_tools(finding)] == []
 
 
 def test_every_json_block_is_json() -> None:
-    """As far as the text says."""
+    """The same holds for the part before an ellipsis."""
     assert [json.loads(block.text) for block in blocks("json")]
 
 
 def test_the_readme_shows_what_up_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The block below `make up`, from a record with that id and accuracy."""
-    (shown,) = (block.text for block in blocks("text") if block.page == "README.md")
-    run_id, accuracy = shown.split()[0], float(shown.split("test accuracy")[1].split()[0])
+    """The block below `make up` matches a record with that id and accuracy."""
+    (block_text,) = (block.text for block in blocks("text") if block.page == "README.md")
+    run_id, accuracy = block_text.split()[0], float(block_text.split("test accuracy")[1].split()[0])
     record = tmp_path / "results" / run_id
     (record / "result").mkdir(parents=True)
     (record / "run.json").touch()
@@ -317,22 +330,22 @@ def test_the_readme_shows_what_up_prints(
     monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=(ledger,)))
     monkeypatch.setattr(deploy, "fetch_run", lambda *_: record)
     deploy._fetch_results(Session(tmp_path, "dev"))
-    assert capsys.readouterr().out.strip() == shown.strip()
+    assert capsys.readouterr().out.strip() == block_text.strip()
 
 
 @cache
 def dependencies() -> dict[str, set[str]]:
-    """By heading of the page: the names of what is pinned."""
+    """Return the names of the pins by heading of the page."""
     pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = pinned["dependency-groups"]
 
     def names(requirements: list[str]) -> set[str]:
-        return {re.split(r"[=<>~!\[ ]", each, maxsplit=1)[0] for each in requirements}
+        return {re.split(r"[=<>~!\[ ]", requirement, maxsplit=1)[0] for requirement in requirements}
 
     return {
         "Python": names(pinned["project"]["dependencies"]),
         "Development": names(
-            [*(each for group in groups.values() for each in group), *pinned["build-system"]["requires"]]
+            [*(pin for group in groups.values() for pin in group), *pinned["build-system"]["requires"]]
         ),
         "Go modules": {version.name for version in collect() if version.kind == "go"},
         "Debian packages": set(debian.PACKAGES),
@@ -341,7 +354,7 @@ def dependencies() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("heading", dependencies())
 def test_every_direct_dependency_is_explained(heading: str) -> None:
-    """docs/dependencies.md has one line for each, and none for what is not one any more."""
+    """docs/dependencies.md has one line for each, and no others."""
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     section = page.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     explained = re.findall(r"^\| `([^`]+)` \| \S", section, re.MULTILINE)
@@ -349,7 +362,7 @@ def test_every_direct_dependency_is_explained(heading: str) -> None:
 
 
 def test_the_base_image_is_explained() -> None:
-    """Each package of it stands on the page of dependencies."""
+    """The page of dependencies has each of its packages."""
     packages = (
         (ROOT / "trainstack" / "dev" / "cluster" / "containerfiles" / "base" / "packages.txt").read_text().split()
     )
@@ -358,18 +371,18 @@ def test_the_base_image_is_explained() -> None:
 
 
 def test_the_page_of_the_architecture_lists_the_layers() -> None:
-    """One row for each package of the library and the module `errors`, in the order of imports."""
+    """The table has one row for each package of the library and the module `errors`, in the order of imports."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[([a-z]+)(?:/|\.py)\]\(\.\./trainstack/\1(?:\.py)?\) \| \S", page, re.MULTILINE)
     assert tuple(listed) == LAYERS
 
 
 def test_the_readme_is_short() -> None:
-    """At most 700 words: everything else is on the pages that it links to."""
+    """It has at most 700 words: everything else is on linked pages."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    """Directly; decisions, systems and generated schemas by their folder or index."""
+    """Links are direct; those to decisions, systems and generated schemas are to their folder or index."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{page.name}" not in readme] == []

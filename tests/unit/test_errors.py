@@ -8,7 +8,6 @@ import pytest
 from trainstack.errors import ExitCode, RefusedError, TrainstackError
 from trainstack.live.client import ClusterError, PermanentError, RightsError
 from trainstack.settings.errors import SettingsError
-from trainstack.stacks.teardown_mode import TeardownModeError
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERNAL = {"BoundError", "FileError", "JudgeError", "UnsettledError", "WrapperError"}
@@ -16,7 +15,7 @@ INTERNAL = {"BoundError", "FileError", "JudgeError", "UnsettledError", "WrapperE
 
 
 def exceptions() -> list[type[BaseException]]:
-    """The public exceptions that modules of the library define."""
+    """Return the public exceptions of the modules of the library."""
     found: dict[str, type[BaseException]] = {}
     for file in sorted((ROOT / "trainstack").rglob("*.py")):
         if "Error" not in file.read_text(encoding="utf-8") or "sites" in file.parts or file.stem == "__main__":
@@ -29,7 +28,7 @@ def exceptions() -> list[type[BaseException]]:
 
 
 def test_every_error_for_users_has_one_base() -> None:
-    """All but internal errors are a TrainstackError, so that the command's entry point knows them."""
+    """All except internal errors are a TrainstackError, which the command's entry point handles."""
     others = {error.__name__ for error in exceptions() if not issubclass(error, TrainstackError)}
     assert {name for name in others if not name.startswith("_")} == INTERNAL
 
@@ -46,7 +45,7 @@ def test_every_error_for_users_has_one_base() -> None:
     ],
 )
 def test_the_text_has_place_message_and_remedy(error: TrainstackError, text: str) -> None:
-    """Parts that are empty are omitted."""
+    """Empty parts are omitted."""
     assert str(error) == text
 
 
@@ -56,7 +55,6 @@ def test_the_text_has_place_message_and_remedy(error: TrainstackError, text: str
         (TrainstackError, ExitCode.FAILED),
         (SettingsError, ExitCode.FAILED),
         (RefusedError, ExitCode.REFUSED),
-        (TeardownModeError, ExitCode.REFUSED),
         (ClusterError, ExitCode.UNREACHABLE),
         (PermanentError, ExitCode.UNREACHABLE),
         (RightsError, ExitCode.FAILED),

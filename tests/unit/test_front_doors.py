@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LIVE = {"up", "preview", "destroy", "status", "logs", "events", "wait", "fetch"}
 """Commands that read or change a cluster; so does each one that ends with `--cluster`."""
 FINDINGS = {"trainstack check -s dev"}
-"""Lines that end with 4: the change that the reviewer looks at does not fit its queue."""
+"""Lines that exit with 4: the reviewer's change does not fit its queue."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty repository, as the current folder."""
+    """Create an empty repository and make it the current folder."""
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
     monkeypatch.chdir(root)
@@ -38,13 +38,13 @@ def run(line: str) -> str:
         assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == words[-1]
         return ""
     assert words[0] == "trainstack", line
-    done = CliRunner().invoke(app, words[1:], env={"COLUMNS": "200"})
-    assert done.exit_code == (4 if line in FINDINGS else 0), f"{line}\n{done.output}"
-    return done.output
+    result = CliRunner().invoke(app, words[1:], env={"COLUMNS": "200"})
+    assert result.exit_code == (4 if line in FINDINGS else 0), f"{line}\n{result.output}"
+    return result.output
 
 
 def live(line: str) -> bool:
-    """Whether a line needs a cluster."""
+    """Return whether a line needs a cluster."""
     words = shlex.split(line)
     return words[:1] == ["trainstack"] and (words[1] in LIVE or words[-1] == "--cluster")
 
@@ -61,7 +61,7 @@ def follow(page: str, root: Path) -> dict[str, str]:
 
 
 def test_the_owners_page(folder: Path) -> None:
-    """From the new project to a team, whose namespace and queue are declared."""
+    """The steps go from the new project to a team, whose namespace and queue are declared."""
     printed = follow("owner", folder)
     assert "hello: fits: on default" in printed["trainstack check -s platform"]
     assert "kind: ClusterQueue" in printed["trainstack render -s platform"]
@@ -72,7 +72,7 @@ def test_the_owners_page(folder: Path) -> None:
 
 
 def test_the_researchers_page(folder: Path) -> None:
-    """The one error of the new project is gone after the edit."""
+    """The edit removes the one error of the new project."""
     found: list[str] = []
     for step in steps("researcher"):
         if isinstance(step, Edit):
@@ -85,16 +85,16 @@ def test_the_researchers_page(folder: Path) -> None:
 
 
 def test_the_reviewers_page(folder: Path) -> None:
-    """The comment that it shows is the one of the change that it shows; every line needs no cluster."""
+    """The comment on the page belongs to the change on the page; no line needs a cluster."""
     assert not any(live(step.text) for step in steps("reviewer") if not isinstance(step, Edit))
     run("trainstack init --profile owner --cluster kind")
     shutil.copytree(folder, folder.parent / "base")
     comment = follow("reviewer", folder)["trainstack review comment --stack dev --reports ../reports"]
-    shown = re.findall(r"^> ?(.*\n)", (PAGES / "reviewer.md").read_text(), re.MULTILINE)
-    assert "".join(shown) in comment
+    quoted = re.findall(r"^> ?(.*\n)", (PAGES / "reviewer.md").read_text(), re.MULTILINE)
+    assert "".join(quoted) in comment
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
 def test_a_front_door_is_short(page: Path) -> None:
-    """A reader who wants more follows a link."""
+    """Readers follow links for more."""
     assert len(page.read_text(encoding="utf-8").split()) <= 600

@@ -28,12 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_the_hook_for_users_runs_where_check_reads(file: str, *, checked: bool) -> None:
-    """Not for other files of the repository."""
+    """Other files of the repository do not start it."""
     assert (re.search(HOOK["files"], file) is not None) == checked
 
 
 def test_the_hook_for_users_is_a_command_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes no files, and the environment of `args`."""
+    """It gets no files, only the environment of `args`."""
     monkeypatch.chdir(ROOT)
     assert (HOOK["language"], HOOK["pass_filenames"]) == ("python", False)
     program, *words = HOOK["entry"].split()
@@ -42,7 +42,7 @@ def test_the_hook_for_users_is_a_command_of_the_package(monkeypatch: pytest.Monk
 
 
 def test_the_hooks_of_this_repository_are_those_of_make_lint() -> None:
-    """With the locked versions, not with pins of their own."""
+    """The versions are the locked ones, without pins in the hooks."""
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
     (local,) = config["repos"]
     assert local["repo"] == "local"

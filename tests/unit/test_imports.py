@@ -1,4 +1,4 @@
-"""Imports go down the layers only: a layer of `trainstack` imports itself and those before it."""
+"""Imports go down the layers only: a layer of `trainstack` imports itself and earlier ones."""
 
 import ast
 import subprocess
@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.unit.sources import syntax
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,7 +40,7 @@ LAYERS = (
 
 NARROW = {
     "trainstack.sweeps.search": ("trainstack.sweeps.search", "trainstack.settings", "trainstack.errors"),
-    # What a line of a log tells is the same for those who watch a run and for those who report of it.
+    # The meaning of a log line is the same for a watch and for a report.
     "trainstack.reports": (
         "trainstack.errors",
         "trainstack.reports",
@@ -47,13 +49,13 @@ NARROW = {
         "trainstack.settings.search_space.constraints",
         "trainstack.settings.search_space.space",
     ),
-    # A rule recognizes stacks whose secrets have the passphrase that the engine gets for embedded states.
+    # A rule recognizes stacks whose secrets have the engine's passphrase of embedded states.
     "trainstack.dev.toolchain": (
         "trainstack.dev.toolchain",
         "trainstack.errors",
         "trainstack.settings.values.published_passphrase",
     ),
-    # The names of images are the workloads': the program names the same images that the local cluster builds.
+    # The names of images belong to the workloads: the program names the images that the local cluster builds.
     "trainstack.dev.cluster": (
         "trainstack.errors",
         "trainstack.dev",
@@ -64,10 +66,10 @@ NARROW = {
 """Packages that import less than their layer allows."""
 
 PROGRAM = LAYERS[: LAYERS.index("stacks") + 1]
-"""What the Pulumi program may import."""
+"""The layers that the Pulumi program may import."""
 
 CONTAINED = {"workloads/digits": ("workloads.digits",), "trainstack/runs/wrapper": ()}
-"""Programs that run in containers, where nothing of ours is installed: they may import their own files alone."""
+"""Programs that run in containers without our packages: they may import only their own files."""
 
 IMPURE = (
     "pulumi",
@@ -82,14 +84,14 @@ IMPURE = (
 )
 """Libraries that deploy, start programs or touch the network."""
 PURE = (*LAYERS[: LAYERS.index("live")], "reports")
-"""The layers that import none of them. `live` alone reads a cluster."""
+"""The layers that import none of them. Only `live` reads a cluster."""
 ENGINE = ("trainstack/components/", "trainstack/stacks/", "trainstack/dev/toolchain/")
-"""Where Pulumi is imported: components, stacks, and the toolchain's language host."""
+"""The modules that import Pulumi: components, stacks, and the toolchain's language host."""
 
 
 @cache
 def sources() -> list[str]:
-    """Our files that are under the rule, relative to the project."""
+    """Return our files that the rule covers, relative to the project."""
     folders = (ROOT / "trainstack", ROOT / "workloads")
     files = [ROOT / "__main__.py", *(file for folder in folders for file in sorted(folder.rglob("*.py")))]
     return [file.relative_to(ROOT).as_posix() for file in files]
@@ -97,13 +99,13 @@ def sources() -> list[str]:
 
 @cache
 def imports(file: str) -> list[tuple[int, str]]:
-    """The modules that a file imports, wherever in it, with the line; `from a import b` is `a.b`."""
+    """Return the modules that a file imports anywhere, with the line; `from a import b` is `a.b`."""
     return list(_imports(file))
 
 
 def _imports(file: str) -> Iterator[tuple[int, str]]:
     package = file.removesuffix(".py").split("/")[:-1]
-    for node in statements(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+    for node in statements(syntax(ROOT / file)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -113,7 +115,7 @@ def _imports(file: str) -> Iterator[tuple[int, str]]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements in a block and in the blocks within it; expressions, of which there are many more, have none."""
+    """Yield the statements in a block and its nested blocks; expressions, of which there are many more, have none."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         for part in getattr(node, name, ()):
             yield part
@@ -121,29 +123,29 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def within(module: str, allowed: tuple[str, ...]) -> bool:
-    """Whether a module is one of these or in one of these packages."""
-    return any(module == each or module.startswith(f"{each}.") for each in allowed)
+    """Return whether a module is one of these or in one of these packages."""
+    return any(module == name or module.startswith(f"{name}.") for name in allowed)
 
 
 def contained(file: str) -> str | None:
-    """The container program that a file belongs to."""
+    """Return the container program that contains a file."""
     return next((folder for folder in CONTAINED if file.startswith(f"{folder}/")), None)
 
 
 def layer(file: str) -> str:
-    """The layer that a file of the library is in; "" for the package itself and for files outside it."""
+    """Return the layer of a file of the library; "" for the package itself and for files outside it."""
     parts = file.removesuffix(".py").split("/")
     return parts[1] if parts[0] == "trainstack" and parts[1] != "__init__" else ""
 
 
 def ours(module: str) -> bool:
-    """Whether a module is of this project."""
+    """Return whether a module is of this project."""
     return within(module, ("trainstack", "workloads", "components", "stacks"))
 
 
 def below(layers: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of these layers as modules."""
-    return tuple(f"trainstack.{each}" for each in layers)
+    """Return the names of these layers as modules."""
+    return tuple(f"trainstack.{layer}" for layer in layers)
 
 
 def test_every_file_is_in_a_layer() -> None:
@@ -151,14 +153,13 @@ def test_every_file_is_in_a_layer() -> None:
     assert {layer(file) for file in sources()} - {""} == {*LAYERS}
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_imports_go_down_the_layers(name: str) -> None:
+def test_imports_go_down_the_layers() -> None:
     """No file imports a layer after its own, or a module outside the library."""
-    allowed = below(LAYERS[: LAYERS.index(name) + 1])
     wrong = [
         f"{file}:{line}: {name} may not import {module}"
         for file in sources()
-        if layer(file) == name and contained(file) is None
+        if (name := layer(file)) and contained(file) is None
+        for allowed in [below(LAYERS[: LAYERS.index(name) + 1])]
         for line, module in imports(file)
         if ours(module) and not within(module, allowed)
     ]
@@ -167,7 +168,7 @@ def test_imports_go_down_the_layers(name: str) -> None:
 
 @pytest.mark.parametrize("package", NARROW)
 def test_some_packages_import_less(package: str) -> None:
-    """They import the modules named for them alone."""
+    """They import only the listed modules."""
     files = [file for file in sources() if file.startswith(package.replace(".", "/") + "/")]
     wrong = [
         f"{file}:{line}: may not import {module}"
@@ -180,7 +181,7 @@ def test_some_packages_import_less(package: str) -> None:
 
 
 def test_the_program_imports_the_stacks_and_what_is_below() -> None:
-    """No command, no report, no tool."""
+    """It imports no command, report or tool."""
     wrong = [module for _, module in imports("__main__.py") if ours(module) and not within(module, below(PROGRAM))]
     assert wrong == []
 
@@ -197,8 +198,8 @@ def test_the_layers_below_live_are_pure() -> None:
     assert wrong == []
 
 
-def test_only_components_and_stacks_know_the_engine() -> None:
-    """Pulumi is imported by components, stacks and the program, and by the toolchain's language host alone."""
+def test_only_components_and_stacks_import_the_engine() -> None:
+    """Only components, stacks, the program and the toolchain's language host import Pulumi."""
     wrong = [
         f"{file}:{line}: may not import {module}"
         for file in sources()
@@ -209,8 +210,8 @@ def test_only_components_and_stacks_know_the_engine() -> None:
     assert wrong == []
 
 
-def test_samplers_are_in_one_room() -> None:
-    """What draws and judges sets is imported by the modules that do so alone: to everything else sets are files."""
+def test_samplers_are_imported_in_one_place() -> None:
+    """Only the modules that draw and judge sets import them: for all others sets are files."""
     search = "trainstack/sweeps/search/"
     wrong = [
         f"{file}:{line}: may not import {module}"
@@ -222,24 +223,32 @@ def test_samplers_are_in_one_room() -> None:
     assert wrong == []
 
 
+@cache
+def loaded() -> tuple[set[str], set[str]]:
+    """Return the modules of a process after it loaded the program, and after it loaded the command as well."""
+    words = """
+import sys, trainstack.stacks.declare_stack, httpx
+print(*sys.modules)
+import trainstack.stacks.assemble, trainstack.cli.app
+print(*sys.modules)
+"""
+    process = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
+    program, command = process.stdout.splitlines()
+    return {*program.split()}, {*command.split()}
+
+
 def test_neither_the_program_nor_the_command_loads_what_samples_or_draws() -> None:
     """`pulumi preview` and `trainstack --help` do not wait for samplers, charts and templates."""
-    slow = {"optuna", "scipy", "matplotlib", "jinja2"}
-    words = f"import sys, trainstack.cli.app, trainstack.stacks.assemble; print({slow} & {{*sys.modules}})"
-    told = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert told.stdout == "set()\n"
+    assert {"optuna", "scipy", "matplotlib", "jinja2"} & loaded()[1] == set()
 
 
 def test_the_program_does_not_load_the_command_line_of_a_library() -> None:
-    """Nor the console and the highlighter that commands use: each `pulumi preview` would wait for them."""
-    slow = {"rich", "click", "typer", "pygments"}
-    words = f"import sys, trainstack.stacks.declare_stack, httpx; print({slow} & {{*sys.modules}})"
-    told = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert told.stdout == "set()\n"
+    """The console and the highlighter of commands are not loaded either: each `pulumi preview` would wait for them."""
+    assert {"rich", "click", "typer", "pygments"} & loaded()[0] == set()
 
 
 def test_container_programs_import_nothing_of_ours() -> None:
-    """What runs in a container has only the files of its own folder."""
+    """A container has only the files of its program's folder."""
     wrong = [
         f"{file}:{line}: may not import {module}"
         for file in sources()
@@ -251,7 +260,7 @@ def test_container_programs_import_nothing_of_ours() -> None:
 
 
 def test_the_wrapper_is_the_standard_library_alone() -> None:
-    """The wrapper runs in any image that has Python: one file, no library."""
+    """The wrapper runs in any image with Python: one file, no library."""
     wrapper = "trainstack/runs/wrapper"
     files = [file for file in sources() if contained(file) == wrapper and not file.endswith("__init__.py")]
     strange = [
@@ -262,12 +271,12 @@ def test_the_wrapper_is_the_standard_library_alone() -> None:
 
 @pytest.mark.parametrize("name", ["components", "stacks"])
 def test_the_links_at_the_top_lead_into_the_library(name: str) -> None:
-    """A Pulumi engineer looks for them there; nothing imports them under that name."""
+    """A Pulumi engineer looks for them there; no module imports them under that name."""
     assert (ROOT / name).is_symlink()
     assert (ROOT / name).readlink() == Path("trainstack") / name
 
 
 def test_users_folders_hold_no_module_of_the_library() -> None:
-    """What is in `workloads/` and `sweeps/` belongs to the users: a folder for each."""
+    """`workloads/` and `sweeps/` belong to the users: a folder for each."""
     files = [entry.name for name in ("workloads", "sweeps") for entry in (ROOT / name).iterdir() if entry.is_file()]
     assert files == []

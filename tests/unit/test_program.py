@@ -1,4 +1,4 @@
-"""What the program refuses before it reads anything."""
+"""Refusals of the program before it reads the cluster."""
 
 import runpy
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pulumi
 import pytest
+from pulumi.runtime import resource
 
 from trainstack.stacks import program
 
@@ -15,9 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def secret_queues(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An engine that holds the section `queues` as a secret."""
+    """Provide an engine that holds the section `queues` as a secret."""
     monkeypatch.setattr(pulumi.config, "get_project", lambda: "trainstack")
     monkeypatch.setattr(program, "request_engine_state", Future)
+    # The program replaces this function; other tests need the SDK's.
+    monkeypatch.setattr(resource, "_get_stack_trace", resource._get_stack_trace)
     pulumi.runtime.set_all_config({"trainstack:queues": "{}"}, ["trainstack:queues"])
     yield
     pulumi.runtime.set_all_config({}, [])
@@ -25,7 +28,7 @@ def secret_queues(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("secret_queues")
 def test_a_section_that_holds_a_secret_is_refused() -> None:
-    """The message names the section, and the one that takes secrets."""
+    """The message has the section, and the section for secrets."""
     with pytest.raises(pulumi.RunError) as caught:
         runpy.run_path(str(ROOT / "__main__.py"))
     assert str(caught.value) == (

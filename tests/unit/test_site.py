@@ -1,4 +1,4 @@
-"""The documentation's site: the pages as it shows them, and its files of other pages."""
+"""The documentation's site: its pages, and its copies of other files."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ REPOSITORY = "https://git.example.org/ml/trainstack"
     ],
 )
 def test_links_lead_to_the_site_or_the_repository(source: str, link: str, expected: str) -> None:
-    """Never out of the site by a relative path."""
+    """No relative path leaves the site."""
     assert adapted(link, source, ROOT, REPOSITORY) == (expected, [])
 
 
@@ -48,21 +48,21 @@ def test_a_broken_link_out_of_the_site_is_reported() -> None:
 
 
 def test_blocks_keep_their_language_and_the_name_of_an_edited_file() -> None:
-    """Words that say how a block is tested are dropped."""
+    """Words about the test of a block are dropped."""
     text = "```yaml edit Pulumi.dev.yaml\na: 1\n```\n```yaml change\na: 1\n```\n```sh\nls\n```\n"
     expected = '```yaml title="Pulumi.dev.yaml"\na: 1\n```\n```yaml\na: 1\n```\n```sh\nls\n```\n'
     assert adapted(text, "docs/runs.md", ROOT, REPOSITORY) == (expected, [])
 
 
 def test_the_navigation_has_every_page() -> None:
-    """Once; pages that are generated from files outside docs/, too."""
+    """Each page occurs once, also those generated from files outside docs/."""
     listed = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)$", CONFIG, re.MULTILINE)
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
     assert sorted(listed) == sorted([*pages, *GENERATED.values()])
 
 
 def test_a_broken_link_fails_the_build() -> None:
-    """By mkdocs' strict mode, for each kind of fault that it knows; and nothing is loaded from another host."""
+    """mkdocs' strict mode checks each kind of fault that it supports; no page loads from another host."""
     config = yaml.load(re.sub(r"!!?(?:ENV|python/\S+)", "", CONFIG), yaml.SafeLoader)
     assert config["strict"] is True
     build = next(line for line in (ROOT / "Makefile").read_text().splitlines() if line.endswith("-m mkdocs build"))
@@ -73,7 +73,7 @@ def test_a_broken_link_fails_the_build() -> None:
 
 
 def test_the_page_of_decisions_lists_each_one() -> None:
-    """With its title."""
+    """The list has the title of each."""
     folder = ROOT / "docs" / "decisions"
     rows = []
     for page in sorted(folder.glob("0*.md")):

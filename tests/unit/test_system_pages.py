@@ -29,7 +29,7 @@ trainstack destroy -s a
 
 
 def test_the_commands_of_a_page_are_those_of_its_right_cells() -> None:
-    """By the row's line; programs that the stack does not replace are not executed."""
+    """Each has the line of its row; programs that the stack does not replace are not executed."""
     assert rows(PAGE) == [
         Row(5, ("pulumi up -s a", "trainstack up -s a")),
         Row(6, ("kubectl cp code.py a/<pod>:/mnt/code.py",)),
@@ -38,7 +38,7 @@ def test_the_commands_of_a_page_are_those_of_its_right_cells() -> None:
 
 
 def test_a_row_without_a_command_fails() -> None:
-    """With the row: words alone cannot be executed."""
+    """The error has the row: words alone cannot be executed."""
     with pytest.raises(AssertionError, match=r"line 5: the row has no command: .*the same"):
         rows(PAGE.replace("`pulumi up -s a`, or `trainstack up -s a`", "the same"))
 
@@ -47,14 +47,14 @@ def test_a_row_without_a_command_fails() -> None:
     ("part", "message"), [("| by hand | here |", "has no table"), ("```sh", "has no block"), ("## Try it", "no block")]
 )
 def test_a_page_without_a_table_or_a_block_fails(part: str, message: str) -> None:
-    """Else nothing of it would be executed."""
+    """Its lines would otherwise not be executed."""
     text = PAGE.replace(part, "")
     with pytest.raises(AssertionError, match=message):
         (rows(text), block(text))
 
 
 def test_a_table_without_rows_fails() -> None:
-    """A head alone is no table."""
+    """A header alone does not count as a table."""
     with pytest.raises(AssertionError, match="has no row"):
         rows("| by hand | here |\n|---|---|\n")
 
@@ -70,12 +70,12 @@ def test_a_table_without_rows_fails() -> None:
     ],
 )
 def test_a_placeholder_is_for_a_part_of_one_word(typed: str, expected: bool) -> None:
-    """Everything else is compared as it is, options included."""
+    """Everything else is compared literally, options included."""
     assert fits("kubectl cp code.py a/<pod>:/mnt/code.py", typed) is expected
 
 
 def test_what_was_not_typed_is_named_with_its_line() -> None:
-    """One typed command is enough for every row that has it."""
+    """One typed command is enough for all rows with it."""
     assert unexecuted(rows(PAGE), ["pulumi up -s a", "kubectl cp code.py a/b:/mnt/code.py"]) == [
         "line 5: trainstack up -s a"
     ]
@@ -83,7 +83,7 @@ def test_what_was_not_typed_is_named_with_its_line() -> None:
 
 @pytest.fixture
 def page(tmp_path: Path) -> Page:
-    """A page whose block needs no cluster."""
+    """Provide a page whose block needs no cluster."""
     lines = "export GREETING=hello\necho $GREETING\nread answer; test $answer = y; echo $answer\n"
     (tmp_path / "docs" / "systems").mkdir(parents=True)
     (tmp_path / "docs" / "systems" / "a.md").write_text(
@@ -94,7 +94,7 @@ def page(tmp_path: Path) -> Page:
 
 
 def test_lines_are_run_one_after_the_other_as_in_one_shell(page: Page) -> None:
-    """A line has what those before it exported, and an answer; it runs once, and the next one is another."""
+    """A line has the exports of earlier ones and its answer; it runs once, and the next call runs the next line."""
     assert page.copy("echo").out == "hello\n"
     assert page.copy("read").out == "y\n"
     assert page.typed == ["export GREETING=hello", "echo $GREETING", "read answer; test $answer = y; echo $answer"]
@@ -103,27 +103,27 @@ def test_lines_are_run_one_after_the_other_as_in_one_shell(page: Page) -> None:
 
 
 def test_a_line_that_fails_fails_the_test_and_counts_as_not_executed(page: Page) -> None:
-    """With what it printed."""
+    """The error has its output."""
     with pytest.raises(AssertionError, match="echo problem; exit 3\nproblem"):
         page.type("echo problem; exit 3")
     assert page.typed == []
 
 
 def test_lines_that_are_left_fail(page: Page) -> None:
-    """The block is to be finished."""
+    """The block has to be finished."""
     page.copy("echo")
     with pytest.raises(AssertionError, match="lines of the block are left"):
         page.completed()
 
 
 def test_a_line_of_another_shell_leaves_nothing_behind(page: Page) -> None:
-    """It has variables of its own."""
+    """It has its own variables."""
     assert page.type("echo $OTHER; export GREETING=bye", variables={"OTHER": "here"}).out == "here\n"
     assert page.copy("echo").out == "hello\n"
 
 
 def test_the_clusters_commands_are_those_of_the_tests_cluster(page: Page) -> None:
-    """By its folder; the words are otherwise as they were typed."""
+    """The folder is that of the test's cluster; the other words are unchanged."""
     program = page.project.root / "trainstack"
     program.write_text('#!/bin/sh\necho "$@"\n')
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A command permits the program once to end a stack; nothing else does."""
+"""A command permits the program once to end a stack, and nothing else does."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, TeardownModeError, permission, teardown_mode
+from trainstack.errors import RefusedError
+from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, permission, teardown_mode
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +17,7 @@ def _no_preview(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def inherit(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    """Have the variable in the environment."""
+    """Set the variable in the environment."""
     monkeypatch.setenv(PERMISSION_VARIABLE, value)
 
 
@@ -27,14 +28,14 @@ def test_a_command_permits_one_run_of_the_program(tmp_path: Path, monkeypatch: p
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
         assert teardown_mode(tmp_path, "dev") == mode
         with pytest.raises(
-            TeardownModeError,
+            RefusedError,
             match=r"is set, but no running .* on 'dev'.* Run `unset TRAINSTACK_ENDS`",
         ):
             teardown_mode(tmp_path, "dev")
 
 
 def test_without_the_variable_the_stack_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty variable is none."""
+    """An empty variable counts as unset."""
     with permission(tmp_path, "dev", "keep-platform"):
         assert teardown_mode(tmp_path, "dev") is None
         inherit(monkeypatch, "")
@@ -45,25 +46,25 @@ def test_without_the_variable_the_stack_is_declared(tmp_path: Path, monkeypatch:
 def test_an_inherited_variable_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     """The program would declare nothing, and `up` would delete everything."""
     inherit(monkeypatch, value)
-    with pytest.raises(TeardownModeError, match="everything would be deleted"):
+    with pytest.raises(RefusedError, match="everything would be deleted"):
         teardown_mode(tmp_path, "dev")
 
 
 def test_a_permission_ends_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the engine ran the program or not."""
+    """The engine may have run the program or not."""
     with permission(tmp_path, "dev", "keep-platform") as variables:
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
-    with pytest.raises(TeardownModeError):
+    with pytest.raises(RefusedError):
         teardown_mode(tmp_path, "dev")
-    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_preview_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No command of ours previews the end of a stack."""
+    """None of our commands previews the end of a stack."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     with permission(tmp_path, "dev", "keep-platform") as variables:
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
-        with pytest.raises(TeardownModeError):
+        with pytest.raises(RefusedError):
             teardown_mode(tmp_path, "dev")
 
 
@@ -72,5 +73,5 @@ def test_a_permission_is_for_one_stack(tmp_path: Path, monkeypatch: pytest.Monke
     with permission(tmp_path, "dev", "keep-platform") as variables:
         assert re.fullmatch("[0-9a-f]{32}", variables[PERMISSION_VARIABLE])
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
-        with pytest.raises(TeardownModeError, match="on 'prod'"):
+        with pytest.raises(RefusedError, match="on 'prod'"):
             teardown_mode(tmp_path, "prod")

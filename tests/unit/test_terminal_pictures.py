@@ -11,14 +11,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_shows_what_its_command_prints_now(name: str) -> None:
-    """Else run `trainstack dev terminal-pictures`. Nothing in it is loaded from another host."""
+    """Otherwise run `trainstack dev terminal-pictures`. The picture loads nothing from another host."""
     drawn = svg(name, PICTURES[name])
     assert (ROOT / FOLDER / f"{name}.svg").read_text(encoding="utf-8") == drawn
     assert "url(http" not in drawn
 
 
 def test_every_picture_is_drawn_and_shown() -> None:
-    """There is no file of a picture that the script does not draw, and each is on a page."""
+    """The script draws every picture file, and each is on a page."""
     assert {file.stem for file in (ROOT / FOLDER).iterdir()} == {*PICTURES}
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)

@@ -1,7 +1,6 @@
-"""How many files a change touches: the walks of docs/contributing.md, and the way of a setting to its object.
-
-A walk is counted by an example that exists: the files of the library that mention it are those that a new one like it
-touches.
+"""The number of files that a change touches, for the walks of docs/contributing.md and the way of a setting to its
+object. A walk is counted by an existing example: the files of the library that mention it are those that a new one like
+it touches.
 """
 
 import ast
@@ -33,21 +32,21 @@ PAGE = ROOT / "docs" / "contributing.md"
 
 
 def named_in(heading: str) -> list[str]:
-    """The files of the library that a section of the page links to, relative to `trainstack/`, in its order."""
-    _, found, rest = PAGE.read_text(encoding="utf-8").partition(f"# {heading}\n")
-    assert found, f"no section {heading!r}"
+    """Return the files of the library that a section of the page links to, relative to `trainstack/`, in its order."""
+    _, separator, rest = PAGE.read_text(encoding="utf-8").partition(f"# {heading}\n")
+    assert separator, f"no section {heading!r}"
     return re.findall(r"\]\(\.\./trainstack/([\w/]+\.py)\)", re.split(r"^#+ ", rest, maxsplit=1, flags=re.MULTILINE)[0])
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """Each file of the library, relative to `trainstack/`, with its text."""
+    """Yield each file of the library, relative to `trainstack/`, with its text."""
     for path in sorted(LIBRARY.rglob("*.py")):
         yield path.relative_to(LIBRARY).as_posix(), path.read_text(encoding="utf-8")
 
 
 def mentions(text: str, *names: str) -> bool:
-    """Whether one of these is a name, an attribute, an argument or a whole string in the code; docstrings are not."""
-    # Only a text that has the name at all is parsed: to parse them all takes a second.
+    """Return whether the code has a name as a name, an attribute, an argument or a whole string, docstrings aside."""
+    # Only a text that has the name at all is parsed: parsing all files takes a second.
     for node in ast.walk(ast.parse(text)) if any(name in text for name in names) else ():
         match node:
             case ast.Constant(value=found) | ast.Attribute(attr=found) | ast.Name(id=found) | ast.keyword(arg=found):
@@ -57,42 +56,42 @@ def mentions(text: str, *names: str) -> bool:
 
 
 def test_the_walk_of_a_queue_field() -> None:
-    """By `flavorFungibility`, an optional field of a ClusterQueue: four files."""
-    found = [file for file, text in sources() if mentions(text, "flavor_fungibility", "flavorFungibility")]
-    assert len(found) == 4
-    assert sorted(named_in("A new field of a ClusterQueue")) == found
+    """The example is `flavorFungibility`, an optional field of a ClusterQueue: four files."""
+    files = [file for file, text in sources() if mentions(text, "flavor_fungibility", "flavorFungibility")]
+    assert len(files) == 4
+    assert sorted(named_in("A new field of a ClusterQueue")) == files
 
 
 def test_the_walk_of_a_field_of_pods() -> None:
-    """By `sharedMemory`: the model and the template, and two files with rules."""
-    found = [file for file, text in sources() if mentions(text, "shared_memory", "sharedMemory")]
-    assert len(found) == 4
-    assert sorted(named_in("A new field of a run's pods")) == found
+    """The example is `sharedMemory`: the model and the template, and two files with rules."""
+    files = [file for file, text in sources() if mentions(text, "shared_memory", "sharedMemory")]
+    assert len(files) == 4
+    assert sorted(named_in("A new field of a run's pods")) == files
 
 
 @pytest.mark.parametrize("kind", ["MPIJob", "RayJob"])
 def test_the_walk_of_a_workload_kind(kind: str) -> None:
-    """By the latest kinds: a module and its registration, the settings and the kind's API group."""
-    found = [file for file, text in sources() if mentions(text, kind)]
-    assert len(found) == 4
-    assert of_kind(kind) == found
+    """The examples are the latest kinds: a module and its registration, the settings and the kind's API group."""
+    files = [file for file, text in sources() if mentions(text, kind)]
+    assert len(files) == 4
+    assert of_kind(kind) == files
 
 
 def test_the_walk_of_a_kind_with_an_operator() -> None:
-    """By `JobSet`, whose operator environments install: three files more."""
-    found = [file for file, text in sources() if mentions(text, "JobSet")]
+    """The example is `JobSet`, whose operator environments install: three files more."""
+    files = [file for file, text in sources() if mentions(text, "JobSet")]
     operator = named_in("With an operator that environments install")
     assert len(operator) == 3
-    assert sorted([*of_kind("JobSet"), *operator]) == found
+    assert sorted([*of_kind("JobSet"), *operator]) == files
 
 
 def of_kind(kind: str) -> list[str]:
-    """The files of the walk of a kind, whose example is RayJob."""
+    """Return the files of the walk of a kind, whose example is RayJob."""
     return sorted(file.replace("rayjob", kind.lower()) for file in named_in("A new workload kind"))
 
 
 # The way of a setting, from the YAML text to the object, is traced: the environment below is loaded and the objects are
-# built, and every call is looked at. A file is a stop if one of its functions has the field's value in an argument, a
+# built, and every call is examined. A file is a stop if one of its functions has the field's value in an argument, a
 # variable or a result, or passes it to a function outside of the library (a constructor, pydantic's `model_dump`). A
 # single value (`nominalQuota`, `lr`) also counts in the object or list that directly holds it; `resources` counts as a
 # whole or in part. Files that only pass on more than that (a workload, a section) are not stops. The file whose model
@@ -132,7 +131,7 @@ args: ["--lr=${parameters.lr}"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with the environment `doc`, in which each traced value occurs once."""
+    """Create a project with the environment `doc`, in which each traced value occurs once."""
     for name in ("defaults.yaml", "workloads", "trainstack"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "Pulumi.doc.yaml").write_text(ENVIRONMENT)
@@ -145,13 +144,13 @@ def project(tmp_path: Path) -> Path:
 
 
 def declared(project: Path) -> Declared:
-    """The environment, loaded."""
+    """Load the environment."""
     settings = load_with_places(project, "doc").settings
     return Declared(settings, read_inputs(settings, project, commit=""))
 
 
 def holds(value: object, text: str, depth: int) -> bool:
-    """Whether a value is the traced one, or holds it at most so deep; a whole file's text is not looked into."""
+    """Return whether a value is the traced one or contains it up to this depth; whole files are not searched."""
     if isinstance(value, str):
         return text in value and len(value) < 80
     if isinstance(value, int | float):
@@ -160,7 +159,7 @@ def holds(value: object, text: str, depth: int) -> bool:
 
 
 def parts(value: object) -> list[object]:
-    """What a collection, a model or a dataclass directly holds."""
+    """Return the direct items of a collection, a model or a dataclass."""
     if isinstance(value, Mapping):
         return [*value.values()]
     if isinstance(value, list | tuple | set | frozenset):
@@ -171,37 +170,38 @@ def parts(value: object) -> list[object]:
 
 
 def stops(build: Callable[[], object], text: str, depth: int) -> set[str]:
-    """The files of the library whose functions have the traced value, or pass it on, while `build` runs."""
+    """Return the files of the library whose functions have the traced value, or pass it on, while `build` runs."""
     found: set[str] = set()
 
     def trace(frame: FrameType, event: str, result: Any) -> Callable[[FrameType, str, Any], Any]:
-        look(frame, event, result)
+        search(frame, event, result)
         return trace
 
-    def look(frame: FrameType, event: str, result: Any) -> None:
+    def search(frame: FrameType, event: str, result: Any) -> None:
         if event not in ("call", "line", "return"):
             return
-        values = [*frame.f_locals.values(), *([result] if event == "return" else [])]
-        if not any(holds(value, text, depth) for value in values):
-            return
         caller: FrameType | None = frame
-        while caller is not None and LIBRARY not in Path(caller.f_code.co_filename).parents:
+        while caller is not None and not caller.f_code.co_filename.startswith(f"{LIBRARY}/"):
             caller = caller.f_back
-        if caller is not None:
-            found.add(Path(caller.f_code.co_filename).relative_to(LIBRARY).as_posix())
+        # A file that was found is not searched again: the search of all variables takes the longest.
+        if caller is None or (file := caller.f_code.co_filename.removeprefix(f"{LIBRARY}/")) in found:
+            return
+        values = [*frame.f_locals.values(), *([result] if event == "return" else [])]
+        if any(holds(value, text, depth) for value in values):
+            found.add(file)
 
-    # From Python 3.12 on, comprehensions are no calls; their variables exist only between their lines.
-    before = sys.gettrace()
+    # Python 3.12 and later do not call comprehensions; their variables exist only between their lines.
+    previous_trace = sys.gettrace()
     sys.settrace(trace)
     try:
         build()
     finally:
-        sys.settrace(before)
+        sys.settrace(previous_trace)
     return found
 
 
 def file_of(model: type) -> str:
-    """The file that declares a model, relative to `trainstack/`."""
+    """Return the file that declares a model, relative to `trainstack/`."""
     return Path(inspect.getfile(model)).relative_to(LIBRARY).as_posix()
 
 
@@ -209,15 +209,15 @@ READING = {"settings/loading/merge.py", "settings/loading/source.py"}
 
 
 def test_the_stops_of_a_nominal_quota(project: Path) -> None:
-    """From the file of an environment to the ClusterQueue: five files."""
-    found = stops(lambda: declared(project).queues.manifests, "76543", depth=1) | {file_of(ResourceQuota)}
-    assert found == READING | {"settings/values/quantities.py", "settings/sections/queues.py", "platform/queues.py"}
+    """They lead from the file of an environment to the ClusterQueue: five files."""
+    files = stops(lambda: declared(project).queues.manifests, "76543", depth=1) | {file_of(ResourceQuota)}
+    assert files == READING | {"settings/values/quantities.py", "settings/sections/queues.py", "platform/queues.py"}
 
 
 def test_the_stops_of_a_runs_resources(project: Path) -> None:
-    """From the file of an environment to the container: six files."""
-    found = stops(lambda: declared(project).runs, "54321m", depth=2) | {file_of(Workload)}
-    assert found == READING | {
+    """They lead from the file of an environment to the container: six files."""
+    files = stops(lambda: declared(project).runs, "54321m", depth=2) | {file_of(Workload)}
+    assert files == READING | {
         "settings/values/quantities.py",
         "settings/sections/workloads.py",
         "runs/pods.py",
@@ -226,13 +226,13 @@ def test_the_stops_of_a_runs_resources(project: Path) -> None:
 
 
 def test_the_stops_of_a_sweeps_parameter(project: Path) -> None:
-    """From space.yaml and hyperparams.yml to the arguments, identity and record of a trial: seven files."""
+    """They lead from space.yaml and hyperparams.yml to the arguments, identity and record of a trial: seven files."""
 
     def manifests() -> list[object]:
         return [manifest for group in declared(project).launches for manifest in group.manifests]
 
-    found = stops(manifests, "0.0123457", depth=1) | {file_of(ParameterSet)}
-    assert found == READING | {
+    files = stops(manifests, "0.0123457", depth=1) | {file_of(ParameterSet)}
+    assert files == READING | {
         "settings/search_space/space.py",
         "settings/loading/templates.py",
         "runs/manifests/trial_names.py",

@@ -1,4 +1,4 @@
-"""The wheel holds the whole library and works without a checkout."""
+"""The wheel contains the whole library and works without a checkout."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wheel import Built, build
+from tests.wheel import Built, add_bytecode, build
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = """
@@ -29,18 +29,18 @@ for command in (
     except SystemExit as ended:
         assert not ended.code, ended.code
 """
-"""As `python -m trainstack.cli` does, all in one process: to start it takes longer than what it does."""
+"""The steps of `python -m trainstack.cli` in one process: its start takes longer than the commands."""
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """What the checkout's files build."""
+    """Build the files of the checkout."""
     return build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def site(built: Built) -> Path:
-    """The contents of the wheel."""
+    """Unpack the wheel."""
     return built.site
 
 
@@ -57,7 +57,7 @@ def test_the_wheel_has_one_package_with_all_its_files(site: Path) -> None:
 
 
 def test_the_source_archive_makes_the_same_wheel(built: Built) -> None:
-    """It has the same files of the package, without links to files that it lacks."""
+    """It has the same files of the package, without links to missing files."""
     source, site = built.source, built.site
     packed = {file.relative_to(source): file for file in (source / "trainstack").rglob("*") if file.is_file()}
     assert {name: file.read_bytes() for name, file in packed.items()} == {
@@ -68,22 +68,23 @@ def test_the_source_archive_makes_the_same_wheel(built: Built) -> None:
 
 
 def test_a_project_of_its_own_works_from_the_wheel(site: Path, tmp_path: Path) -> None:
-    """In an empty repository, by the installed code: `trainstack init`, `check`, `render`, and an upgrade."""
+    """In an empty repository, the installed code runs `trainstack init`, `check`, `render`, and an upgrade."""
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    add_bytecode(site)
     environment = {**os.environ, "PYTHONPATH": str(site)}
     program = [sys.executable, "-P", "-c", COMMANDS]
-    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    package, _, _, checked, rendered, upgraded = done.stdout.split("=====\n")
+    process = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    package, _, _, checked, rendered, upgraded = process.stdout.split("=====\n")
     assert re.fullmatch(rf"{re.escape(str(site))}/trainstack/__init__\.py [0-9.]+\n", package)
     assert "hello: fits: on default" in checked
-    assert "dev: 0 errors, 1 other finding" in done.stderr
+    assert "dev: 0 errors, 1 other finding" in process.stderr
     assert {"name: training", "kind: ClusterQueue", "kind: Job"} <= {line.strip() for line in rendered.splitlines()}
     # The wrapper is the installed one.
     assert "trainstack-wrapper-" in rendered
     assert upgraded == ""
     assert (tmp_path / "tenant" / "Pulumi.lab.yaml").is_file()
-    # Nothing but the files, and what git ignores.
+    # The project has only the files, and what git ignores.
     status = subprocess.run(
         ["git", "-C", str(tmp_path), "status", "--short", "--untracked-files=all"],
         capture_output=True,

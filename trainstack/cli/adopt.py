@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.console import err, fail, out, show_json, step
+from trainstack.cli.console import err, fail, out, show_json, show_steps, step
 from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOption
 from trainstack.errors import ExitCode, TrainstackError
@@ -143,9 +143,4 @@ def _show(
         f"pulumi up -s {stack}",
         f"pulumi preview -s {stack} --refresh --expect-no-changes",
     ]
-    heading = (
-        "Nothing was written (--dry-run). To continue, run without it, then"
-        if dry_run
-        else "Written; the cluster was not changed. Next"
-    )
-    err.print(f"{heading}:\n" + "\n".join(f"  {step}" for step in steps))
+    show_steps("Written; the cluster was not changed. Next", steps, dry_run=dry_run)

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trainstack.cli.console import err, fail, out
-from trainstack.cli.expected_errors import exit_code, expected_message
+from trainstack.cli.console import err, expected_message, fail, out
+from trainstack.errors import ExitCode, TrainstackError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("init", "Create a project in a repository of its own: at most six files, none of which may exist."),
@@ -156,7 +156,7 @@ class _Commands(TyperGroup):
             message = expected_message(error)
             if message is None:
                 raise
-            return fail(message, exit_code(error))
+            return fail(message, error.exit_code if isinstance(error, TrainstackError) else ExitCode.FAILED)
 
 
 app = typer.Typer(

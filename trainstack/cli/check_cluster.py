@@ -8,14 +8,14 @@ from typing import Any
 from trainstack.cli.console import step
 from trainstack.cli.local_registry import local_registry
 from trainstack.cli.session import Session
-from trainstack.cli.unread_images import unread_images
-from trainstack.cli.unserved_images import images_of_runs, unserved_images
+from trainstack.cli.unserved_images import images_of_runs, unread_images, unserved_images
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import FAULTS
 from trainstack.dev.kueue_judge import kueue_judge
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
-from trainstack.objects.labels import LAUNCH, OBJECT, RUN, SWEEP, WORKLOAD, Manifest
+from trainstack.live.worker_clusters import read_worker_clusters
+from trainstack.objects.labels import LAUNCH, OBJECT, QUEUE, RUN, SWEEP, WORKLOAD, Manifest
 from trainstack.platform import probes
 from trainstack.preflight import against_cluster
 from trainstack.preflight.against_cluster import CLUSTER_UNREACHABLE, MANIFESTS_UNBUILT
@@ -23,6 +23,8 @@ from trainstack.preflight.finding import Checked, Finding
 from trainstack.preflight.live_context import LiveContext, declared
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
+from trainstack.preflight.worker_needs import Need, needs
+from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.loading.load import Loaded
 from trainstack.settings.model import Settings
@@ -60,8 +62,10 @@ def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -
             for name, probe in probes.BY_OPERATOR.items()
             if declared(settings, name)
         ]
+    needed = dict(_worker_needs(settings, paths, manifests))
     with step("reading the cluster", "2 s"):
         live = read_environment(settings, dry_runs)
+        workers = read_worker_clusters(settings, needed)
     launches = {
         (metadata["namespace"], name)
         for metadata in (manifest["metadata"] for manifest in manifests)
@@ -72,6 +76,8 @@ def _on_cluster(session: Session, loaded: Loaded, in_files: Sequence[Finding]) -
     images, local = images_of_runs(session), local_registry(session)
     live = replace(
         live,
+        worker_needs=needed,
+        workers=workers,
         unserved_images=unserved_images(session, images, local),
         named_images=unread_images(session, images, local),
     )
@@ -91,6 +97,17 @@ def _dry_runs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
         if is_launch and RUN in labels and labels.get(SWEEP) not in sweeps:
             sweeps |= {labels[SWEEP]} if SWEEP in labels else set()
             yield manifest
+
+
+def _worker_needs(
+    settings: Settings, paths: Mapping[str, str], manifests: Sequence[Manifest]
+) -> Iterator[tuple[str, Mapping[str, tuple[Need, ...]]]]:
+    """Yield the path of each dispatched run, with what it needs in each worker cluster."""
+    for manifest in _dry_runs(manifests):
+        metadata = manifest["metadata"]
+        if is_dispatched(manifest):
+            clusters = settings.queues.worker_clusters(metadata["namespace"], metadata["labels"][QUEUE])
+            yield paths[metadata["labels"][WORKLOAD]], dict.fromkeys(clusters, needs(manifest))
 
 
 def declared_manifests(root: Path, settings: Settings) -> list[Manifest]:

@@ -14,7 +14,7 @@ from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trainstack.errors import ExitCode
+from trainstack.errors import ExitCode, TrainstackError
 
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
@@ -68,6 +68,14 @@ def fail(message: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
+def expected_message(error: Exception) -> str | None:
+    """Return the message of an expected error; None for any other, which is a bug and keeps its traceback."""
+    if isinstance(error, OSError) and error.filename is not None:
+        path = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
+        return f"{path}: {error.strerror or error}"
+    return str(error) if isinstance(error, TrainstackError) else None
+
+
 def ensure_confirmable(*, yes: bool) -> None:
     """Exit unless a question can be answered or need not be asked. Call this before anything is read or written."""
     if not yes and not interactive():
@@ -91,6 +99,13 @@ def report(line: str) -> None:
 def show_json(value: Any) -> None:
     """Print a result as JSON; times as RFC 3339."""
     sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=datetime.isoformat) + "\n")
+
+
+def show_steps(heading: str, steps: Iterable[str], *, dry_run: bool) -> None:
+    """Print the next steps. `heading`: of a change that was made."""
+    if dry_run:
+        heading = "Nothing was written (--dry-run). To continue, run without it, then"
+    err.print(f"{heading}:\n" + "\n".join(f"  {step}" for step in steps))
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:

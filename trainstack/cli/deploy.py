@@ -88,7 +88,7 @@ def up(
         refresh = refresh_options(session, deployment(session))
     if state is None:
         ensure_stack(session)
-    with step(f"pulumi up -s {stack}", "80 s the first time, 15 s later"):
+    with step(f"pulumi up -s {stack}", "40 s the first time, 5 s later"):
         pulumi(session, *_UP, *refresh)
     if wait:
         _upload_data(session)

@@ -12,7 +12,8 @@ from trainstack.cli.console import err, fail, out
 from trainstack.cli.session import JsonOption, find_project
 from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.toolchain import debian, release, relock, tools
+from trainstack.dev.toolchain import debian, release, tools
+from trainstack.dev.toolchain import lock as locks
 from trainstack.dev.toolchain import machine as host
 from trainstack.dev.toolchain import versions as pins
 from trainstack.dev.toolchain.places import CHECKOUT
@@ -84,7 +85,7 @@ def lock() -> None:
       trainstack dev lock
     """
     _checkout()
-    raise typer.Exit(relock.relock())
+    raise typer.Exit(locks.write())
 
 
 @app.command()

@@ -13,7 +13,7 @@ from trainstack.cli.console import err, fail
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import backend, official, tools
 from trainstack.dev.toolchain.engine import Engine
-from trainstack.dev.toolchain.errors import NotLoggedIn
+from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
 from trainstack.live import private_kubeconfig
@@ -57,7 +57,7 @@ def environment(session: Session, engine: Engine | None = None) -> dict[str, str
 
 
 def ensure_backend(session: Session) -> str:
-    """Return the URL of the backend of the state. Raises NotLoggedIn if Pulumi selects no backend."""
+    """Return the URL of the backend of the state. Raises ToolchainError if Pulumi selects no backend."""
     if session.placement.embedded:
         return os.environ.get("PULUMI_BACKEND_URL") or (session.state / "backend").as_uri()
     ensure_file(session)
@@ -65,7 +65,7 @@ def ensure_backend(session: Session) -> str:
         return url
     _ = session.loaded  # an invalid value may be why the state is not embedded
     own = "" if official.pulumi().program else f' after `eval "$(trainstack env -s {session.stack})"`'
-    raise NotLoggedIn(
+    raise ToolchainError(
         f"Pulumi is not logged in, so stack {session.stack!r} has no state",
         f"run `pulumi login`{own}, set PULUMI_BACKEND_URL, or, for an environment without secrets, set "
         f"`trainstack:environment: {{state: embedded}}` in Pulumi.{session.stack}.yaml{_earlier_state(session)}",

@@ -15,7 +15,7 @@ from trainstack.cli.transfers import data_loader
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.live.progress import clusters_of
 from trainstack.live.workers import settings_of_worker
-from trainstack.objects.labels import RUN
+from trainstack.objects.labels import RUN, SET, SWEEP
 from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.records import Ledger
@@ -207,21 +207,26 @@ def _settings_of_run(session: Session, live: Bodies, run_id: str) -> Settings:
     Raises PermanentError without a context for that cluster, UnknownClusterError if it is unknown which one that is.
     """
     settings = session.settings
-    bodies = [body for body in live if body["metadata"]["labels"][RUN] == run_id]
+    bodies = [body for body in live if body["metadata"]["labels"][RUN] == run_id] or _batches(live, run_id)
     if bodies and not any(map(is_dispatched, bodies)):
         return settings
     clusters = {*clusters_of(bodies, settings.cluster.context).values()}
     if not clusters and (workload := session.workload(run_id.rpartition("-")[0])) is not None:
         # The run has no object that names its cluster.
         clusters = {*settings.queues.worker_clusters(workload.namespace, workload.queue)}
-        if len(clusters) > 1 and workload.record is not None:
-            place = f"{workload.record.volume}:{workload.record.path}/{run_id}"
-            raise UnknownClusterError(
-                f"{run_id} has no object that names the cluster to which it was dispatched: "
-                f"{', '.join(sorted(clusters))}",
-                f"fetch the record from the environment of that cluster: trainstack fetch {place} -s ENV",
-            )
+    if len(clusters) > 1:
+        _, volume, path = _record(session, run_id)
+        raise UnknownClusterError(
+            f"{run_id} has no object that names the cluster to which it was dispatched: {', '.join(sorted(clusters))}",
+            f"fetch the record from the environment of that cluster: trainstack fetch {volume}:{path} -s ENV",
+        )
     return settings_of_worker(settings, *clusters) if clusters else settings
+
+
+def _batches(live: Bodies, run_id: str) -> Bodies:
+    """Return the Indexed Jobs of a trial's sweep, which do not have its id."""
+    sweep = run_id.rpartition("-")[0]
+    return [body for body in live if (own := body["metadata"]["labels"]).get(SWEEP) == sweep and SET not in own]
 
 
 def _record(session: Session, run: str) -> tuple[str, str, str]:

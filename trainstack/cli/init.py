@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from trainstack.cli.console import err, fail, out
+from trainstack.cli.console import err, fail, out, show_steps
 from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption
 from trainstack.declared.declared import Declared
-from trainstack.errors import ExitCode
+from trainstack.errors import ExitCode, TrainstackError
 from trainstack.onboarding import project_files
 from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
-from trainstack.onboarding.new_project.request import ProjectError, Request
+from trainstack.onboarding.new_project.request import Request
 from trainstack.preflight.preflight import examine, unloaded
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading import schema
@@ -87,7 +87,7 @@ def init(  # noqa: PLR0913 (the options of the command)
     files = new_files(request, version("trainstack"), virtualenv=(root / ".venv" / "bin" / "python").exists())
     if existing := [path for path in files if (root / path).is_symlink() or (root / path).exists()]:
         remedy = "renew the generated files with --upgrade" if FILE in existing else "move these files away"
-        raise ProjectError(
+        raise TrainstackError(
             f"nothing was written, since these files exist in {root}: {', '.join(existing)}",
             f"{remedy}, or name another folder",
         )
@@ -127,12 +127,7 @@ def _show_next(root: Path, request: Request, files: list[str], findings: list[st
         *([] if request.embedded else creation_steps(stack)),
         f"trainstack up -s {stack}",
     ]
-    heading = (
-        "Nothing was written (--dry-run). To continue, run without it, then"
-        if dry_run
-        else "Nothing was deployed. Next"
-    )
-    err.print(f"{heading}:\n" + "\n".join(f"  {step}" for step in steps))
+    show_steps("Nothing was deployed. Next", steps, dry_run=dry_run)
 
 
 def _upgrade(root: Path, *, dry_run: bool) -> None:
@@ -150,7 +145,7 @@ def _upgrade(root: Path, *, dry_run: bool) -> None:
     for path, owned in plan.items():
         err.print(f"{path}: {'would be renewed' if dry_run and path in changed else owned.outcome}")
     if edited:
-        raise ProjectError(
+        raise TrainstackError(
             f"these files were edited and are kept: {', '.join(edited)}",
             "apply the difference above by hand, including its first line, which marks it as applied",
         )

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trainstack.cli.console import WIDE, age, duration, err, out, quiet_interrupt, show, show_json
+from trainstack.cli.console import WIDE, age, duration, err, make_table, out, quiet_interrupt, show, show_json
 from trainstack.cli.runs import (
     PAUSE_SECONDS,
     OptionalRun,
@@ -69,7 +69,20 @@ def _rendered(views: Sequence[RunView], stack: str, run: str | None) -> list[Ren
     if not views:
         return [f"no run of {stack} has an object in the cluster"]
     shown, earlier = without_earlier(views)
-    return [table(shown, now), *([_counted(earlier)] if earlier else [])]
+    lost = {view.cluster: view.lost for view in shown if view.lost}
+    return [
+        table(shown, now),
+        *([_counted(earlier)] if earlier else []),
+        *(Text(_lost(cluster, reason), style="yellow") for cluster, reason in lost.items()),
+    ]
+
+
+def _lost(cluster: str, reason: str) -> str:
+    return (
+        f"Kueue does not reach worker cluster {cluster} ({reason}). Restore the connection, or the Secret with its "
+        "kubeconfig. If the queue has another connected cluster, Kueue dispatches the run there after "
+        "workerLostTimeout (by default 15 min); it finds its checkpoints only on the same volume."
+    )
 
 
 def _counted(earlier: Sequence[RunView]) -> Text:
@@ -110,15 +123,11 @@ def _result(view: RunView) -> str:
 def table(views: Sequence[RunView], now: datetime) -> RenderableType:
     """Draw a row for each run; on a narrow terminal, the texts of WHAT follow the table."""
     wide = not out.is_terminal or out.width >= _WIDE_TERMINAL
-    result = Table(box=None, pad_edge=False)
-    for column in ("RUN", "KIND", "STATE", "QUEUE", "POS", "DONE", "LEFT", "AGE"):
-        result.add_column(column, no_wrap=True)
-    if wide:
-        result.add_column("WHAT", overflow="fold")
+    rows = []
     for view in views:
         launch = view.launch
         left = view.progress.seconds_left if view.progress else None
-        cells: list[RenderableType] = [
+        cells: list[str | Text] = [
             launch.run_id,
             launch.kind,
             Text(launch.phase, style=_STYLES[launch.phase]),
@@ -128,7 +137,9 @@ def table(views: Sequence[RunView], now: datetime) -> RenderableType:
             "" if left is None else duration(left),
             age(launch.created, now),
         ]
-        result.add_row(*cells, *([Text(_what(view))] if wide else []))
+        rows.append([*cells, *([_what(view)] if wide else [])])
+    head = ("RUN", "KIND", "STATE", "QUEUE", "POS", "DONE", "LEFT", "AGE", *(("WHAT",) if wide else ()))
+    result = make_table(head, rows, fold=("WHAT",))
     if wide:
         return result
     return Group(result, *(Text(f"{view.launch.run_id}: {_what(view)}") for view in views if _what(view)))
@@ -159,6 +170,7 @@ def details(view: RunView, now: datetime) -> Panel:
         "started": f"{_utc(view.started)}, {age(view.started, now)} ago" if view.started else "",
         "completed": _completion(view),
         "cluster": view.cluster,
+        "lost": _lost(view.cluster, view.lost) if view.lost else "",
         "waits": view.waits_because,
         "failed": view.failure,
         "end": "none: restartPolicy Always restarts it whenever it has ended" if launch.endless else "",
@@ -209,11 +221,8 @@ def _position(progress: Progress) -> list[str]:
 
 
 def _section(title: str, head: str, rows: Iterable[Iterable[str]]) -> Table:
-    table = Table(*head.split(), title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column in table.columns:
-        column.overflow = "fold"
-    for row in rows:
-        table.add_row(*map(Text, row))
+    table = make_table(head.split(), rows, fold=head.split())
+    table.title, table.title_justify, table.title_style = title, "left", "bold"
     return table
 
 

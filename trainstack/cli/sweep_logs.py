@@ -14,7 +14,7 @@ from trainstack.objects.labels import OUTCOME
 from trainstack.runs.logs.metrics_collector import collect
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.ranking import thinned
-from trainstack.sweeps.status import LiveTrial, SweepObjects, trial_pods
+from trainstack.sweeps.status import LiveTrial, SweepObjects, trial_clusters, trial_pods
 from trainstack.transfer.kubectl import kubectl
 from trainstack.transfer.trial_records import last_lines
 
@@ -75,7 +75,8 @@ class TrialLogs:
         }
         read, problem = read_trial_logs(
             pods,
-            self.session.settings.cluster.context,
+            trial_clusters(objects),
+            self.session.settings,
             lambda run_id, log: self._outcome(live[run_id], launches[run_id], log),
         )
         if problem and problem not in self._warned:

@@ -7,21 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.console import fail, step
+from trainstack.cli.console import err, fail, step
+from trainstack.cli.runs import Changes
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
 from trainstack.cli.transfers import data_loader
 from trainstack.declared.declared import Declared
 from trainstack.live.sweeps import read_sweep
+from trainstack.live.workers import settings_of_worker
 from trainstack.reports.errors import ReportError
 from trainstack.reports.runs import METRICS, metrics_of
 from trainstack.runs.logs.metrics_collector import collect
+from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.manifests.trial_names import Trial
+from trainstack.settings.model import Settings
 from trainstack.settings.search_space.space import Objective
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.results import State, TrialResult
-from trainstack.sweeps.status import LiveTrial, live_trials
+from trainstack.sweeps.status import LiveTrial, SweepObjects, live_trials, trial_clusters
 from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
 
 SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep's name.")]
@@ -61,9 +65,11 @@ def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
     planned = planned_trials(session, sweep)
     with step(f"reading the trials of {sweep.name}", "2 s"):
         objects = read_sweep(session.settings, sweep.name)
+        for problem in objects.unreached.values():
+            err.print(problem, style="yellow")
         live = live_trials(objects)
         outcomes = TrialLogs(session, sweep).outcomes(objects, live, running=True)
-    records = _records(session, sweep, list(planned))
+    records = _records(session, sweep, list(planned), objects)
     return _join(sweep, planned, live, outcomes, {run_id: records.get(run_id) for run_id in planned})
 
 
@@ -73,6 +79,8 @@ class Known:
 
     logs: TrialLogs
     records: dict[str, Record | None] = field(default_factory=dict)
+    unreached: Changes = field(default_factory=Changes)
+    """Reports each reason why a worker cluster was not read once."""
 
 
 def read_states(session: Session, sweep: Sweep, planned: Mapping[str, Trial], known: Known) -> tuple[TrialResult, ...]:
@@ -81,11 +89,13 @@ def read_states(session: Session, sweep: Sweep, planned: Mapping[str, Trial], kn
     Reads records only of ended trials whose objects were deleted, since a data loader waits in the queue like any Job.
     """
     objects = read_sweep(session.settings, sweep.name)
+    for problem in objects.unreached.values():
+        known.unreached.report(problem, problem)
     live = live_trials(objects)
     outcomes = known.logs.outcomes(objects, live, running=False)
     ended = [run_id for run_id in planned if run_id in live and live[run_id].state == "gone"]
     if missing := [run_id for run_id in ended if run_id not in known.records]:
-        records = _records(session, sweep, missing)
+        records = _records(session, sweep, missing, objects)
         known.records.update({run_id: records.get(run_id) for run_id in missing})
     return _join(sweep, planned, live, outcomes, known.records)
 
@@ -205,13 +215,40 @@ def _failed(record: Record | None, live: str = "", controller: str = "") -> _End
     return _End(state="failed", reason=reason, last_lines=tuple(map(str, lines))[-LAST_LINES:])
 
 
-def _records(session: Session, sweep: Sweep, run_ids: Sequence[str]) -> dict[str, Record]:
-    place = sweep.run.record
+def _records(session: Session, sweep: Sweep, run_ids: Sequence[str], objects: SweepObjects) -> dict[str, Record]:
+    """Read records from the volume; of dispatched trials, from the volumes of their clusters.
+
+    Raises PermanentError without a context for such a cluster.
+    """
+    place, settings = sweep.run.record, session.settings
     if place is None or not sweep.run.managed:
         return {}
-    with data_loader(session.settings, sweep.run.namespace, place.volume) as loader:
-        with_logs = sweep.space.objective.metrics_format is not None
-        return read_records(loader, place.path, run_ids, with_logs=with_logs)
+    found: dict[str, Record] = {}
+    with_logs = sweep.space.objective.metrics_format is not None
+    for cluster, own in _by_cluster(settings, sweep, run_ids, objects).items():
+        at = settings_of_worker(settings, cluster) if cluster else settings
+        with data_loader(at, sweep.run.namespace, place.volume) as loader:
+            for run_id, record in read_records(loader, place.path, own, with_logs=with_logs).items():
+                if run_id not in found or record.finished:
+                    found[run_id] = record
+    return found
+
+
+def _by_cluster(
+    settings: Settings, sweep: Sweep, run_ids: Sequence[str], objects: SweepObjects
+) -> dict[str, list[str]]:
+    """Return the run ids whose records each worker cluster may have; "" is the environment's own cluster.
+
+    A dispatched trial without an object that names its cluster may have a record in any cluster of its queue.
+    """
+    own = (ledger for ledger in objects.ledgers if not is_dispatched(ledger.launch))
+    known = {run_id: "" for ledger in own for run_id in (ledger.run_id, *ledger.trials)} | trial_clusters(objects)
+    possible = settings.queues.worker_clusters(sweep.run.namespace, sweep.run.queue) or ("",)
+    found: dict[str, list[str]] = {}
+    for run_id in run_ids:
+        for cluster in (known[run_id],) if run_id in known else possible:
+            found.setdefault(cluster, []).append(run_id)
+    return found
 
 
 def _metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Mapping[str, Any], ...], str]:

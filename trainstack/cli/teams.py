@@ -2,7 +2,7 @@ from typing import Annotated
 
 import typer
 
-from trainstack.cli.console import err, fail, out, show_json
+from trainstack.cli.console import err, fail, out, show_json, show_steps
 from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption, JsonOption, StackOption, checkout
 from trainstack.errors import ExitCode
@@ -132,9 +132,4 @@ def _show(name: str, settings: Settings, planned: Plan, kept: list[str], diff: s
         *([] if settings.environment.state == "embedded" else creation_steps(name)),
         f"with the team's kubeconfig: trainstack up -s {name}",
     ]
-    heading = (
-        "Nothing was written (--dry-run). To continue, run without it, then"
-        if dry_run
-        else "Written; nothing was deployed. Next"
-    )
-    err.print(f"{heading}:\n" + "\n".join(f"  {step}" for step in steps))
+    show_steps("Written; nothing was deployed. Next", steps, dry_run=dry_run)

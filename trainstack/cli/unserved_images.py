@@ -1,7 +1,8 @@
-"""Images with a Dockerfile in this checkout that the registry lacks, for `check` and `up`."""
+"""Images of runs that their registries lack or refuse, for `check --cluster` and `up`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import typer
 
@@ -13,12 +14,12 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.dev.image_builds import require_local
 from trainstack.errors import ExitCode
-from trainstack.live.registry import ImageMissingError, NoAddressError, Registries
+from trainstack.live.registry import AccessDeniedError, ImageMissingError, NoAddressError, Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
 from trainstack.live.snapshot import read_runs
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Finding
-from trainstack.preflight.live_context import UnservedImage
+from trainstack.preflight.live_context import Problem, UnreadImage, UnservedImage
 from trainstack.preflight.live_rules.registry import (
     host_violation,
     image_missing,
@@ -30,9 +31,14 @@ from trainstack.runs.images.run_images import RunImage, run_images
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 
-WORKERS = 8
-TIMEOUT_SECONDS = 5.0
+_WORKERS = 8
+_TIMEOUT_SECONDS = 5.0
 """Short, since a registry may be reachable only from the nodes."""
+_PROBLEMS: Mapping[type[RegistryError], Problem] = {
+    NoAddressError: "unreachable",
+    ImageMissingError: "missing",
+    AccessDeniedError: "denied",
+}
 
 
 def images_of_runs(session: Session) -> list[RunImage]:
@@ -54,9 +60,52 @@ def unserved_images(
     buildable = [image for image in images if len(image.folders) == 1 and pulled & {*image.paths}]
     if not buildable:
         return ()
-    with step("looking for the workloads' images in their registries", "1 s"), ThreadPoolExecutor(WORKERS) as pool:
+    with step("looking for the workloads' images in their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
         answers = pool.map(lambda image: _unserved(session.settings, image, local), buildable)
         return tuple(answer for answer in answers if answer is not None)
+
+
+@dataclass(frozen=True)
+class _Named:
+    path: str
+    reference: str
+    has_pull_secret: bool
+
+
+def unread_images(
+    session: Session, of_runs: Sequence[RunImage], local: RegistryAccess | None
+) -> tuple[UnreadImage, ...]:
+    """Request each image without credentials, as a node without a pull secret does, and return those that fail.
+
+    Images with a Dockerfile in this repository are left to `unserved_images`. The local cluster's own registry serves
+    all images, and `up` pushes them there.
+    """
+    images = [] if local is not None else list(_named(session, of_runs))
+    if not images:
+        return ()
+    registries = Registries({}, timeout_seconds=_TIMEOUT_SECONDS)
+
+    def unread(image: _Named) -> UnreadImage | None:
+        try:
+            registries.digest(session.settings.pinned(image.reference))
+        except RegistryError as error:
+            problem = _PROBLEMS.get(type(error), "unknown")
+            return UnreadImage(image.path, image.reference, problem, str(error), has_pull_secret=image.has_pull_secret)
+        return None
+
+    with step("looking for images in their registries", "1 s"), ThreadPoolExecutor(_WORKERS) as pool:
+        return tuple(found for found in pool.map(unread, images) if found is not None)
+
+
+def _named(session: Session, images: Sequence[RunImage]) -> Iterator[_Named]:
+    settings, runs = session.settings, dict(session.settings.trained())
+    for image in images:
+        path = image.paths[0]
+        if not image.folders and runs[path].image_pull_policy != "Never":
+            yield _Named(f"{path}.image.name", image.reference, bool(runs[path].image_pull_secrets))
+    loader = settings.cluster.loader
+    if settings.storage.volumes and loader.image not in {image.reference for image in images}:
+        yield _Named("cluster.loader.image", loader.image, bool(loader.image_pull_secrets))
 
 
 def ensure_pushed(session: Session) -> None:
@@ -108,7 +157,7 @@ def _unserved(settings: Settings, image: RunImage, local: RegistryAccess | None)
 def _registries(image: RunImage, local: RegistryAccess | None) -> Registries:
     if image.local or local is not None:
         return asking(require_local(local))
-    return Registries(read_credentials(), timeout_seconds=TIMEOUT_SECONDS)
+    return Registries(read_credentials(), timeout_seconds=_TIMEOUT_SECONDS)
 
 
 def _launching(session: Session) -> Iterator[str]:

@@ -1,6 +1,9 @@
-"""The identity of a stack's state and of its cluster, which every object depends on."""
+"""The identity of a stack's state and of its cluster, which every component depends on.
 
-from collections.abc import Callable, Mapping, Sequence
+An object does not need the dependency: its registration has the URN of its component, and so waits for it.
+"""
+
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -9,7 +12,6 @@ import pulumi
 from trainstack.components.objects import PROVIDER_VERSION
 from trainstack.guards import states
 from trainstack.guards.cluster_identity import Cluster, another, elsewhere, fact_of, memory_name
-from trainstack.guards.definitions import RESOURCE
 from trainstack.objects.labels import with_state
 
 _OBJECTS = "kubernetes:"
@@ -21,11 +23,11 @@ Refuse = Callable[[str], NoReturn]
 def remember(
     live: Cluster, state: str, stack: str, profile: str, *, expected: bool, refuse: Refuse
 ) -> pulumi.Output[pulumi.Resource]:
-    """Store the identity of the state and of the cluster in the engine's state; return the dependency of all objects.
+    """Store the identity of the state and of the cluster in the engine's state; return the dependency of components.
 
     These are the first resources, so an `up` that fails later has stored them. On another cluster the program fails,
-    in previews too, before any object that depends on the result. `state` is the identity that the state has, or a new
-    one. `expected`: the environment names this cluster, which then replaces the stored one.
+    in previews too, before any component that depends on the result. `state` is the identity that the state has, or a
+    new one. `expected`: the environment names this cluster, which then replaces the stored one.
     """
     # `output` of a Stash is the input of the first `up`, until the Stash is replaced.
     own = pulumi.Stash(states.MEMORY, input=state, opts=pulumi.ResourceOptions(ignore_changes=["input"]))
@@ -57,7 +59,7 @@ def _same(
 def prove(
     provider: pulumi.ProviderResource, name: str, live: Cluster, *, refuse: Refuse
 ) -> pulumi.Output[pulumi.Resource] | None:
-    """Compare the cluster that a provider reaches with the one that the program read; return its objects' dependency.
+    """Compare the cluster that a provider reaches with the one that the program read; return what components depend on.
 
     The provider reads the kubeconfig separately, after the program, and keeps its client. If it reaches another
     cluster, the program fails, in previews too, before the provider writes or deletes. Returns None for a tenant
@@ -79,24 +81,13 @@ def _proven(read: pulumi.Resource, live: Cluster, refuse: Refuse, metadata: Mapp
     return read
 
 
-def mark_and_order(
-    state: str, known: pulumi.Input[pulumi.Resource], gates: Sequence[pulumi.Input[pulumi.Resource]]
-) -> None:
-    """Add the state's identity and the dependencies `gates` to all objects that are declared after this call.
+def mark(state: str) -> None:
+    """Add the state's identity to all objects that are declared after this call."""
 
-    The resources of definitions, which have no provider, depend on `known` as well, the result of `remember`.
-    """
-
-    def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        if args.type_ == RESOURCE:
-            after = pulumi.ResourceOptions(depends_on=[known, *gates])
-            return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, after))
+    def with_identity(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith(_OBJECTS) or args.opts.id is not None:
             return None
         given: Any = args.props["metadata"]
-        opts = pulumi.ResourceOptions(depends_on=[*gates])
-        return pulumi.ResourceTransformationResult(
-            {**args.props, "metadata": with_state(given, state)}, pulumi.ResourceOptions.merge(args.opts, opts)
-        )
+        return pulumi.ResourceTransformationResult({**args.props, "metadata": with_state(given, state)}, args.opts)
 
-    pulumi.runtime.register_stack_transformation(mark)
+    pulumi.runtime.register_stack_transformation(with_identity)

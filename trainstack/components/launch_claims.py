@@ -1,7 +1,7 @@
 """The claim of a launch: one request before the launch is created, which only one of two concurrent `up`s completes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import pulumi
 
-from trainstack.components.objects import blocking_hook, in_thread
+from trainstack.components.objects import in_thread, type_and_name
 from trainstack.components.removal import send
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, SharedClients, connect, get
@@ -22,6 +22,8 @@ from trainstack.runs.records import LAUNCHED, claim_config_map
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
+    launch: Mapping[str, Any]
+    """The manifest of the launch."""
     ledger: Mapping[str, Any]
     """The ledger that completes the claim after the launch."""
     version: str | None
@@ -30,26 +32,31 @@ class Claim:
 
 
 def claim_hooks(
-    claim: Claim, launch: Mapping[str, Any], clients: SharedClients, context: str | None
+    name: str, claims: Iterable[Claim], clients: SharedClients, context: str | None
 ) -> pulumi.ResourceHookBinding:
-    """Claim a launch before the engine creates it; release the claim if the cluster refuses the launch."""
-    metadata = launch["metadata"]
-    name = f"{metadata['namespace']}/{metadata['labels'][LAUNCH]}"
-    taken: list[Mapping[str, str]] = []
+    """Claim each launch before the engine creates it; release the claim if the cluster refuses the launch.
+
+    All launches of a group have the same hooks, `<name>-claim` and `<name>-release`: the registration of a hook takes
+    as long as that of a resource.
+    """
+    by_launch = {type_and_name(claim.launch)[1]: claim for claim in claims}
+    taken: dict[str, Mapping[str, str]] = {}
 
     async def release(args: pulumi.ErrorHookArgs) -> bool:
         # The engine also calls this for a refused dry run, in a preview, which takes no claim. An error here would
         # replace the refusal in its report; the claim then stays, as after a kill.
-        if args.failed_operation == "create" and taken:
+        if args.failed_operation == "create" and args.name in taken:
             with suppress(ClusterError):
-                await in_thread(lambda: clients.run(_release(claim, launch, taken[-1], context)))
+                claim = by_launch[args.name]
+                await in_thread(lambda: clients.run(_release(claim, taken[args.name], context)))
         return False
 
-    def take() -> None:
-        taken.append(clients.run(_take(claim, context)))
+    async def take(args: pulumi.ResourceHookArgs) -> None:
+        claim = by_launch[args.name]
+        taken[args.name] = await in_thread(lambda: clients.run(_take(claim, context)))
 
     return pulumi.ResourceHookBinding(
-        before_create=[blocking_hook(f"{name}-claim", take)],
+        before_create=[pulumi.ResourceHook(f"{name}-claim", take)],
         on_error=[pulumi.ErrorHook(f"{name}-release", release)],
     )
 
@@ -83,11 +90,12 @@ async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
     return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
 
 
-async def _release(claim: Claim, launch: Mapping[str, Any], taken: Mapping[str, str], context: str | None) -> None:
+async def _release(claim: Claim, taken: Mapping[str, str], context: str | None) -> None:
     """Delete the claim of a launch that was not created."""
     if claim.version is not None:  # it overwrote the ledger of an earlier launch
         return
-    api, metadata = await connect(context), launch["metadata"]
+    api, launch = await connect(context), claim.launch
+    metadata = launch["metadata"]
     collection = paths.collection(launch["apiVersion"], launch["kind"], metadata["namespace"])
     selector = quote(f"{LAUNCH}={metadata['labels'][LAUNCH]}")
     answer = await get(api, f"{collection}?labelSelector={selector}", metadata_of_items=True)

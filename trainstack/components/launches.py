@@ -46,6 +46,10 @@ def declare_launches(
 
     Returns the launched objects as `<namespace>/<name>`.
     """
+    claimed = pulumi.ResourceOptions()
+    if options.claims:
+        name = f"sweep-{group.sweep}" if group.sweep else "runs"
+        claimed.hooks = claim_hooks(name, options.claims.values(), options.clients, options.context)
     launched: dict[str, Object] = {}
     names: list[pulumi.Input[str]] = []
     for ledger in group.launches:
@@ -53,6 +57,8 @@ def declare_launches(
         companions = _companions(ledger, options, parent)
         manifest = _without_dry_run_over_another(ledger.launch, options.live)
         resource_options = _options(ledger.launch, options)
+        if launch in options.claims:
+            resource_options = pulumi.ResourceOptions.merge(resource_options, claimed)
         (launched[launch],) = declare([manifest], parent, [*after, *companions], resource_options)
         names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
     for launch, config_map in group.config_maps.items():
@@ -89,28 +95,18 @@ def _options(manifest: Mapping[str, Any], args: LaunchOptions) -> pulumi.Resourc
     # change of the commit alone would replace an active Job.
     final = launch in args.live or (args.immutable and metadata.get("name") == launch)
     kept = ["metadata", "spec"] if final else []
-    naming = _naming_options(manifest, args, kept)
-    if launch not in args.claims:
-        return naming
-    claimed = pulumi.ResourceOptions(hooks=claim_hooks(args.claims[launch], manifest, args.clients, args.context))
-    return pulumi.ResourceOptions.merge(naming, claimed)
-
-
-def _naming_options(manifest: Mapping[str, Any], args: LaunchOptions, kept: Sequence[str]) -> pulumi.ResourceOptions:
-    metadata = manifest["metadata"]
-    launch = metadata["labels"][LAUNCH]
     if "generateName" in metadata:
         # An object that an interrupted `up` created but did not record is imported. The import of an object that is in
         # the state has no effect.
-        return pulumi.ResourceOptions(provider=args.generating, import_=args.live.get(launch), ignore_changes=[*kept])
+        return pulumi.ResourceOptions(provider=args.generating, import_=args.live.get(launch), ignore_changes=kept)
     if metadata["name"] == launch:
         # A derived name has a hash of all fields: another launch is another object, and does not wait for this one,
         # whose quota it may need.
-        return pulumi.ResourceOptions(ignore_changes=[*kept])
+        return pulumi.ResourceOptions(ignore_changes=kept)
     name = f"{metadata['namespace']}/{launch}-name-is-free"
     hook = blocking_hook(name, lambda: wait_until_free(manifest, args.context))
     return pulumi.ResourceOptions(
-        ignore_changes=[*kept],
+        ignore_changes=kept,
         replace_on_changes=[_LAUNCH_LABEL],
         delete_before_replace=True,
         hooks=pulumi.ResourceHookBinding(before_create=[hook]),

@@ -30,6 +30,8 @@ class Operator(pulumi.ComponentResource):
 
     version: pulumi.Output[str]
     """The release, once its webhooks are available; in a preview known only if its controller exists."""
+    last: Sequence[pulumi.Resource]
+    """The controllers and what follows them, which follow all other objects; all objects without a controller."""
 
     def __init__(self, name: str, declared: Declared, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainstack:platform:Operator", name, {}, opts)
@@ -40,8 +42,9 @@ class Operator(pulumi.ComponentResource):
         hook = pulumi.ResourceHook(f"{name}-answers", lambda _: wait())
         binding = pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])
         resources = declare_component(objects, self, {"Deployment": pulumi.ResourceOptions(hooks=binding)})
-        pairs = zip(objects.manifests, resources, strict=True)
-        controllers = [resource for manifest, resource in pairs if manifest["kind"] == "Deployment"]
+        kinds = [manifest["kind"] for manifest in objects.manifests]
+        controllers = [resource for kind, resource in zip(kinds, resources, strict=True) if kind == "Deployment"]
+        self.last = resources[kinds.index("Deployment") if controllers else 0 :]
 
         async def version_once_available(_: object) -> str:
             # If the program was killed during the hook, the controller is in the state, and the next `up` runs no hook.
@@ -58,15 +61,15 @@ class Operator(pulumi.ComponentResource):
 
 def install(
     declared: Declared, opts: pulumi.ResourceOptions, after: Sequence[pulumi.Resource]
-) -> tuple[tuple[pulumi.Resource, ...], Mapping[str, pulumi.Output[str]]]:
-    """Declare the operators one after the other. Return the resources, and the releases by operator."""
-    resources, versions = list(after), {}
+) -> Mapping[str, Operator]:
+    """Declare the operators, each after the previous one. Return them by name."""
+    operators: dict[str, Operator] = {}
+    depends_on = [*after]
     for name in declared.installs:
-        following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*resources]))
-        operator = Operator(name, declared, following)
-        resources.append(operator)
-        versions[name] = operator.version
-    return tuple(resources), versions
+        following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=depends_on))
+        operators[name] = Operator(name, declared, following)
+        depends_on = [*operators[name].last]
+    return operators
 
 
 class Operators(pulumi.ComponentResource):
@@ -115,5 +118,6 @@ class Operators(pulumi.ComponentResource):
         # The state cannot be read while resources are registered, and the program may have registered some.
         planned_definitions = planned(environment, live, {}, salt=secrets.token_hex(4))
         definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context, before=before)
-        _, self.versions = install(environment, own, [definitions])
+        operators = install(environment, own, [definitions])
+        self.versions = {operator: installed.version for operator, installed in operators.items()}
         self.register_outputs({"versions": self.versions})

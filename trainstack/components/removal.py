@@ -11,7 +11,7 @@ from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, retry_after_seconds, run
+from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, request, retry_after_seconds, run
 from trainstack.live.webhooks import status_message
 from trainstack.objects.labels import FIELD_MANAGER
 
@@ -95,19 +95,11 @@ def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float
 
 async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_type: str) -> tuple[int, str]:
     """Write to an absolute API path; return the response's status and text. Raises ClusterError without a response."""
-    base, _, last = path.rpartition("/")
+    headers, content = {"Content-Type": media_type}, json.dumps(body)
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
-            async with api.call_api(
-                verb,
-                base=base,
-                version="",
-                url=last,
-                raise_for_status=False,
-                headers={"Content-Type": media_type},
-                content=json.dumps(body),
-            ) as response:
+            async with request(api, verb, path, headers=headers, content=content) as response:
                 status, text, delay = response.status_code, response.text, retry_after_seconds(response)
         except (httpx.TransportError, APITimeoutError, OSError) as error:
             raise ClusterError(

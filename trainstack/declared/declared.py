@@ -140,7 +140,7 @@ class Declared:
 
     @cached_property
     def queues(self) -> Component:
-        """Kueue's objects in the order of their references."""
+        """Kueue's objects in the order of their references. Each queue depends on the objects that it refers to."""
         declared, stack = self.settings.queues, self.settings.stack
         priority_classes = (queues.priority_class(priority, stack) for priority in declared.priority_classes)
         cohorts = [queues.cohort(cohort, stack) for cohort in declared.cohorts]
@@ -153,13 +153,15 @@ class Declared:
             *(queues.multi_kueue_config(config, stack) for config in declared.multi_kueue_configs),
         ]
         checks = [queues.admission_check(check, stack) for check in declared.admission_checks]
-        ordered = staged(
-            [*topologies, *parameters],
-            [*cohorts, *flavors, *checks],
-            (queues.cluster_queue(queue, stack) for queue in declared.cluster_queues),
-            (queues.local_queue(queue, stack) for queue in declared.local_queues),
+        cluster_queues = [queues.cluster_queue(queue, stack) for queue in declared.cluster_queues]
+        local_queues = [queues.local_queue(queue, stack) for queue in declared.local_queues]
+        first = staged([*topologies, *parameters], [*cohorts, *flavors, *checks])
+        known = {(item["kind"], item["metadata"]["name"]): item for item in (*first.manifests, *cluster_queues)}
+        referring = (
+            DeclaredObject(queue, tuple(known[other] for other in queues.references(queue) if other in known))
+            for queue in (*cluster_queues, *local_queues)
         )
-        return Component((*map(DeclaredObject, priority_classes), *ordered.objects))
+        return Component((*map(DeclaredObject, priority_classes), *first.objects, *referring))
 
     @cached_property
     def volumes(self) -> Component:
@@ -187,7 +189,13 @@ class Declared:
     def sweeps(self) -> tuple[PlannedSweep, ...]:
         """The sweeps with the launches that they would have now."""
         return tuple(
-            PlannedSweep(sweep, self.settings.stack, self.facts(sweep.run), self.trials[sweep.name])
+            PlannedSweep(
+                sweep,
+                self.settings.stack,
+                self.facts(sweep.run),
+                self.trials[sweep.name],
+                dispatches=self.settings.queues.dispatches(sweep.run.namespace, sweep.run.queue),
+            )
             for sweep in self.settings.sweeps.sweeps
         )
 

@@ -41,7 +41,7 @@ def first_launches(planned: PlannedSweep) -> LaunchGroup:
     if planned.sweep.form == "indexed":
         data = planned.batch_file(run_ids)
         files = {file_name(name, data): data}
-        launches: tuple[Ledger, ...] = (planned.batch(run_ids, next(iter(files))),)
+        launches: tuple[Ledger, ...] = (planned.batch(run_ids, next(iter(files)), data),)
     else:
         launches = tuple(planned.job(run_id) for run_id in run_ids)
     config_maps = (file_config_map(file, name, namespace, stack, data) for file, data in files.items())

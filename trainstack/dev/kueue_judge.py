@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainstack.dev.toolchain import gomod, tools
+from trainstack.dev.toolchain.errors import MissingTool
 from trainstack.dev.toolchain.groups import GROUP_OF
 from trainstack.dev.toolchain.places import GO_MODULES
 from trainstack.kueue.placement import JudgeError
@@ -63,5 +64,5 @@ def kueue_judge(release: str) -> Program | str:
         return f"kueue-judge is of Kueue {own}, not of {release or 'an unknown release'}"
     try:
         return Program(tools.program(_PROGRAM), release)
-    except tools.MissingTool:
+    except MissingTool:
         return f"kueue-judge has not been built (trainstack dev tools {group.name})"

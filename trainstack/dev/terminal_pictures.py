@@ -5,13 +5,11 @@ the same files.
 """
 
 import os
-import pty
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
-import termios
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -28,8 +26,6 @@ from trainstack.onboarding.new_project.request import Request
 
 FOLDER = Path("docs/terminal")
 _FONT_OF_ANOTHER_HOST = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-_LINES = 60
-"""Of the terminal. No command pages, so more lines than that are drawn as well."""
 
 TENANT = Request(name="vision", profile="tenant", cluster="other", namespace="vision", queue="vision")
 OWNER = Request(name="lab", profile="owner", cluster="kind")
@@ -125,28 +121,17 @@ def svg(name: str, picture: Picture) -> str:
 
 
 def _printed(command: str, root: Path, columns: int) -> str:
-    """Run a command of this checkout in a terminal, and return its output with its colours."""
+    """Run a command of this checkout as in a terminal, and return its output with its colours."""
     program, *words = shlex.split(command)
-    ours, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (_LINES, columns))
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
-    process = subprocess.Popen(
+    terminal = {"TERM": "xterm-256color", "FORCE_COLOR": "1", "COLUMNS": str(columns), "LC_ALL": "C.UTF-8"}
+    return subprocess.run(
         [str(Path(sys.executable).with_name(program)), *words],
         cwd=root,
-        env={**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(CHECKOUT)},
+        env={**kept, **terminal, "PYTHONPATH": str(CHECKOUT)},
         stdin=subprocess.DEVNULL,
-        stdout=terminal,
-        stderr=terminal,
-    )
-    os.close(terminal)
-    printed = bytearray()
-    # Linux reports EIO at the end of a terminal's output, other systems an empty read.
-    try:
-        while part := os.read(ours, 65536):
-            printed += part
-    except OSError:
-        pass
-    finally:
-        os.close(ours)
-        process.wait()
-    return printed.decode().replace("\r\n", "\n")
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    ).stdout

@@ -97,8 +97,8 @@ def unmodelled(model: Model) -> Iterator[str]:
         )
     if model.fair_sharing and len(model.cohorts) > 1:
         yield "between cohorts of equal shares, Kueue's fair sharing preempts from either; the plan selects one"
-    if model.fair_sharing and model.release.prefers_nominal_quota:
-        yield f"fair sharing in Kueue {model.release.minor} admits first what does not borrow, which is not simulated"
+    if model.fair_sharing and "fair sharing" in model.release.disputed:
+        yield f"fair sharing differs between patch releases of Kueue {model.release.minor}: this one's is not simulated"
     used = {name for queue in queues for group in queue.groups for name in group.flavors}
     topologies = sorted(name for name, flavor in (model.flavors or {}).items() if flavor.topology and name in used)
     if topologies:

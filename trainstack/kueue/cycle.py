@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainstack.kueue.fair_sharing import Share, share
-from trainstack.kueue.flavor_assigner import Mode
+from trainstack.kueue.flavor_assigner import Assignment, Mode
 from trainstack.kueue.model import Admitted, FlavorResource, Usage
 from trainstack.kueue.nomination import Attempt
 from trainstack.kueue.pending_queue import Item, PendingQueue
@@ -86,8 +86,8 @@ def _in_order(snapshot: Snapshot, heads: Sequence[Head]) -> Iterable[Head]:
 def _fairest_first(snapshot: Snapshot, heads: Iterable[Head]) -> Iterator[Head]:
     """Yield the heads in the order of fair sharing, each by the usage after the heads before it.
 
-    At each level of a cohort tree the lowest share wins, with the head admitted. Source: fairSharingIterator and
-    runTournament in pkg/scheduler/fair_sharing_iterator.go.
+    At each level of a cohort tree the lowest share wins, with the head admitted. From v0.16 on, heads that do not
+    borrow win over others. Source: fairSharingIterator and runTournament in pkg/scheduler/fair_sharing_iterator.go.
     """
     remaining = {head.pending.cq.node: head for head in heads}
     while remaining:
@@ -95,28 +95,44 @@ def _fairest_first(snapshot: Snapshot, heads: Iterable[Head]) -> Iterator[Head]:
         if first.parent is None:
             yield remaining.pop(first)
             continue
-        *_, root = first.ancestors()
-        shares: dict[tuple[ResourceNode, ResourceNode], Share] = {}
+        root = first.root
+        shares: dict[tuple[ResourceNode, ResourceNode], tuple[bool, Share]] = {}
         for node, head in remaining.items():
             if root in node.ancestors():
-                shares.update(_shares_after(snapshot, node, head.attempt.assignment.usage))
+                shares.update(_shares_after(snapshot, node, head.attempt.assignment))
         yield remaining.pop(_winner(root, remaining, shares) or first)
 
 
 def _shares_after(
-    snapshot: Snapshot, queue: ResourceNode, usage: Usage
-) -> Iterator[tuple[tuple[ResourceNode, ResourceNode], Share]]:
-    """Yield the shares of a queue and its cohorts after an admission, by parent cohort and queue."""
-    snapshot.tree.add(queue.name, usage)
-    found = [((node.parent, queue), share(node)) for node in (queue, *queue.ancestors()) if node.parent is not None]
-    snapshot.tree.remove(queue.name, usage)
+    snapshot: Snapshot, queue: ResourceNode, assignment: Assignment
+) -> Iterator[tuple[tuple[ResourceNode, ResourceNode], tuple[bool, Share]]]:
+    """Yield whether a queue and its cohorts count as borrowing after an admission, and their shares.
+
+    By parent cohort and queue.
+    """
+    snapshot.tree.add(queue.name, assignment.usage)
+    found = [
+        ((node.parent, queue), (_borrows_for(snapshot, node, assignment), share(node)))
+        for node in (queue, *queue.ancestors())
+        if node.parent is not None
+    ]
+    snapshot.tree.remove(queue.name, assignment.usage)
     yield from found
+
+
+def _borrows_for(snapshot: Snapshot, node: ResourceNode, assignment: Assignment) -> bool:
+    """Whether a node, with the admission, counts as borrowing in the order of fair sharing."""
+    if snapshot.nominal_first == "by queue":
+        return assignment.level > 0
+    if snapshot.nominal_first == "by subtree":
+        return any(number > 0 and node.borrows_with(fr) for fr, number in assignment.usage.items())
+    return False
 
 
 def _winner(
     cohort: ResourceNode,
     heads: Mapping[ResourceNode, Head],
-    shares: Mapping[tuple[ResourceNode, ResourceNode], Share],
+    shares: Mapping[tuple[ResourceNode, ResourceNode], tuple[bool, Share]],
 ) -> ResourceNode | None:
     """Return the queue below a cohort whose head is next."""
     winners = (_winner(child, heads, shares) for child in cohort.cohorts)

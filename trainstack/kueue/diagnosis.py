@@ -130,7 +130,7 @@ def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:
 
 def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
     pod = _pod(pods)
-    match cq.mismatch(flavor, pods):
+    match cq.mismatch(flavor, pods, group):
         case "none":
             message = f"{pod} requests a topology, but flavor {flavor.name} has none"
             return Reason("topology", message, pods.path, pods.name, flavor.name)

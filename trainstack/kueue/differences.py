@@ -5,8 +5,10 @@ differences from it. Found by reading the modules and by comparing thousands of 
 code (docs/decisions/0018-second-judge.md).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from trainstack.kueue.feature_gates import GATES, LOCKED, Gate
 from trainstack.kueue.fields import FIELDS, MODELLED, UNKNOWN
@@ -22,6 +24,9 @@ FieldChanges = Mapping[str, Mapping[str, str | None]]
 """By kind and path; None: the release does not have it."""
 
 
+Disputed = Literal["fair sharing", "preference", "topology"]
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """A minor release, by what a verdict depends on. The defaults are those of v0.15."""
@@ -30,22 +35,24 @@ class Release:
     """Empty if it is unknown."""
     serves_v1beta2: bool = True
     """Whether it serves the version of its API in which objects are declared and read."""
+    disputed: frozenset["Disputed"] = frozenset()
+    """What the patch release decides differently from the modelled one."""
     skips_zero_requests: bool = False
     """Whether a request of nothing is ignored if no resource group covers the resource. Source: assignFlavors in
     pkg/scheduler/flavorassigner/flavorassigner.go; issue 8079 of Kueue."""
     preference_as_named: bool = False
     """Whether `flavorFungibility.preference: BorrowingOverPreemption` prefers borrowing. In v0.15 it prefers
     preemption, and the other value borrowing. Source: isPreferred in flavorassigner.go; CHANGELOG-0.16.md."""
-    models_fair_sharing: bool = True
-    """Whether preemption under fair sharing is calculated. In a drawn case where v0.15 preempts a workload, v0.14
-    preempts none. Source for v0.17: pkg/scheduler/preemption, where a queue within its nominal quota preempts whatever
-    the shares are."""
-    prefers_nominal_quota: bool = False
-    """Whether fair sharing admits workloads that do not borrow before all others. No verdict on one workload depends
-    on it; forecasts do not simulate it. Source: fair_sharing_iterator.go of v0.16."""
+    counts_unlendable: bool = False
+    """Whether fair sharing preempts from queues and cohorts that borrow only resources of which nothing can be lent.
+    Source: nextTarget in pkg/scheduler/preemption/fairsharing/ordering.go of v0.17."""
+    nominal_first: Literal["never", "by queue", "by subtree"] = "never"
+    """Which workloads fair sharing admits before all others: those whose queue does not borrow for them, or at each
+    level of the tree those whose queue or cohort does not. Source: less in fair_sharing_iterator.go of v0.16 and v0.17.
+    """
     quota_only_flavors: bool = False
-    """Whether pods with a topology request get flavors without a topology for resources that only transformations
-    yield, which is not calculated. Source: tas_flavorassigner.go of v0.17."""
+    """Whether pods with a topology request get flavors without a topology in groups that cover nothing which the pods
+    request themselves: outputs of transformations, or the number of pods. Source: tas_flavorassigner.go of v0.17."""
     dispatches_or_provisions: bool = False
     """Whether a queue with checks of both MultiKueue and ProvisioningRequest is inactive. Source:
     updateQueueStatus in pkg/cache/scheduler/clusterqueue.go."""
@@ -85,7 +92,7 @@ _GATES_14: Changes = {
 }
 _GATES_16: Changes = {
     "ConfigurableResourceTransformations": None,
-    "FairSharingPrioritizeNonBorrowing": Gate("on", "unknown", "the order of queues without it is not calculated"),
+    "FairSharingPrioritizeNonBorrowing": Gate("on", "modelled"),
     "FlavorFungibilityImplicitPreferenceDefault": None,
     "MultiKueueRedoAdmissionOnEvictionInWorker": Gate("on", "irrelevant", _MULTIKUEUE),
     "MultiKueueWaitForWorkloadAdmitted": Gate("on", "irrelevant", _MULTIKUEUE),
@@ -100,7 +107,7 @@ _GATES_17: Changes = {
     "CustomMetricLabels": Gate("off", "irrelevant", "metrics"),
     "DRAExtendedResources": Gate("off", "unknown", "quota of device classes is not calculated"),
     "ElasticJobsViaWorkloadSlicesWithTAS": Gate("off", "unknown", "workload slices are not calculated"),
-    "FairSharingPreemptWithinNominal": Gate("on", "unknown", "preemption by shares alone is not calculated"),
+    "FairSharingPreemptWithinNominal": Gate("on", "modelled"),
     "FastQuotaReleaseInPodIntegration": Gate("off", "irrelevant", "it changes when ending pods release their quota"),
     "LocalQueueMetrics": Gate("on", "irrelevant", "metrics"),
     "MultiKueueOrchestratedPreemption": Gate("off", "unknown", "gates of preemption are not calculated"),
@@ -160,13 +167,13 @@ _FIELDS_17: FieldChanges = {
 }
 
 PINNED = Release()
-UNKNOWN_RELEASE = Release("", models_fair_sharing=False, quota_only_flavors=True)
+UNKNOWN_RELEASE = Release("")
 """As the pinned one; verdicts are unknown where the modelled releases differ."""
 _V16 = Release(
     "v0.16",
     skips_zero_requests=True,
     preference_as_named=True,
-    prefers_nominal_quota=True,
+    nominal_first="by queue",
     dispatches_or_provisions=True,
     gates=_gates(GATES, _GATES_16),
     locked=(),
@@ -178,7 +185,6 @@ RELEASES: Mapping[str, Release] = {
         Release(
             "v0.14",
             serves_v1beta2=False,
-            models_fair_sharing=False,
             gates=_gates(GATES, _GATES_14),
             locked=(*LOCKED, "ManagedJobsNamespaceSelector", "ProvisioningACC"),
             fields=_fields(FIELDS, _FIELDS_14),
@@ -189,8 +195,8 @@ RELEASES: Mapping[str, Release] = {
             "v0.17",
             skips_zero_requests=True,
             preference_as_named=True,
-            models_fair_sharing=False,
-            prefers_nominal_quota=True,
+            counts_unlendable=True,
+            nominal_first="by subtree",
             quota_only_flavors=True,
             dispatches_or_provisions=True,
             gates=_gates(_V16.gates, _GATES_17),
@@ -208,6 +214,18 @@ RELEASES: Mapping[str, Release] = {
     )
 }
 """The releases that the simulator models, by minor release."""
+_OTHER_PATCHES: Mapping[str, Mapping[Disputed, Callable[[int], bool]]] = {
+    "v0.15": {"fair sharing": lambda patch: patch >= 5, "topology": lambda patch: patch >= 6},
+    "v0.16": {
+        "fair sharing": lambda patch: patch != 2,
+        "preference": lambda patch: patch < 2,
+        "topology": lambda patch: patch >= 3,
+    },
+}
+"""The patch releases that do not decide as v0.15.2 and v0.16.2, which are modelled. Fair sharing admits first what does
+not borrow since v0.15.5 and v0.16.2; queues preempt within their nominal quota, and flavors may have quota alone, since
+v0.15.6 and v0.16.3; preferences mean what they are named since v0.16.2. Source: CHANGELOG-0.15.md, CHANGELOG-0.16.md.
+"""
 
 
 def minor_of(release: str) -> str:
@@ -218,4 +236,11 @@ def minor_of(release: str) -> str:
 
 def release_of(release: str) -> Release:
     """Return what verdicts on a release depend on. One that is not modelled is taken as the pinned one."""
-    return RELEASES.get(minor_of(release), PINNED) if release else UNKNOWN_RELEASE
+    if not release:
+        return UNKNOWN_RELEASE
+    minor = minor_of(release)
+    found, patch = RELEASES.get(minor, PINNED), re.match(r"\.(\d+)", f"v{release.removeprefix('v')}"[len(minor) :])
+    if patch is None:
+        return found
+    others = _OTHER_PATCHES.get(minor, {})
+    return replace(found, disputed=frozenset(what for what, differs in others.items() if differs(int(patch[1]))))

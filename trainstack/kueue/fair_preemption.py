@@ -1,12 +1,12 @@
 """The preemption targets of fair sharing.
 
-Source: fairPreemptions in pkg/scheduler/preemption/preemption.go, and fairsharing/, of Kueue v0.15.2.
+Source: fairPreemptions in pkg/scheduler/preemption/preemption.go, and fairsharing/, of Kueue v0.15.2 and v0.17.0.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from trainstack.kueue.fair_sharing import LESS_THAN_ANY, NO_SHARE, Share, share
+from trainstack.kueue.fair_sharing import LESS_THAN_ANY, NO_SHARE, Share, borrows, share
 from trainstack.kueue.model import Admitted, FairStrategy
 from trainstack.kueue.preemption_context import Context, preemption_order
 from trainstack.kueue.resource_node import ResourceNode
@@ -42,8 +42,7 @@ def _candidates(snapshot: Snapshot, ctx: Context) -> Iterator[Admitted]:
         yield from (one for one in ctx.cq.admitted.values() if ctx.may_preempt(one, preemption.within_cluster_queue))
     if own.parent is None or preemption.reclaim_within_cohort == "Never":
         return
-    *_, root = own.ancestors()
-    for node in root.all_queues():
+    for node in own.root.all_queues():
         if node is not own and node.active and any(node.borrows_with(fr) for fr in ctx.contested):
             admitted = snapshot.cluster_queue_of(node).admitted.values()
             yield from (one for one in admitted if ctx.may_preempt(one, preemption.reclaim_within_cohort))
@@ -69,12 +68,15 @@ class _Search:
         """
         queues = _QueueOrder(self._snapshot, self._ctx, candidates)
         retry: list[Admitted] = []
+        own = self._ctx.cq.node
+        # The usage includes the preemptor.
+        reclaims = self._snapshot.reclaims_nominal_quota and own.within_nominal(self._ctx.contested)
         for node in queues.next_queues():
-            if node is self._ctx.cq.node:
+            if node is own or reclaims:
                 if self._removed(queues.pop(node)):
                     return True, []
                 continue
-            preemptor, target = _below_common_cohort(self._ctx.cq.node, node)
+            preemptor, target = _below_common_cohort(own, node)
             after_admission, before = share(preemptor), share(target)
             while queues.has_candidates(node):
                 candidate = queues.pop(node)
@@ -150,7 +152,7 @@ class _QueueOrder:
                 " enough room"
             )
             return
-        *_, root = own.ancestors()
+        root = own.root
         while root not in self._pruned:
             node = self._next(root)
             if node is not None:
@@ -165,7 +167,7 @@ class _QueueOrder:
             if child in self._pruned:
                 continue
             found = share(child)
-            if found == NO_SHARE and child not in self._ancestors:
+            if self._gives_nothing(child, found) and child not in self._ancestors:
                 self._pruned.add(child)
             elif found >= highest_share:
                 if found == highest_share and highest is not None and self._both_matter(highest, child):
@@ -188,11 +190,15 @@ class _QueueOrder:
             if queue in self._pruned or not queue.active:
                 continue
             found = share(queue)
-            if (found == NO_SHARE and queue is not self._ctx.cq.node) or not self.has_candidates(queue):
+            if (self._gives_nothing(queue, found) and queue is not self._ctx.cq.node) or not self.has_candidates(queue):
                 self._pruned.add(queue)
             elif best is None or found > largest or (found == largest and self._before(queue, best)):
                 best, largest = queue, found
         return best, largest
+
+    def _gives_nothing(self, node: ResourceNode, found: Share) -> bool:
+        """Whether nothing is preempted below a node, because it does not borrow. `found`: its share."""
+        return found == NO_SHARE and not (self._snapshot.counts_unlendable and borrows(node))
 
     def _before(self, one: ResourceNode, other: ResourceNode) -> bool:
         first, second = self._candidates[one][0], self._candidates[other][0]

@@ -12,6 +12,11 @@ NO_SHARE: Share = (False, 0.0)
 LESS_THAN_ANY: Share = (False, -1.0)
 
 
+def borrows(node: ResourceNode) -> bool:
+    """Whether a node borrows any resource. Source: IsBorrowing of v0.17."""
+    return node.parent is not None and any(node.borrows_with(fr) for fr in node.subtree_quota)
+
+
 def share(node: ResourceNode) -> Share:
     """Return the share of a node with its current usage. Source: dominantResourceShare and CompareDRS."""
     if node.parent is None:

@@ -86,8 +86,9 @@ class FeatureGates:
         return cls(changed, table)
 
     def on(self, name: str) -> bool:
-        """Return a gate's value. A gate that the release does not have is as v0.15's default."""
-        return self.changed.get(name, self.gates.get(name, GATES[name]).default)
+        """Return a gate's value. A gate that the release does not have is as v0.15's default, or off."""
+        gate = self.gates.get(name) or GATES.get(name)
+        return self.changed.get(name, gate is not None and gate.default)
 
     def unmodelled(self) -> Iterator[str]:
         """Yield why verdicts are unknown with these gates, by gate."""

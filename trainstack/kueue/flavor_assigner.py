@@ -230,7 +230,7 @@ class _FlavorSearch:
     def _matches(self, index: int, pods: PodSet) -> bool:
         """Whether the pods may run on the flavor's nodes. Source: checkFlavorForPodSets."""
         flavor = self.group.flavors[index]
-        if flavor is None or self.cq.mismatch(flavor, pods) is not None:
+        if flavor is None or self.cq.mismatch(flavor, pods, self.group) is not None:
             return False
         if flavor.taints and untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations)) is not None:
             return False

@@ -259,6 +259,8 @@ class PodSet:
     """Whether the pods request a topology."""
     levels: tuple[str, ...] = ()
     """The levels that they request, as labels of nodes."""
+    own_resources: frozenset[str] = frozenset()
+    """What the pods request themselves, also if transformations replace it."""
     group: str = ""
     """Pod sets of one group get the same flavors; empty: a group of its own."""
     reclaimed: int = 0

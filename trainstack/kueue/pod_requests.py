@@ -43,6 +43,7 @@ def pod_set(
         tolerations=tolerations(spec.get("tolerations") or ()),
         topology=model.gates.on("TopologyAwareScheduling") and bool(topology),
         levels=requested_levels(topology),
+        own_resources=frozenset(requested),
         group=topology.get("podSetGroupName", ""),
         faults=faults,
         refused_pods=tuple(fault for fault, own_request in of_defaults if own_request),

@@ -185,8 +185,11 @@ class _Search:
 
     def with_queue(self, queue: ClusterQueue) -> Verdict:
         """Simulate with another cluster queue of the same name."""
-        model = self.simulator.model
-        changed = replace(model, cluster_queues={**(model.cluster_queues or {}), queue.name: queue})
+        model, tree = self.simulator.model, self.simulator.idle.tree
+        root = tree.queues[queue.name].root
+        # On an idle cluster, the queues of other root cohorts have no effect.
+        related = {name: spec for name, spec in (model.cluster_queues or {}).items() if tree.queues[name].root is root}
+        changed = replace(model, cluster_queues={**related, queue.name: queue})
         return type(self.simulator)(changed).alone(self.workload)
 
     def with_pods(self, change: Callable[[PodSet], PodSet]) -> Callable[[], Verdict]:

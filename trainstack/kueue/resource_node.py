@@ -70,8 +70,7 @@ class ResourceNode:
     def lendable(self) -> dict[str, int]:
         """What a cohort can lend on an idle cluster, by resource. Source: calculateLendable, fair_sharing.go."""
         if not self._lendable:
-            *_, root = (self, *self.ancestors())
-            for fr in root.subtree_quota:
+            for fr in self.root.subtree_quota:
                 self._lendable[fr[1]] = self._lendable.get(fr[1], 0) + self.potential_available(fr)
         return self._lendable
 
@@ -103,6 +102,12 @@ class ResourceNode:
             yield node
             node = node.parent
 
+    @property
+    def root(self) -> "ResourceNode":
+        """The root cohort; without a cohort, the node itself."""
+        *_, root = (self, *self.ancestors())
+        return root
+
     def all_queues(self) -> Iterator["ResourceNode"]:
         """Yield the cluster queues below a cohort."""
         yield from self.queues
@@ -118,8 +123,7 @@ class ResourceNode:
 
     def tree_queues(self) -> Iterator["ResourceNode"]:
         """Yield all cluster queues of the cohort tree of a cluster queue."""
-        *_, root = (self, *self.ancestors())
-        yield from root.all_queues() if self.parent is not None else (self,)
+        yield from self.root.all_queues() if self.parent is not None else (self,)
 
     @property
     def height(self) -> int:

@@ -56,7 +56,6 @@ def root_cohorts_of(snapshot: Snapshot, pending_queues: Mapping[str, PendingQueu
     """Return the root cohort of each cluster queue."""
     roots: dict[int, list[PendingQueue]] = {}
     for pending in pending_queues.values():
-        *_, root = (pending.cq.node, *pending.cq.node.ancestors())
-        roots.setdefault(id(root), []).append(pending)
+        roots.setdefault(id(pending.cq.node.root), []).append(pending)
     found = [RootCohort(snapshot, members) for members in roots.values()]
     return {pending.cq.spec.name: root_cohort for root_cohort in found for pending in root_cohort.members}

@@ -28,8 +28,10 @@ class QueueSnapshot:
             flavors = GroupFlavors(
                 group.covered, group.flavors, [(model.flavors or {}).get(name) for name in group.flavors]
             )
-            self.group_of |= dict.fromkeys(group.covered, flavors)
+            # The first group wins, as in Kueue; the API server refuses a second one that covers the resource.
+            self.group_of = dict.fromkeys(group.covered, flavors) | self.group_of
         self._skips_zero_requests = model.release.skips_zero_requests
+        self._quota_only_flavors = model.release.quota_only_flavors
         self._ceilings: dict[str, int] = {}
 
     def may_hold(self, workload: Workload) -> bool:
@@ -56,8 +58,8 @@ class QueueSnapshot:
             flavor is not None and flavor.topology for group in self.group_of.values() for flavor in group.flavors
         )
 
-    def mismatch(self, flavor: Flavor, pods: PodSet) -> Literal["none", "only", "level"] | None:
-        """Return why a pod set does not get a flavor because of topologies; None if it may get it.
+    def mismatch(self, flavor: Flavor, pods: PodSet, group: "GroupFlavors") -> Literal["none", "only", "level"] | None:
+        """Return why a pod set does not get a flavor of a group because of topologies; None if it may get it.
 
         `none`: the pods request a topology, and the flavor has none; `only`: the reverse; `level`: its topology does
         not have a level that they request. Source: checkPodSetAndFlavorMatchForTAS, tas_flavorassigner.go.
@@ -65,7 +67,7 @@ class QueueSnapshot:
         if not pods.topology:
             return "only" if flavor.topology is not None and not self.only_topologies else None
         if flavor.topology is None:
-            return "none"
+            return None if self._quota_only_flavors and group.covered.isdisjoint(pods.own_resources) else "none"
         levels = (self.topologies or {}).get(flavor.topology)
         return "level" if levels is not None and not set(pods.levels) <= set(levels) else None
 
@@ -100,6 +102,12 @@ class Snapshot:
     def __init__(self, model: Model, admitted: Iterable[Admitted] = ()) -> None:
         self.tree = CohortTree(model)
         self.fair_sharing = model.fair_sharing
+        self.reclaims_nominal_quota = model.gates.on("FairSharingPreemptWithinNominal")
+        """Whether a queue within its nominal quota preempts whatever the shares are."""
+        self.counts_unlendable = model.release.counts_unlendable
+        self.nominal_first = (
+            model.release.nominal_first if model.gates.on("FairSharingPrioritizeNonBorrowing") else "never"
+        )
         self.undecided = ""
         """Why a search for preemption targets has no certain result in Kueue; the caller resets it."""
         self.cluster_queues = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from trainstack.kueue.differences import Disputed
 from trainstack.kueue.flavor_assigner import pod_set_groups
 from trainstack.kueue.model import Model, Workload
 from trainstack.kueue.resource_node import dispatches_and_provisions
@@ -13,8 +14,15 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
     """Yield the reasons; none if everything that the verdict on a workload depends on is calculated."""
     for text in model.gates.unmodelled():
         yield Reason("unmodelled", f"Kueue runs with {text}", workload.path)
-    for text in _of_release(model, workload, cq):
-        yield Reason("unmodelled", text, workload.path)
+    release = model.release
+    why = (
+        "patch release of Kueue, and is not calculated for this one"
+        if release.minor
+        else "release of Kueue, which is unknown"
+    )
+    for what, text in _disputed(model, workload, cq):
+        if not release.minor or what in release.disputed:
+            yield Reason("unmodelled", f"{text} depends on the {why}", workload.path)
     for kind, name in _relevant(workload, cq):
         for text in model.unmodelled.get((kind, name), ()):
             yield Reason("unmodelled", f"{' '.join(filter(None, (kind, name)))} sets {text}", workload.path)
@@ -33,32 +41,30 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
         yield Reason("unmodelled", message, workload.path)
 
 
-def _of_release(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[str]:
-    """Yield what is not calculated for the release of Kueue."""
-    release = model.release
-    if model.fair_sharing and not release.models_fair_sharing:
-        name = f"Kueue {release.minor}" if release.minor else "an unknown release of Kueue"
-        yield f"preemption under fair sharing in {name} is not calculated"
-    if not release.minor:
-        for text in _disputed(model, workload, cq):
-            yield f"{text} depends on the release of Kueue, which is unknown"
-    if release.quota_only_flavors and model.transformations and any(pods.topology for pods in workload.pod_sets):
-        flavors = {
-            flavor.name for group in cq.group_of.values() for flavor in group.flavors if flavor and not flavor.topology
-        }
-        for name in sorted(flavors):
-            yield f"whether pods with a topology request get flavor {name}, which has no topology, is not calculated"
-
-
-def _disputed(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[str]:
-    """Yield what the modelled releases decide differently, apart from fair sharing and topologies."""
+def _disputed(model: Model, workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[Disputed | None, str]]:
+    """Yield what releases decide differently; first what also patch releases decide differently, or None."""
+    if model.fair_sharing:
+        yield "fair sharing", "preemption under fair sharing"
     zero = {name for pods in workload.pod_sets for name, number in pods.requests.items() if number == 0}
     for name in sorted(zero - cq.group_of.keys()):
-        yield f"whether a request of zero {name} needs quota"
+        yield None, f"whether a request of zero {name} needs quota"
     if cq.spec.fungibility.preference is not None:
-        yield f"the preference of cluster queue {cq.spec.name} (flavorFungibility)"
+        yield "preference", f"the preference of cluster queue {cq.spec.name} (flavorFungibility)"
+    without_topology = {
+        flavor.name
+        for pods in workload.pod_sets
+        for name, group in cq.group_of.items()
+        if pods.topology and name in (*pods.requests, "pods") and group.covered.isdisjoint(pods.own_resources)
+        for flavor in group.flavors
+        if flavor and not flavor.topology
+    }
+    for name in sorted(without_topology):
+        yield "topology", f"whether pods with a topology request get flavor {name}, which has no topology,"
     if dispatches_and_provisions(model, cq.spec) and not cq.spec.inactive:
-        yield f"whether cluster queue {cq.spec.name}, with checks of MultiKueue and ProvisioningRequest, is active"
+        yield (
+            None,
+            f"whether cluster queue {cq.spec.name}, with checks of MultiKueue and ProvisioningRequest, is active",
+        )
 
 
 def _relevant(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[str, str]]:
@@ -67,5 +73,4 @@ def _relevant(workload: Workload, cq: QueueSnapshot) -> Iterator[tuple[str, str]
     yield "LocalQueue", f"{workload.namespace}/{workload.queue}"
     yield from (("ResourceFlavor", name) for group in cq.spec.groups for name in group.flavors)
     yield from (("ClusterQueue", node.name) for node in cq.node.tree_queues())
-    *_, root = (cq.node, *cq.node.ancestors())
-    yield from (("Cohort", name) for name in root.all_cohorts())
+    yield from (("Cohort", name) for name in cq.node.root.all_cohorts())

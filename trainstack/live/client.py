@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -223,7 +223,7 @@ async def _connect(context: str | None) -> kr8s.asyncio.Api:
         local = f"start the local cluster with `trainstack cluster up`, or {own}"
         raise PermanentError(f"no kubeconfig at {file}", local if kubeconfig.is_local() else own)
     try:
-        chosen: Any = kubeconfig.chosen(context)
+        chosen: Any = kubeconfig.with_token(kubeconfig.chosen(context))
         with _temporary_files_removed():
             # The factory `kr8s.asyncio.api` connects without a timeout. A plugin for credentials has no limit, since
             # it may wait for the user's login.
@@ -363,24 +363,22 @@ async def post(api: kr8s.asyncio.Api, path: str, body: Mapping[str, Any]) -> Ans
     return Answer(status, json.loads(text) if status == httpx.codes.CREATED else {})
 
 
+def request(api: kr8s.asyncio.Api, verb: str, path: str, **options: Any) -> AbstractAsyncContextManager[httpx.Response]:
+    """Send a request to an absolute API path, which may have a query. Every status is a response, not an error."""
+    base, _, query = path.partition("?")
+    parent, _, last = base.rpartition("/")
+    url = f"{last}?{query}" if query else last
+    return api.call_api(verb, base=parent, version="", url=url, raise_for_status=False, **options)
+
+
 async def _fetch(
     api: kr8s.asyncio.Api, path: str, accept: str, review: Mapping[str, Any] | None = None
 ) -> tuple[int, str]:
-    base, _, rest = path.partition("?")
-    parent, _, last = base.rpartition("/")
-    url = f"{last}?{rest}" if rest else last
+    verb, headers = "GET" if review is None else "POST", {"Accept": accept}
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while True:
         try:
-            async with api.call_api(
-                "GET" if review is None else "POST",
-                base=parent,
-                version="",
-                url=url,
-                raise_for_status=False,
-                headers={"Accept": accept},
-                json=review,
-            ) as response:
+            async with request(api, verb, path, headers=headers, json=review) as response:
                 status, text, delay = response.status_code, response.text, retry_after_seconds(response)
         except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
             raise _unreachable(_cluster(api), error) from error

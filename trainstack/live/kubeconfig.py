@@ -108,6 +108,20 @@ def chosen(context: str | None) -> dict[str, Any]:
     return dict(json.loads(json.dumps(result, default=str)))
 
 
+def with_token(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the kubeconfig of `chosen` with the present content of `tokenFile` as `token`.
+
+    kubectl reads this field, and kr8s does not. The file precedes a token. Raises OSError or UnicodeDecodeError.
+    """
+    users = [
+        {**entry, "user": {**user, "token": Path(user["tokenFile"]).read_text(encoding="utf-8").strip()}}
+        if (user := entry["user"]).get("tokenFile")
+        else entry
+        for entry in config["users"]
+    ]
+    return {**config, "users": users}
+
+
 def forget() -> None:
     """Read the files again next time, after the local cluster was created again."""
     with _READING:

@@ -11,7 +11,7 @@ import httpx
 from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
-from trainstack.live.client import FORBIDDEN, ClusterError, PermanentError, RightsError, get, get_text
+from trainstack.live.client import FORBIDDEN, ClusterError, PermanentError, RightsError, get, get_text, request
 from trainstack.live.workers import Workers
 from trainstack.runs.logs.log_lines import LogLine, log_line, log_lines
 from trainstack.runs.logs.log_merge import Cursor
@@ -152,16 +152,9 @@ def _from(cursor: Cursor) -> str:
 async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[LogLine]:
     cursor.resume()
     path = f"{source.path}{_from(cursor)}&follow=true"
-    base, _, last = path.partition("?")[0].rpartition("/")
+    timeout = httpx.Timeout(10, read=_IDLE_SECONDS, pool=None)
     try:
-        async with api.call_api(
-            base=base,
-            version="",
-            url=f"{last}?{path.partition('?')[2]}",
-            raise_for_status=False,
-            stream=True,
-            timeout=httpx.Timeout(10, read=_IDLE_SECONDS, pool=None),
-        ) as response:
+        async with request(api, "GET", path, stream=True, timeout=timeout) as response:
             _check_right(response.status_code, source)
             if response.status_code != httpx.codes.OK:  # the container has not started, or its node is unavailable
                 return

@@ -1,7 +1,6 @@
 """Reads of the objects that have a stack's label or are in its state: their metadata, with few requests."""
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from trainstack.lifecycle.recovery.objects import LiveObject, Seen
 from trainstack.lifecycle.recovery.state import Recorded
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, read
+from trainstack.live.snapshot import read_metadata
 from trainstack.objects.labels import STACK
 from trainstack.objects.launch_kinds import OPTIONAL
 from trainstack.objects.ownership import Identity, identity
@@ -47,8 +47,6 @@ _KINDS = {
     "storage.k8s.io/v1": ("StorageClass",),
     "trainer.kubeflow.org/v1alpha1": ("TrainingRuntime",),
 }
-_LISTED = 3
-"""From this number of recorded objects of one kind in one namespace, a list replaces the individual reads."""
 _VERSIONS = {kind: version for version, kinds in _KINDS.items() for kind in kinds}
 _VERSIONS |= {kind: facts.api_version for kind, facts in KINDS.items()}
 """The kinds that an environment declares."""
@@ -109,53 +107,34 @@ def read_marked(
     return Seen(found, frozenset(unreadable))
 
 
-def read_held(objects: Collection[Identity], context: str | None) -> dict[Identity, Mapping[str, Any]]:
+def read_held(objects: Collection[Identity], context: str | None) -> dict[Identity, dict[str, Any]]:
     """Return the metadata of a state's objects that exist and that the user may read, by identity.
 
     Only of declared kinds. Raises ClusterError as `client.read` does.
     """
-    by_path = {
-        f"{paths.collection(_VERSIONS[kind], kind, namespace)}/{name}": (kind, namespace, name)
-        for kind, namespace, name in objects
-        if kind in _VERSIONS
-    }
-    answers = read(list(by_path), context, metadata_only=True)
-    return {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if answer.found}
+    known = [_manifest(_VERSIONS[who[0]], who) for who in objects if who[0] in _VERSIONS]
+    return read_metadata(known, context, readable_only=True)
 
 
-def read_recorded(stack: str, recorded: Collection[Recorded], context: str | None) -> dict[Identity, Mapping[str, Any]]:
+def read_recorded(stack: str, recorded: Collection[Recorded], context: str | None) -> dict[Identity, dict[str, Any]]:
     """Return the metadata of a state's objects that exist and that the user may read, by identity.
 
-    Lists the objects with the stack's label where the state has several of a kind, and reads the others one by one.
-    Raises ClusterError as `client.read` does.
+    Lists the objects with the stack's label where the state has several of a kind. Raises ClusterError as `client.read`
+    does.
     """
-    collections: dict[str, list[Recorded]] = {}
-    for item in recorded:
-        with suppress(KeyError):
-            path = paths.collection(item.api_version, item.kind, item.identity[1])
-            collections.setdefault(path, []).append(item)
-    label = f"?labelSelector={quote(f'{STACK}={stack}')}"
-    lists = {f"{path}{label}": items[0].kind for path, items in collections.items() if len(items) >= _LISTED}
-    found: dict[Identity, Mapping[str, Any]] = {}
-    for path, answer in read(list(lists), context, metadata_of_items=True).items():
-        found |= {identity(item): item["metadata"] for item in answer.items("", lists[path])}
-    others = {
-        f"{path}/{item.identity[2]}": item.identity
-        for path, items in collections.items()
-        for item in items
-        if item.identity not in found
-    }
-    for path, answer in read(list(others), context, metadata_only=True).items():
-        if answer.found:
-            found[others[path]] = answer.body["metadata"]
-    return found
+    known = [_manifest(one.api_version, one.identity) for one in recorded if paths.is_known(one.api_version, one.kind)]
+    return read_metadata(known, context, listed_of=stack, readable_only=True)
+
+
+def _manifest(api_version: str, who: Identity) -> Mapping[str, Any]:
+    kind, namespace, name = who
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}}
 
 
 def _collection(version: str, kind: str, namespace: str | None) -> str | None:
-    try:
-        path = paths.collection(version, kind, namespace)
-    except KeyError:
+    if not paths.is_known(version, kind):
         return None
+    path = paths.collection(version, kind, namespace)
     return path if namespace is None or "/namespaces/" in path else None
 
 

@@ -20,12 +20,14 @@ def is_cluster_scoped(kind: str) -> bool:
     return kind in _CLUSTER_SCOPED
 
 
-def collection(api_version: str, kind: str, namespace: str | None) -> str:
-    """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raises KeyError for an unknown kind.
+def is_known(api_version: str, kind: str) -> bool:
+    """Whether the path of a kind is known. A kind that only a CustomResourceDefinition has is taken for namespaced."""
+    return kind in _CLUSTER_SCOPED | _NAMESPACED or "." in api_version.partition("/")[0]
 
-    A kind that only a CustomResourceDefinition has may be unknown: it is then namespaced.
-    """
-    if kind not in _CLUSTER_SCOPED | _NAMESPACED and "." not in api_version.partition("/")[0]:
+
+def collection(api_version: str, kind: str, namespace: str | None) -> str:
+    """Return the path of a list, `/apis/batch/v1/namespaces/research/jobs`. Raises KeyError for an unknown kind."""
+    if not is_known(api_version, kind):
         raise KeyError(kind)
     within = f"/namespaces/{namespace}" if namespace and kind not in _CLUSTER_SCOPED else ""
     return f"{version(api_version)}{within}/{plural(kind)}"

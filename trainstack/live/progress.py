@@ -21,7 +21,7 @@ from trainstack.runs.status.main_container import trainer
 from trainstack.runs.status.pods import pod_views, problems
 from trainstack.runs.status.run_view import RunObjects, RunView, run_view
 from trainstack.runs.status.usage import Usage, usage
-from trainstack.runs.status.waiting import Queueing, cluster_of, preemptor
+from trainstack.runs.status.waiting import Queueing, cluster_of, nominated_clusters, preemptor, unconnected
 from trainstack.settings.model import Settings
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
@@ -83,18 +83,21 @@ async def view_all(
     launches = [paths_of(body, objects) for body, objects in zip(bodies, referenced, strict=True)]
     answers, replaced, pods = await asyncio.gather(
         get_all(api, (path for launch in launches for path in (*launch.claims.values(), launch.local_queue) if path)),
-        _labelled(api, f"{KUEUE}/namespaces/{{}}/workloads", JOB_UID, [_job_uid(body) for body in bodies]),
-        _labelled(api, "/api/v1/namespaces/{}/pods", labels.LAUNCH, [_launch(body) for body in bodies]),
+        labelled(api, f"{KUEUE}/namespaces/{{}}/workloads", JOB_UID, [_job_uid(body) for body in bodies]),
+        labelled(api, "/api/v1/namespaces/{}/pods", labels.LAUNCH, [_launch(body) for body in bodies]),
     )
-    workloads = [_newest(found) for found in replaced]
-    elsewhere = await _elsewhere(workers, launches, workloads)
+    workloads = [newest(found) for found in replaced]
+    elsewhere, copies = await asyncio.gather(
+        _elsewhere(workers, launches, workloads),
+        asyncio.gather(*(_copies(workers, workload or {}) for workload in workloads)),
+    )
     apis = [api] * len(bodies)
     for index, sent in elsewhere.items():
         pods[index] = sent.pods
         apis[index] = sent.api or api
     queues = [answers[launch.local_queue].object if launch.local_queue else None for launch in launches]
     limit = asyncio.Semaphore(CONCURRENCY)
-    pending, logs, held, owners, used = await asyncio.gather(
+    pending, logs, held, owners, used, apart = await asyncio.gather(
         get_available(api, [launch.pending for launch in launches if launch.pending]),
         asyncio.gather(
             *(
@@ -107,6 +110,7 @@ async def view_all(
         _usage(api, [own for index, own in enumerate(pods) if index not in elsewhere])
         if with_usage and cluster_wide
         else _no_usage(),
+        _unconnected(api) if cluster_wide and any(map(is_dispatched, bodies)) else _nothing(),
     )
     positions = {path: _positions(answer) for path, answer in pending.items()}
     return [
@@ -118,6 +122,9 @@ async def view_all(
                     workload=workloads[index],
                     local_queue=queues[index],
                     cluster_queue=held.get(((queues[index] or {}).get("spec") or {}).get("clusterQueue")),
+                    dispatched=is_dispatched(body),
+                    copies=copies[index],
+                    unconnected=_of_launch(apart, body, workloads[index] or {}, workers.settings),
                     owners=owners,
                 ),
                 pods=pods[index],
@@ -165,6 +172,40 @@ async def _elsewhere(
     return dict(zip(sent, found, strict=True))
 
 
+async def _copies(workers: Workers, workload: Body) -> dict[str, Body | str]:
+    """Read the copies of a Workload in the worker clusters that may reserve quota for it."""
+
+    async def read_one(cluster: str) -> Body | str:
+        metadata = workload["metadata"]
+        path = f"{KUEUE}/namespaces/{metadata['namespace']}/workloads/{metadata['name']}"
+        try:
+            copy = (await get_all(await workers.api(cluster), [path]))[path].object
+        except ClusterError as error:
+            return str(error)
+        return "these credentials may not read its Workload" if copy is None else copy
+
+    clusters = nominated_clusters(workload)
+    return dict(zip(clusters, await asyncio.gather(*map(read_one, clusters)), strict=True))
+
+
+async def _unconnected(api: Api) -> dict[str, str]:
+    """Return why Kueue does not reach worker clusters, by name; {} if they may not be read."""
+    path = f"{KUEUE}/multikueueclusters"
+    clusters = items((await get_all(api, [path]))[path]) or ()
+    found = {str(cluster["metadata"]["name"]): unconnected(cluster) for cluster in clusters}
+    return {name: reason for name, reason in found.items() if reason}
+
+
+def _of_launch(apart: Mapping[str, str], body: Body, workload: Body, settings: Settings) -> dict[str, str]:
+    """Select the clusters that a dispatched launch may use: the chosen one, or else those of its queue."""
+    if not is_dispatched(body):
+        return {}
+    metadata, cluster = body["metadata"], cluster_of(workload)
+    own = settings.queues.worker_clusters(metadata["namespace"], metadata["labels"].get(labels.QUEUE))
+    possible = (cluster,) if cluster else own or nominated_clusters(workload)
+    return {name: apart[name] for name in possible if name in apart}
+
+
 def clusters_of(bodies: Sequence[Body], context: str | None) -> dict[str, str]:
     """Return the worker clusters of dispatched launches by run id, as far as MultiKueue has chosen one.
 
@@ -173,7 +214,7 @@ def clusters_of(bodies: Sequence[Body], context: str | None) -> dict[str, str]:
     by_path = {paths_of(body, ()).workloads: body for body in bodies if is_dispatched(body)}
     found = {}
     for path, answer in (read(list(by_path), context) if by_path else {}).items():
-        workload = _newest(_selected(answer))
+        workload = newest(_selected(answer))
         if cluster := cluster_of(workload or {}):
             found[str(by_path[path]["metadata"]["labels"][labels.RUN])] = cluster
     return found
@@ -199,9 +240,7 @@ async def _nothing() -> dict[Any, Any]:
     return {}
 
 
-async def _labelled(
-    api: Api, collection: str, label: str, values: Sequence[tuple[str, str]]
-) -> list[list[Body] | None]:
+async def labelled(api: Api, collection: str, label: str, values: Sequence[tuple[str, str]]) -> list[list[Body] | None]:
     """Return the objects with each value of a label in a namespace; None if they cannot be read.
 
     `collection` is the path of the list, with a place for the namespace.
@@ -238,8 +277,8 @@ def _selected(answer: Answer) -> list[Body] | None:
     return None if answer.object is None else answer.object.get("items") or []
 
 
-def _newest(workloads: Sequence[Body] | None) -> Body | None:
-    # While Kueue replaces a launch's Workload, there are two.
+def newest(workloads: Sequence[Body] | None) -> Body | None:
+    """Return the current Workload of a launch: while Kueue replaces it, there are two."""
     if workloads is None:
         return None
     return max(workloads, key=lambda item: str(item["metadata"].get("creationTimestamp")), default={})

@@ -266,32 +266,67 @@ def _list(
 
 
 def read_metadata(
-    manifests: Iterable[Mapping[str, Any]], context: str | None, *, listed_of: str | None = None
+    manifests: Iterable[Mapping[str, Any]],
+    context: str | None,
+    *,
+    listed_of: str | None = None,
+    readable_only: bool = False,
 ) -> dict[Identity, dict[str, Any]]:
     """Return the metadata of the objects that exist, by identity.
 
-    `listed_of`: a stack with whose label several objects of a kind in a namespace are listed, in one request, which
-    requires the right to list them. Secrets, and objects without the label, are read individually.
+    `readable_only`: leave out objects that the user may not read, instead of raising ClusterError.
+
+    `listed_of`: a stack with whose label several objects of a kind are listed, in one request, which requires the right
+    to list them. Secrets, and objects without the label, are read individually.
     """
     by_path = {paths.location(manifest): identity(manifest) for manifest in manifests}
-    found: dict[Identity, dict[str, Any]] = {}
-    for collection, answer in _read_collections(by_path, listed_of, context).items():
-        # Without the right, or before the kind is served, the objects are read individually.
-        for item in answer.body.get("items") or ():
-            path = f"{collection}/{item['metadata']['name']}"
-            if path in by_path:
-                found[by_path[path]] = item["metadata"]
+    listed = _read_listed(by_path, listed_of, context) if listed_of else {}
+    found = {by_path[path]: metadata for path, metadata in listed.items() if path in by_path}
     answers = read([path for path, who in by_path.items() if who not in found], context, metadata_only=True)
-    return found | {by_path[path]: answer.body["metadata"] for path, answer in answers.items() if exists(path, answer)}
+    return found | {
+        by_path[path]: answer.body["metadata"]
+        for path, answer in answers.items()
+        if answer.found or (not readable_only and exists(path, answer))
+    }
 
 
-def _read_collections(objects: Mapping[str, Identity], stack: str | None, context: str | None) -> Mapping[str, Answer]:
-    """Return lists of the stack's objects, by path, of collections with several of the given objects."""
+def _read_listed(objects: Mapping[str, Identity], stack: str, context: str | None) -> dict[str, dict[str, Any]]:
+    """Return the metadata of the stack's objects, by path, from lists of kinds with several of the given objects."""
     count = Counter(path.rpartition("/")[0] for path, (kind, *_) in objects.items() if kind != "Secret")
-    query = f"labelSelector={quote(f'{labels.STACK}={stack}')}&limit={PAGE}"
-    lists = {f"{path}?{query}": path for path, number in count.items() if stack and number > _FEW}
-    answers = read_lists([*lists], context, metadata_of_items=True) if lists else {}
-    return {lists[path]: answer for path, answer in answers.items()}
+    by_kind: dict[str, list[str]] = {}
+    for collection in count:
+        by_kind.setdefault(_of_all_namespaces(collection), []).append(collection)
+    query = f"?labelSelector={quote(f'{labels.STACK}={stack}')}&limit={PAGE}"
+
+    def read_answers(collections: Iterable[str]) -> dict[str, Answer]:
+        lists = {f"{collection}{query}": collection for collection in collections}
+        answers = read_lists([*lists], context, metadata_of_items=True) if lists else {}
+        return {lists[path]: answer for path, answer in answers.items()}
+
+    several = {kind for kind, found in by_kind.items() if len(found) > 1 and sum(count[item] for item in found) > _FEW}
+    answers = read_answers(several)
+    # Without the right to list a kind in all namespaces, the user may have it in some. Without any, or before the kind
+    # is served, the objects are read individually.
+    unread = [found for kind, found in by_kind.items() if kind not in answers or not answers[kind].found]
+    answers |= read_answers(collection for found in unread for collection in found if count[collection] > _FEW)
+    return {
+        _location(collection, item["metadata"]): item["metadata"]
+        for collection, answer in answers.items()
+        for item in answer.body.get("items") or ()
+    }
+
+
+def _of_all_namespaces(collection: str) -> str:
+    """Return the path of a kind in all namespaces: `/apis/batch/v1/jobs`."""
+    parent, _, plural_name = collection.rpartition("/")
+    return f"{parent.partition('/namespaces/')[0]}/{plural_name}"
+
+
+def _location(collection: str, metadata: Mapping[str, Any]) -> str:
+    version, _, plural_name = _of_all_namespaces(collection).rpartition("/")
+    namespace = metadata.get("namespace")
+    within = f"/namespaces/{namespace}" if namespace else ""
+    return f"{version}{within}/{plural_name}/{metadata['name']}"
 
 
 def exists(path: str, answer: Answer) -> bool:

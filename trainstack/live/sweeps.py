@@ -2,20 +2,23 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
 from kr8s.asyncio import Api
 
-from trainstack.live.client import FORBIDDEN, ClusterError, connect, get_all, get_text, run
-from trainstack.live.progress import JOB_UID, KUEUE, cluster_queues, items, preemptors
+from trainstack.live.client import FORBIDDEN, ClusterError, get_all, get_text, run
+from trainstack.live.progress import JOB_UID, KUEUE, cluster_queues, items, labelled, newest, preemptors
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
+from trainstack.live.workers import Workers
 from trainstack.objects import labels
 from trainstack.runs.launches import live_launch
+from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.names import ledger_name
 from trainstack.runs.status.main_container import trainer
-from trainstack.runs.status.waiting import Queueing
+from trainstack.runs.status.waiting import Queueing, cluster_of
 from trainstack.settings.model import Settings
 from trainstack.sweeps.status import Body, SweepObjects
 
@@ -28,23 +31,25 @@ _MAX_LINES = 100_000
 def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
     """Read a sweep's launches, ledgers, files and pods, and why queued launches wait. Raises ClusterError."""
     known = read_runs(settings)
-    context = settings.cluster.context
     launches = read_launches(settings, run_namespaces(settings))
     own = [body for body in launches if body["metadata"]["labels"].get(labels.SWEEP) == sweep]
     owner = settings.environment.profile == "owner"
 
-    async def work() -> tuple[list[dict[str, Any]], dict[str, Queueing]]:
-        api = await connect(context)
+    async def work() -> tuple[_SweepPods, dict[str, Queueing]]:
+        workers = Workers(settings)
+        api = await workers.api("")
         waiting = [body for body in own if live_launch(body).phase == "queued"]
-        return await _pods(api, own, sweep), await _queueing(api, waiting, cluster_wide=owner)
+        return await _pods(workers, own, sweep), await _queueing(api, waiting, cluster_wide=owner)
 
-    pods, queueing = run(work())
+    found, queueing = run(work())
     ledgers = [ledger for ledger in known.ledgers if ledger.sweep == sweep]
     return SweepObjects(
         launches=own,
         ledgers=ledgers,
         files=known.files,
-        pods=pods,
+        pods=found.pods,
+        clusters=found.clusters,
+        unreached=found.unreached,
         queueing=queueing,
         ledger_metadata={
             ledger.run_id: known.metadata["ConfigMap", ledger.namespace, ledger_name(ledger.run_id)]
@@ -54,7 +59,7 @@ def read_sweep(settings: Settings, sweep: str) -> SweepObjects:
 
 
 def read_trial_logs(
-    pods: Mapping[str, Body], context: str | None, parse: Callable[[str, str], T]
+    pods: Mapping[str, Body], clusters: Mapping[str, str], settings: Settings, parse: Callable[[str, str], T]
 ) -> tuple[dict[str, T], str]:
     """Parse the logs of trials. Return the results by run id, and why some logs could not be read, or "".
 
@@ -62,19 +67,20 @@ def read_trial_logs(
 
     Args:
         pods: the pods with the logs, by run id.
-        context: the kubeconfig's context; None: its current one.
+        clusters: the worker clusters of MultiKueue with these pods, by run id; the others are in the environment's.
+        settings: the environment's.
         parse: receives a run id and its log.
 
     Raises ClusterError if the cluster cannot be reached.
 
     """
-    return run(_read_logs(pods, context, parse)) if pods else ({}, "")
+    return run(_read_logs(pods, clusters, Workers(settings), parse)) if pods else ({}, "")
 
 
 async def _read_logs(
-    pods: Mapping[str, Body], context: str | None, parse: Callable[[str, str], T]
+    pods: Mapping[str, Body], clusters: Mapping[str, str], workers: Workers, parse: Callable[[str, str], T]
 ) -> tuple[dict[str, T], str]:
-    api = await connect(context)
+    await workers.api("")
     limit = asyncio.Semaphore(_LOG_CONCURRENCY)
     found: dict[str, T] = {}
     problems: set[str] = set()
@@ -84,8 +90,9 @@ async def _read_logs(
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log"
         async with limit:
             try:
+                api = await workers.api(clusters.get(run_id, ""))
                 status, text = await get_text(api, f"{path}?container={quote(container)}&tailLines={_MAX_LINES}")
-            except ClusterError as error:  # the pod's node, which serves the log, may be unavailable
+            except ClusterError as error:  # the worker cluster, or the node that serves the log, may be unavailable
                 problems.add(str(error))
                 return
             if status == httpx.codes.OK:
@@ -97,11 +104,40 @@ async def _read_logs(
     return found, "; ".join(sorted(problems))
 
 
-async def _pods(api: Api, launches: Sequence[dict[str, Any]], sweep: str) -> list[dict[str, Any]]:
+@dataclass
+class _SweepPods:
+    """The pods of a sweep, with `clusters` and `unreached` as in SweepObjects."""
+
+    pods: list[Body] = field(default_factory=list)
+    clusters: dict[str, str] = field(default_factory=dict)
+    unreached: dict[str, str] = field(default_factory=dict)
+
+
+async def _pods(workers: Workers, launches: Sequence[dict[str, Any]], sweep: str) -> _SweepPods:
+    """Read the pods of launches, each in the cluster that it was dispatched to."""
+    found = _SweepPods()
+    sent = [body for body in launches if is_dispatched(body)]
+    uids = [(str(body["metadata"]["namespace"]), str(body["metadata"]["uid"])) for body in sent]
+    workloads = await labelled(await workers.api(""), f"{KUEUE}/namespaces/{{}}/workloads", JOB_UID, uids)
+    for body, own in zip(sent, workloads, strict=True):
+        if cluster := cluster_of(newest(own) or {}):
+            found.clusters[body["metadata"]["labels"][labels.LAUNCH]] = cluster
+    places: dict[str, set[str]] = {}
+    for body in launches:
+        cluster = found.clusters.get(body["metadata"]["labels"][labels.LAUNCH], "")
+        places.setdefault(cluster, set()).add(body["metadata"]["namespace"])
     selector = quote(f"{labels.SWEEP}={sweep}")
-    namespaces = sorted({body["metadata"]["namespace"] for body in launches})
-    answers = await get_all(api, [f"/api/v1/namespaces/{name}/pods?labelSelector={selector}" for name in namespaces])
-    return [dict(pod) for answer in answers.values() for pod in items(answer) or ()]
+    for cluster, namespaces in places.items():
+        paths = [f"/api/v1/namespaces/{name}/pods?labelSelector={selector}" for name in sorted(namespaces)]
+        try:
+            answers = await get_all(await workers.api(cluster), paths)
+        except ClusterError as error:
+            if not cluster:
+                raise
+            found.unreached[cluster] = str(error)
+        else:
+            found.pods += [pod for answer in answers.values() for pod in items(answer) or ()]
+    return found
 
 
 async def _queueing(api: Api, bodies: Sequence[dict[str, Any]], *, cluster_wide: bool) -> dict[str, Queueing]:

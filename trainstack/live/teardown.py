@@ -56,9 +56,8 @@ class ServedKind:
         return f"{self.plural}.{self.api_version.rpartition('/')[0]}"
 
     def path(self, namespace: str | None) -> str:
-        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         within = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
-        return f"{root}{within}/{self.plural}"
+        return f"{paths.version(self.api_version)}{within}/{self.plural}"
 
 
 def read_live_stack(
@@ -163,7 +162,7 @@ async def served_kinds(api: Api) -> list[ServedKind]:
     for group in groups:
         preferred = group["preferredVersion"]["groupVersion"]
         versions += [preferred, *(item["groupVersion"] for item in group["versions"])]
-    by_version = {version: f"/apis/{version}" if "/" in version else f"/api/{version}" for version in versions}
+    by_version = {version: paths.version(version) for version in versions}
     answers = await get_available(api, by_version.values())
     found: dict[tuple[str, str], ServedKind] = {}
     for version, path in by_version.items():

@@ -11,7 +11,7 @@ from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
 from trainstack.live import paths
-from trainstack.live.client import ClusterError, connect, run
+from trainstack.live.client import ClusterError, connect, request, run
 from trainstack.objects.labels import OWNER
 from trainstack.platform import probes
 
@@ -45,17 +45,8 @@ async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
     if metadata.get("name") == probes.NAME:
         verb, query, path = "PATCH", f"{query}&fieldManager={OWNER}", f"{path}/{probes.NAME}"
         headers = {"Content-Type": "application/apply-patch+yaml"}
-    base, _, last = path.rpartition("/")
     try:
-        async with api.call_api(
-            verb,
-            base=base,
-            version="",
-            url=f"{last}?{query}",
-            raise_for_status=False,
-            headers=headers,
-            json=dict(manifest),
-        ) as response:
+        async with request(api, verb, f"{path}?{query}", headers=headers, json=dict(manifest)) as response:
             return response.status_code, response.text
     except (httpx.TransportError, APITimeoutError, OSError) as error:
         return 0, str(error) or type(error).__name__

@@ -56,7 +56,7 @@ def worker_context(settings: Settings, cluster: str) -> str:
         kubeconfig.chosen(context)
     except ValueError as error:
         raise PermanentError(
-            f"the run was dispatched to cluster {cluster}, which holds its pods, logs and record, and "
+            f"worker cluster {cluster} has the pods, logs and records of the runs that are dispatched to it, and "
             f"{kubeconfig.shown_path()} has no context {context!r}",
             f"add a context for that cluster, or name yours in queues.multiKueueClusters[{cluster}].context",
         ) from error

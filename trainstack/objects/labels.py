@@ -55,6 +55,13 @@ SET = "trainstack.dev/set"
 """The id of a trial's parameter set, 10 hex. On launches of one trial and their pods; a sweep's launch without it is an
 Indexed Job of many trials. Read by the launch rules of sweeps, and by users."""
 
+SETS = "trainstack.dev/sets"
+"""Annotation of the pods of a sweep's dispatched launches: the sweep's hyperparams.yml. Mounted as a file, since
+MultiKueue does not copy the ConfigMap."""
+
+TRIALS = "trainstack.dev/trials"
+"""Annotation of the pods of a dispatched Indexed Job: its trials.json. Mounted like SETS."""
+
 LEDGER = "trainstack.dev/ledger"
 """Marks a ConfigMap that records a launch: `run`, or `batch` for an Indexed Job. Read by the launch rules."""
 
@@ -102,8 +109,8 @@ MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 Kueue, which writes the admitted number into `parallelism`."""
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
-"""Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which may be queued for long, and
-on claims, whose check hangs on updates. Read by the Kubernetes provider."""
+"""Annotation, `"true"`: the engine does not wait for the object to be ready. On Jobs, which may be queued for long, on
+claims, whose check hangs on updates, and on Services of operators. Read by the Kubernetes provider."""
 
 FIELD_MANAGER = "pulumi.com/patchFieldManager"
 """Annotation: the field manager of the declared fields under server-side apply, from `field_manager`. Without it the

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainstack.errors import TrainstackError
 from trainstack.onboarding.editing import Entry, with_entries
-from trainstack.onboarding.team_request import Request, TeamError, faults, nominal
+from trainstack.onboarding.team_request import Request, faults, nominal
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ClusterQueue
 from trainstack.settings.values.quantities import amount, canonical
@@ -36,10 +37,11 @@ class Plan:
 def plan(platform: Settings, request: Request, project: str) -> Plan:
     """Return the missing entries of the platform's file, and the team's own file. `project`: its name in Pulumi.yaml.
 
-    Raises TeamError with all faults: invalid names, unknown flavors or cohorts, bad quantities, differing entries.
+    Raises TrainstackError with all faults: invalid names, unknown flavors or cohorts, bad quantities, and entries that
+    differ.
     """
     if found := faults(platform, request):
-        raise TeamError("\n".join(found))
+        raise TrainstackError("\n".join(found))
     name, queues = request.name, platform.queues
     namespace = request.namespace or name
     namespaces = {declared.name for declared in platform.environment.namespaces}

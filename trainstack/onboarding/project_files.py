@@ -15,10 +15,6 @@ from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import Loaded, load_with_places
 
 
-class ProjectFilesError(TrainstackError):
-    """Files of the project cannot be written. The message gives the path and the remedy."""
-
-
 def faults(root: Path, files: Mapping[str, str], stack: str) -> list[str]:
     """The errors of an environment if the project had these files, by their names in the root."""
     with _staged(root, files) as folder:
@@ -48,7 +44,7 @@ def diff(root: Path, files: Mapping[str, str]) -> str:
 
 
 def write(root: Path, files: Mapping[str, str]) -> None:
-    """Write all files, or none if one cannot be written. Raises ProjectFilesError."""
+    """Write all files, or none if one cannot be written. Raises TrainstackError."""
     before = {name: (root / name).read_bytes() if (root / name).is_file() else None for name in files}
     temporary_files: dict[str, Path] = {}
     renamed: list[str] = []
@@ -67,7 +63,7 @@ def write(root: Path, files: Mapping[str, str]) -> None:
                 (root / name).write_bytes(old)
         for temporary in temporary_files.values():
             temporary.unlink(missing_ok=True)
-        raise ProjectFilesError(
+        raise TrainstackError(
             f"nothing was changed: {error.filename or root}: {error.strerror or error}; make the path writable and run "
             "the command again"
         ) from None

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from trainstack.errors import TrainstackError
 from trainstack.settings.errors import nearest
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ClusterQueue
@@ -13,10 +12,6 @@ from trainstack.settings.values.quantities import canonical
 
 _NODE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
-
-
-class TeamError(TrainstackError):
-    """A team cannot be added. The message has all reasons with their remedies."""
 
 
 @dataclass(frozen=True, kw_only=True)

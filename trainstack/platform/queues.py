@@ -84,6 +84,19 @@ def local_queue(declared: LocalQueue, stack: str) -> Manifest:
     return _object("LocalQueue", meta, spec)
 
 
+def references(queue: Manifest) -> list[tuple[str, str]]:
+    """Return kind and name of each object that a ClusterQueue or LocalQueue refers to."""
+    spec = queue["spec"]
+    if queue["kind"] == "LocalQueue":
+        return [("ClusterQueue", spec["clusterQueue"])]
+    checks = spec.get("admissionChecksStrategy", {}).get("admissionChecks", ())
+    return [
+        ("Cohort", spec.get("cohortName", "")),
+        *(("ResourceFlavor", flavor["name"]) for group in spec["resourceGroups"] for flavor in group["flavors"]),
+        *(("AdmissionCheck", check["name"]) for check in checks),
+    ]
+
+
 def topology(declared: Topology, stack: str) -> Manifest:
     levels = [{"nodeLabel": level} for level in declared.levels]
     return _object("Topology", metadata(declared.name, stack, adopt=declared.adopt), {"levels": levels})

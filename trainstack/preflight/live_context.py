@@ -20,6 +20,7 @@ from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
 from trainstack.preflight.rule_context import Context
 from trainstack.preflight.versions import version
+from trainstack.preflight.worker_needs import Need, WorkerCluster
 from trainstack.runs.status.kinds import kind_of_launch, launched_as
 from trainstack.runs.status.run_pods import queued
 from trainstack.settings.errors import nearest
@@ -140,6 +141,10 @@ class Live:
     """Whether a Secret exists that the environment refers to, by namespace and name; None: it may not be read."""
     namespaces: Mapping[str, bool | None] = field(default_factory=dict)
     """Whether each namespace of the environment's runs and volumes exists; None: it may not be read."""
+    worker_needs: Mapping[str, Mapping[str, tuple[Need, ...]]] = field(default_factory=dict)
+    """What dispatched runs need in each worker cluster of MultiKueue, by their paths and the cluster's name."""
+    workers: Mapping[str, WorkerCluster] = field(default_factory=dict)
+    """These clusters, by name."""
     local_path_shared: bool | None = None
     """Whether local-path-provisioner has a shared file system, which ReadWriteMany requires; None: unknown."""
 
@@ -243,6 +248,15 @@ def unknown(path: str, question: str, unreadable: str) -> Violation:
         "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
         "unknown",
     )
+
+
+def unread(context: LiveContext, path: str, question: str, facts: str) -> Violation:
+    """Return the finding that the facts for a question were not read, which only an owner's environment does."""
+    found, profile = unknown(path, question, facts), context.settings.environment.profile
+    if profile == "owner":
+        return found
+    reason = f"an environment with profile {profile!r} does not read {facts}"
+    return replace(found, message=f"whether {question} is unknown: {reason}")
 
 
 def absent(context: LiveContext, path: str, message: str, remedy: str, *, own: bool) -> Violation:

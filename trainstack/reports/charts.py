@@ -12,8 +12,12 @@ from typing import Any, Protocol
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure, FigureBase
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#8f6c00", "#3d7ea6", "#7a7a7a", "#7b4fb5")
 """Of series, in this order: the palette of Okabe and Ito for color-blind readers, but darker, since the yellow and the
@@ -62,6 +66,7 @@ STYLE: dict[Any, Any] = {
 }
 """matplotlib's settings for all charts."""
 _POINTS = 72
+_PNG_DPI = 144
 
 
 class Panel(Protocol):
@@ -103,6 +108,7 @@ def svg(panel: Panel, identifier: str) -> str:
         figure = sized(WIDTH, panel.height)
         figure.patch.set_visible(False)
         _draw(panel, figure)
+        _lay_out(figure, FigureCanvasSVG(figure), dpi=_POINTS)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = file.getvalue()
@@ -137,15 +143,24 @@ def write(axes: Axes, text: str, corner: tuple[float, float], offset: tuple[floa
 
 
 def sized(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in points, in which matplotlib reserves room for all text."""
-    return Figure(figsize=(width / _POINTS, height / _POINTS), layout="constrained", facecolor=PAPER)
+    """Return an empty figure of this size in points."""
+    return Figure(figsize=(width / _POINTS, height / _POINTS), facecolor=PAPER)
 
 
 def as_png(figure: Figure) -> bytes:
     """Return the figure as PNG; the same figure has the same bytes at any time."""
+    _lay_out(figure, FigureCanvasAgg(figure), dpi=_PNG_DPI)
+    box = figure.get_tightbbox().padded(0.25)
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=144, bbox_inches="tight", pad_inches=0.25, metadata={"Software": None})
+    figure.savefig(file, format="png", dpi=_PNG_DPI, bbox_inches=box, metadata={"Software": None})
     return file.getvalue()
+
+
+def _lay_out(figure: Figure, canvas: FigureCanvasBase, *, dpi: float) -> None:
+    """Reserve the room for all text, as the canvas measures it. `savefig` would draw the figure once more for this."""
+    figure.set_canvas(canvas)
+    figure.set_dpi(dpi)
+    ConstrainedLayoutEngine().execute(figure)
 
 
 def _draw(panel: Panel, figure: FigureBase) -> None:

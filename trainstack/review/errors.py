@@ -3,11 +3,7 @@
 from trainstack.errors import ExitCode, TrainstackError
 
 
-class ReviewError(TrainstackError):
-    """A review that cannot be done; the message names the cause."""
-
-
-class UnreviewedError(ReviewError):
+class UnreviewedError(TrainstackError):
     """Environments are not reviewed; the message names the causes."""
 
     exit_code = ExitCode.FINDINGS

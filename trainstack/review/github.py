@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from trainstack.review.errors import ReviewError
+from trainstack.errors import TrainstackError
 from trainstack.review.selection import Job, Pull, Selection, selected
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ _MAX_FILES = 3000
 """GitHub's limit for the list of a pull request's files."""
 
 
-class GitHubError(ReviewError):
+class GitHubError(TrainstackError):
     """GitHub refused a request, or could not be reached; the message has the request and the response."""
 
 

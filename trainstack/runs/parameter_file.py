@@ -13,7 +13,7 @@ from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import canonical, digest
 from trainstack.runs.manifests.launched_pods import launched_pods, mounted
 from trainstack.runs.manifests.trial_names import Trial, trials
-from trainstack.runs.manifests.trial_pod import NUMBER, SWEEP_VOLUME, TRIALS_FILE
+from trainstack.runs.manifests.trial_pod import NUMBER, SWEEP_VOLUME, TRIALS_FILE, carried
 from trainstack.runs.names import RUN_DIGITS, run_id, sweep_file_name
 from trainstack.settings.search_space.hyperparams import SETS_FILE, text_of
 from trainstack.settings.sections.sweeps import Sweep
@@ -22,13 +22,15 @@ WITHDRAWN_FILE, STOPPED_FILE = "withdrawn.json", "stopped.json"
 """Lists of run ids that are added to a file while its Job is active: trials whose sets were removed, and those among
 them that are stopped even if they are running. The file's name does not depend on them."""
 LIMIT_BYTES = 1 << 20
+CARRIED_BYTES = 240 << 10
+"""Of the files in the annotations of a dispatched pod, which may have 256 KiB in all."""
 
 Data = Mapping[str, str]
 """The content of the ConfigMap, by file name."""
 
 
 class TooManySetsError(WorkloadError):
-    """A sweep has more sets than fit into a ConfigMap."""
+    """A sweep has more sets than fit into a ConfigMap, or into the annotations of a dispatched pod."""
 
 
 def jobs_data(sweep: Sweep) -> Data:
@@ -55,11 +57,34 @@ def batch_data(sweep: Sweep, members: Sequence[tuple[str, Trial]]) -> Data:
 
 def check_size(sweep: Sweep) -> None:
     """Raise TooManySetsError if a sweep cannot be launched as a whole."""
+    _whole(sweep)
+
+
+def check_carried(sweep: Sweep) -> None:
+    """Raise TooManySetsError if the pods of a dispatched sweep cannot have its files as annotations.
+
+    Not for a sweep whose files do not even fit into a ConfigMap; see `check_size`.
+    """
+    try:
+        files = _whole(sweep)
+    except TooManySetsError:
+        return
+    size, count = _bytes(carried(files, sweep.space.file)), len(sweep.sets)
+    if size > CARRIED_BYTES:
+        message = (
+            f"its {count} sets need {size} bytes, but the annotations of a dispatched pod hold {CARRIED_BYTES} (about "
+            f"{count * CARRIED_BYTES // size} sets)"
+        )
+        raise TooManySetsError(message, "move the others to a second sweep", path=f"sweep {sweep.name}")
+
+
+def _whole(sweep: Sweep) -> Data:
+    """The file of all sets; {} if no pod reads one. Raises TooManySetsError."""
     if sweep.form == "indexed":
         # All run ids have the same length.
-        batch_data(sweep, [(run_id(sweep.name, f"{trial.number:0{RUN_DIGITS}}"), trial) for trial in trials(sweep)])
-    elif sweep.space.file is not None:
-        jobs_data(sweep)
+        members = [(run_id(sweep.name, f"{trial.number:0{RUN_DIGITS}}"), trial) for trial in trials(sweep)]
+        return batch_data(sweep, members)
+    return {} if sweep.space.file is None else jobs_data(sweep)
 
 
 def file_name(sweep: str, data: Data) -> str:

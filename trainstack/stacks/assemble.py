@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pulumi
 
 from trainstack.components.await_deletion import await_deletion
-from trainstack.components.cluster import mark_and_order, prove, remember
+from trainstack.components.cluster import mark, prove, remember
 from trainstack.components.definitions import Before
 from trainstack.components.field_managers import take_fields_over, transfer
 from trainstack.components.launch_claims import Claim
@@ -49,8 +49,9 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     proofs = [prove(provider, "cluster", program.cluster, refuse=_refuse)]
     if generating:
         proofs.append(prove(generating, "cluster-generating", program.cluster, refuse=_refuse))
-    mark_and_order(program.state.identity, known, [proof for proof in proofs if proof is not None])
-    opts = pulumi.ResourceOptions(providers=[provider])
+    mark(program.state.identity)
+    gates = [proof for proof in proofs if proof is not None]
+    opts = pulumi.ResourceOptions(providers=[provider], depends_on=[known, *gates])
     outputs: dict[str, pulumi.Input[Any]] = {"schema": 1}
     after: tuple[pulumi.Input[pulumi.Resource], ...] = ()
     everything: tuple[pulumi.Resource, ...] = ()
@@ -61,7 +62,7 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     attach(hooks)
     if "platform" in layers:
         owned = platform(declared, program.definitions, _before_definitions(program), secrets, opts)
-        after, everything = owned.resources, (*owned.resources, *owned.others)
+        after, everything = owned.last, owned.resources
         outputs.update(owned.outputs)
     elif settings.environment.platform is not None:
         reference = pulumi.StackReference(settings.environment.platform)
@@ -109,10 +110,12 @@ def _before_definitions(program: Program) -> Before:
 def _launching(program: Program, group: LaunchGroup, generating: pulumi.ProviderResource | None) -> LaunchOptions:
     state, versions = program.state.identity, program.decided.config_map_versions
     claims = {}
-    for launch, ledger in group.config_maps.items():
-        # The claim is written before the engine declares the ledger, which adds the identity of the state.
-        claimed = {**ledger, "metadata": with_state(ledger["metadata"], state)}
-        claims[launch] = Claim(ledger=claimed, version=versions.get(identity(ledger)))
+    for launched in group.launches:
+        if (ledger := group.config_maps.get(launched.launch_name)) is not None:
+            # The claim is written before the engine declares the ledger, which adds the identity of the state.
+            claimed = {**ledger, "metadata": with_state(ledger["metadata"], state)}
+            version = versions.get(identity(ledger))
+            claims[launched.launch_name] = Claim(launch=launched.launch, ledger=claimed, version=version)
     return LaunchOptions(
         context=program.settings.cluster.context, live=program.decided.live, claims=claims, generating=generating
     )

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
@@ -12,6 +13,7 @@ from trainstack.guards.states import MEMORY, OwnState
 from trainstack.objects.ownership import Identity
 from trainstack.runs.recorded import RUNS, SWEEP, StateResource, state_resource
 
+_METADATA = ("name", "namespace", "uid", "labels", "annotations")
 _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
 _PROOF = "-identity"
@@ -30,11 +32,21 @@ def read_engine_state(response: Struct) -> tuple[StateResource, ...]:
 
 
 def _resource(urn: str, found: Struct) -> StateResource:
-    resource, outputs = state_resource(urn, None), found.fields["outputs"].struct_value.fields
-    # A definition that an earlier release of Trainstack stored has thousands of values.
-    names = {"input", "output", "metadata", *(["__inputs"] if resource.parent_type in (RUNS, SWEEP) else ())}
-    used = Struct(fields={name: outputs[name] for name in names & outputs.keys()})
-    return replace(resource, outputs=rpc.deserialize_properties_unwrap_secrets(used)[0])
+    resource, outputs = state_resource(urn, None), found.fields["outputs"].struct_value
+    used = _fields(outputs, "input", "output")
+    if "metadata" in outputs.fields:
+        used["metadata"] = _fields(outputs.fields["metadata"].struct_value, *_METADATA)
+    if resource.parent_type in (RUNS, SWEEP) and "__inputs" in outputs.fields:
+        declared = outputs.fields["__inputs"].struct_value.fields
+        if "metadata" in declared:
+            used["__inputs"] = {"metadata": _fields(declared["metadata"].struct_value, *_METADATA)}
+    return replace(resource, outputs=used)
+
+
+def _fields(found: Struct, *names: str) -> dict[str, Any]:
+    """Convert some fields. All fields of a state have tens of thousands of values."""
+    used = Struct(fields={name: found.fields[name] for name in names if name in found.fields})
+    return dict(rpc.deserialize_properties_unwrap_secrets(used)[0])
 
 
 def own_state(resources: Iterable[StateResource]) -> OwnState:

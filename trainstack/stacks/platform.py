@@ -20,8 +20,8 @@ from trainstack.guards.definitions import Release
 @dataclass(frozen=True)
 class Platform:
     resources: tuple[pulumi.Resource, ...]
-    """The dependencies of volumes, runs and sweeps."""
-    others: tuple[pulumi.Resource, ...]
+    last: tuple[pulumi.Resource, ...]
+    """The dependencies of volumes, runs and sweeps, which follow all others but the rights of teams."""
     outputs: Mapping[str, pulumi.Input[object]]
 
 
@@ -43,9 +43,7 @@ def platform(
         return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*resources]))
 
     namespaces = Namespaces("namespaces", declared.namespaces, opts)
-    others: list[pulumi.Resource] = []
-    if declared.tenants.objects:
-        others.append(Tenants("tenants", declared.tenants, following(namespaces)))
+    tenants = [Tenants("tenants", declared.tenants, following(namespaces))] if declared.tenants.objects else []
     classes = StorageClasses("storage", declared.storage_classes, following(namespaces))
     installed: list[pulumi.Resource] = [namespaces, classes]
     if secrets is not None:
@@ -54,11 +52,15 @@ def platform(
         # The dependency makes a destroy delete the definitions before the namespaces.
         context = declared.settings.cluster.context
         installed.append(Definitions("definitions", definitions, following(namespaces), context=context, before=before))
-    dependencies, versions = install(declared, opts, installed)
-    queues = Queues("queues", declared.queues, following(*dependencies), kueue=versions.get("kueue"))
+    operators = install(declared, opts, installed)
+    # Dependencies are transitive: a list of all resources before would be a tenth of the engine's state.
+    last = [installed, *(operator.last for operator in operators.values())][-1]
+    versions = {name: operator.version for name, operator in operators.items()}
+    queues = Queues("queues", declared.queues, following(*last), kueue=versions.get("kueue"))
     return Platform(
-        resources=(*dependencies, queues),
-        others=tuple(others),
+        resources=(*tenants, *installed, *operators.values(), queues),
+        # The SDK replaces a component by its objects, so one without objects is no dependency.
+        last=(queues,) if declared.queues.objects else tuple(last),
         outputs={
             "namespaces": namespaces.names,
             "storageClasses": classes.classes,

@@ -20,10 +20,6 @@ Mode = Literal["everything", "keep-platform"]
 _FOLDER = ".trainstack/endings"
 
 
-class TeardownModeError(RefusedError):
-    """The environment variable names a permission that is not valid."""
-
-
 @contextmanager
 def permission(root: Path, stack: str, mode: Mode) -> Iterator[Mapping[str, str]]:
     """Permit one run of the program at `root` to delete a stack. Yield the variables for its engine."""
@@ -40,7 +36,7 @@ def permission(root: Path, stack: str, mode: Mode) -> Iterator[Mapping[str, str]
 def teardown_mode(root: Path, stack: str) -> Mode | None:
     """Return the mode in which a command deletes this stack, or None. A permission is valid once, and for no preview.
 
-    Raises TeardownModeError if the variable is set without a valid permission.
+    Raises RefusedError if the variable is set without a valid permission.
     """
     name = os.environ.get(PERMISSION_VARIABLE)
     if not name:
@@ -49,7 +45,7 @@ def teardown_mode(root: Path, stack: str) -> Mode | None:
     for mode in get_args(Mode):
         if permitted == f"{mode}:{stack}":
             return mode  # type: ignore[no-any-return]
-    raise TeardownModeError(
+    raise RefusedError(
         f"the environment variable {PERMISSION_VARIABLE} is set, but no running `trainstack destroy` set it for this "
         f"operation on {stack!r}. With the variable, the program declares nothing, so everything would be deleted. "
         f"Nothing was changed. Run `unset {PERMISSION_VARIABLE}`, then run the command again"

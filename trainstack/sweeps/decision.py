@@ -171,8 +171,12 @@ class _Decider:
                 continue
             self.known.add(run_id)
             launched = live[0].sweep if live and before is None else None
+            file = launched.file if launched else None
             wanted = self.planned.job(
-                run_id, number=launched.number if launched else None, file=launched.file if launched else None
+                run_id,
+                number=launched.number if launched else None,
+                file=file,
+                data=self.files_before.get(file or ""),
             )
             judged = launches.judge(wanted, live, before, self.now, may_stop=self._may_stop(run_id))
             self.refusals += filter(None, [judged.refusal])
@@ -233,7 +237,7 @@ class _Decider:
         if run_ids:
             data = self.planned.batch_file(run_ids)
             file = file_name(self.name, data)
-            ledger = self.planned.batch(run_ids, file)
+            ledger = self.planned.batch(run_ids, file, data)
             self.files[file] = data
             self._add(ledger, ledger)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trainstack.runs.launches import EDIT_IS_LATER, Judgement, LiveLaunch, left_behind, state_of
+from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.manifests.trial_pod import TRIALS_FILE
 from trainstack.runs.parameter_file import Data, withdrawn
 from trainstack.runs.records import Ledger
@@ -107,13 +108,21 @@ def _active(
     ledger = _known(batch, launch, planned)
     if ledger is None:
         return BatchJudgement(refusal=left_behind(_state(batch, launch, now), batch.run_id))
-    left = [run_id for run_id, done in zip(wanted, _succeeded(launch, wanted), strict=True) if run_id and not done]
+    done = {*_succeeded(launch, batch.members)}
+    left = [run_id for run_id in wanted if run_id and run_id not in done]
     if launch.phase == "queued" and not left:
         note = f"{batch.run_id} is no longer queued: the sets of all its trials were removed"
         return replace(_remembered(batch, _succeeded(launch, wanted)), note=note)
     ledger = replace(ledger, trials=wanted)
     own = {*wanted}
     out = [run_id for run_id in sets_of(batch.data) if run_id not in own]
+    if is_dispatched(ledger.launch) and (removed := {*batch.members} - own - done - {""}):
+        refusal = (
+            f"{_state(batch, launch, now)} and this change would withdraw {len(removed)} of its trials, which is not "
+            f"possible in the cluster that MultiKueue dispatches it to. Undo the edit, wait for it (trainstack wait "
+            f"{batch.run_id} -s {launch.stack}), or stop it: trainstack:workloads: stop: [{batch.run_id}]"
+        )
+        return BatchJudgement(refusal=refusal)
     data = withdrawn(batch.data, out, [run_id for run_id in out if run_id in stop])
     note = ""
     if not _as_launched(batch, launch, planned):
@@ -150,7 +159,8 @@ def _known(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> Ledger | 
     if not batch.members or not _as_launched(batch, launch, planned):
         return None
     file = launch.sweep.file if launch.sweep else None
-    return replace(planned.batch(batch.members, file or ""), run_id=batch.run_id, launch_name=launch.launch)
+    ledger = planned.batch(batch.members, file or "", batch.data)
+    return replace(ledger, run_id=batch.run_id, launch_name=launch.launch)
 
 
 def _as_launched(batch: Batch, launch: LiveLaunch, planned: PlannedSweep) -> bool:

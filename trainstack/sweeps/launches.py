@@ -10,10 +10,10 @@ from trainstack.objects.labels import Manifest
 from trainstack.runs import names
 from trainstack.runs.identity import Facts, digest
 from trainstack.runs.launch import InSweep, Launch
-from trainstack.runs.manifests.build import check_names, companions, manifest, plan
+from trainstack.runs.manifests.build import check_names, companions, dispatched, manifest, plan
 from trainstack.runs.manifests.indexed_job import batch, batch_id
 from trainstack.runs.manifests.trial_names import Trial
-from trainstack.runs.parameter_file import Data, batch_data, file_name, jobs_data
+from trainstack.runs.parameter_file import Data, batch_data, file_name, jobs_data, withdrawn
 from trainstack.runs.records import Ledger
 from trainstack.settings.sections.sweeps import Sweep
 
@@ -26,6 +26,8 @@ class PlannedSweep:
     """Inputs of its launches other than the settings."""
     trials: Mapping[str, Trial]
     """By run id, in the order of their numbers."""
+    dispatches: bool = False
+    """Whether MultiKueue dispatches its launches, whose pods then carry the sweep's files."""
 
     @cached_property
     def file(self) -> Mapping[str, Data]:
@@ -35,19 +37,32 @@ class PlannedSweep:
         data = jobs_data(self.sweep)
         return {file_name(self.sweep.name, data): data}
 
-    def job(self, run_id: str, *, number: int | None = None, file: str | None = None) -> Ledger:
-        """The ledger of a trial's launch, with the number and file of a live one, if given. Raises WorkloadError."""
-        trial = self.trials[run_id] if number is None else self.trials[run_id].with_number(number)
-        place = self._place(file if file is not None else next(iter(self.file), ""))
-        launch = plan(trial.workload, self.stack, trial.facts(self.facts), replace(place, trial=trial))
-        ledger = self._ledger(launch, manifest(trial.workload, self.stack, launch))
-        return replace(ledger, companions=companions(trial.workload, self.stack, launch))
+    def job(
+        self, run_id: str, *, number: int | None = None, file: str | None = None, data: Data | None = None
+    ) -> Ledger:
+        """The ledger of a trial's launch, with the number and file of a live one, if given. Raises WorkloadError.
 
-    def batch(self, run_ids: Sequence[str], file: str) -> Ledger:
-        """An Indexed Job of the given trials with this file, and its ledger. Raises WorkloadError."""
+        `data`: the content of that file; None if it is unknown.
+        """
+        trial = self.trials[run_id] if number is None else self.trials[run_id].with_number(number)
+        name = file if file is not None else next(iter(self.file), "")
+        launch = plan(trial.workload, self.stack, trial.facts(self.facts), replace(self._place(name), trial=trial))
+        built = self._dispatched(manifest(trial.workload, self.stack, launch), data or self.file.get(name))
+        return replace(self._ledger(launch, built), companions=companions(trial.workload, self.stack, launch))
+
+    def batch(self, run_ids: Sequence[str], file: str, data: Data | None = None) -> Ledger:
+        """An Indexed Job of the given trials with this file, and its ledger. Raises WorkloadError.
+
+        `data`: the content of the file; None if it is unknown.
+        """
         launch = self.batch_launch(batch_id(self.sweep.name, tuple(run_ids)), len(run_ids), file)
-        built = batch(self.sweep, self.stack, launch, len(run_ids))
+        built = self._dispatched(batch(self.sweep, self.stack, launch, len(run_ids)), data)
         return replace(self._ledger(launch, built), trials=tuple(run_ids))
+
+    def _dispatched(self, built: Manifest, data: Data | None) -> Manifest:
+        if not self.dispatches:
+            return built
+        return dispatched(self.sweep.run, built, None if data is None else withdrawn(data, (), ()))
 
     def batch_launch(
         self, run_id: str, count: int, file: str = "", like: Mapping[str, Manifest] | None = None

@@ -47,6 +47,10 @@ class SweepObjects:
     """Its parameter files, by name."""
     pods: Sequence[Body] = ()
     """Of all its launches; also empty if they cannot be read."""
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    """The worker clusters of MultiKueue with the pods of dispatched launches, by launch name."""
+    unreached: Mapping[str, str] = field(default_factory=dict)
+    """Why worker clusters were not read, by cluster."""
     queueing: Mapping[str, Queueing] = field(default_factory=dict)
     """Of launches that are queued, by uid."""
     ledger_metadata: Mapping[str, Body] = field(default_factory=dict)
@@ -65,6 +69,22 @@ def live_trials(read: SweepObjects) -> dict[str, LiveTrial]:
     for launch in launches:
         if launch.sweep is None or launch.sweep.set_id:
             found[launch.run_id] = _of_launch(launch, bodies[launch.launch], pods.get(launch.launch, []), read)
+    return found
+
+
+def trial_clusters(read: SweepObjects) -> dict[str, str]:
+    """The worker clusters of dispatched trials whose objects exist, by run id."""
+    found: dict[str, str] = {}
+    launches = sorted(map(live_launch, read.launches), key=lambda launch: launch.created)
+    for batch in batches(launches, read.ledgers, read.files):
+        if batch.launch is not None and (cluster := read.clusters.get(batch.launch.launch)):
+            found |= {run_id: cluster for run_id in batch.members if run_id}
+    for launch in launches:
+        if launch.sweep is None or launch.sweep.set_id:
+            # Its batch, if it was part of one before, may be in another cluster.
+            found.pop(launch.run_id, None)
+            if cluster := read.clusters.get(launch.launch):
+                found[launch.run_id] = cluster
     return found
 
 
@@ -142,6 +162,7 @@ def _of_batch(
     for pod in pods.get(launch.launch, []):
         of_index.setdefault(int(_replica(pod, "Job")[1] or -1), []).append(pod)
     waits = _waits(body, read) if launch.phase == "queued" else ""
+    cluster = read.clusters.get(launch.launch, "")
     found = {}
     for index, run_id in members.items():
         own = of_index.get(index, [])
@@ -151,6 +172,8 @@ def _of_batch(
             found[run_id] = _failed_index(own)
         elif launch.phase == "queued":
             found[run_id] = LiveTrial(state="queued", reason=waits, attempts=len(own))
+        elif launch.phase == "running" and cluster in read.unreached:
+            found[run_id] = LiveTrial(state="running", reason=f"its cluster {cluster} cannot be read")
         elif launch.phase == "running":
             found[run_id] = _active_index(own, body)
         else:

@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+import posixpath
 import shutil
 import sys
 import tarfile
 import time
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import IO
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
@@ -84,11 +86,11 @@ def receive(transfer: Transfer, folder: str, target: Path, partial: Path, names:
         tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive,
     ):
         for member in archive:
-            name = PurePosixPath(member.name).as_posix()
+            name = posixpath.normpath(member.name)
             if name not in requested:
                 path_inside(target, name)
                 raise TransferError(f"the volume sent {name!r}, which was not requested; it was not written")
-            if digest := _extract(archive, member, files, files.new_path(name), partial / SMALL):
+            if digest := _extract(archive, member, files, name, partial / SMALL):
                 digests[name] = digest
             transfer.add_sent(member.size)
     return digests
@@ -101,23 +103,26 @@ def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes
     return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
 
 
-def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, files: Target, path: Path, partial: Path) -> str:
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, files: Target, name: str, partial: Path) -> str:
     """Write one file to a temporary path, then rename it, so that a file with its final name is complete.
 
     Returns the sha256 of what was written, read back; empty for other members, such as folders.
     """
+    content: IO[bytes] | None
     if member.islnk():
         # A hard link to an earlier member, whose content the archive does not repeat.
-        shutil.copyfile(files.new_path(PurePosixPath(member.linkname).as_posix()), partial)
-    elif content := archive.extractfile(member):
-        # Without a buffer, `write` may write less, for example on a full disk.
-        with partial.open("wb") as out:
-            shutil.copyfileobj(content, out, _BLOCK_BYTES)
+        content = files.new_path(posixpath.normpath(member.linkname)).open("rb")
     else:
+        content = archive.extractfile(member)
+    if content is None:
         return ""
-    digest = hashlib.sha256()
-    with partial.open("rb", buffering=0) as file:
-        while data := file.read(_BLOCK_BYTES):
+    path, digest = files.new_path(name), hashlib.sha256()
+    block = min(member.size, _BLOCK_BYTES) or _BLOCK_BYTES
+    # Without a buffer, `write` may write less, for example on a full disk.
+    with content, partial.open("w+b") as out:
+        shutil.copyfileobj(content, out, block)
+        out.seek(0)
+        while data := out.read(block):
             digest.update(data)
     files.rename(partial, path)
     return digest.hexdigest()

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
@@ -29,15 +30,17 @@ _BLOCK_BYTES = 1 << 20
 # Digests of chunks are not stored. busybox 1.35 computes sha512 in 60% of the time of sha256.
 _digest = hashlib.sha512
 _SUM = re.compile(rb"^([0-9a-f]{128})  -$", re.MULTILINE)
-# The encoded name of the file is the first line of the input, since kubectl's arguments must be text. The chunk size is
-# the last argument. The digest of a chunk is a frame.
-_LOOP = f"""{FUNCTIONS}
-for chunk; do :; done
-next() {{ count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }}
+# The encoded name of the file is the first line of the input, since kubectl's arguments must be text.
+_READ = f"""{FUNCTIONS}
 read_() {{ dd if="$1" bs=1M iflag=skip_bytes,count_bytes,fullblock skip="$2" count="$3" status=none; }}
-sum() {{ line=$(read_ "$@" | sha512sum); frame sum "${{line%% *}}"; }}
 set -e
 cd "$1"
+"""
+# The chunk size is the last argument. The digest of a chunk is a frame.
+_LOOP = f"""{_READ}
+for chunk; do :; done
+next() {{ count=$(($2 - $1)); if [ $count -gt $chunk ]; then count=$chunk; fi; }}
+sum() {{ line=$(read_ "$@" | sha512sum); frame sum "${{line%% *}}"; }}
 """
 _CHECK_OPERATION = "check of the existing data"
 _SUMS = f"""if [ ! -f "$name" ]; then {END}; exit; fi
@@ -103,20 +106,14 @@ find {PARTIAL} -name "${{4%-*}}-*" -mmin +{_IDLE_MINUTES} -exec rm -f {{}} + 2>/
 rmdir {PARTIAL} 2>/dev/null || true
 {END}
 """
-# stdout has the bytes as fast as the reader accepts them; stderr, to which kubectl may print too, has their digests.
-_GIVE = f"""{_LOOP}
+# stdout has the bytes as fast as the reader accepts them; stderr, to which kubectl may print too, has their digest. If
+# that differs, the next attempt compares each chunk.
+_GIVE = f"""{_READ}
 read_name
-chunks() {{
-  offset=$1
-  while [ "$offset" -lt "$2" ]; do
-    next "$offset" "$2"
-    "$3" "$name" "$offset" $count
-    offset=$((offset + count))
-  done
-}}
-digest() {{ read_ "$@" | sha512sum >&2; }}
-chunks "$3" "$2" digest &
-chunks "$3" "$2" read_
+offset=$3 count=$(($2 - $3))
+digest() {{ read_ "$name" "$offset" $count | sha512sum >&2; }}
+digest &
+read_ "$name" "$offset" $count
 wait
 """
 
@@ -194,27 +191,24 @@ def receive(transfer: Transfer, folder: str, target: Path, partial: Path, name: 
             run_script(transfer.loader, _CHECK_OPERATION, _CHECK, folder, str(end), str(CHUNK), stdin=stdin) as script,
         ):
             offset = _equal_bytes(transfer, file, script, state.size)
-    arguments = (str(state.size), str(offset), str(CHUNK))
     with (
         part.open("r+b") as file,
-        run_script(transfer.loader, "fetch", _GIVE, folder, *arguments, stdin=stdin) as script,
+        run_script(transfer.loader, "fetch", _GIVE, folder, str(state.size), str(offset), stdin=stdin) as script,
     ):
         file.seek(offset)
-        digests = []
+        digest = _digest()
         for count in _chunk_sizes(offset, state.size):
-            digest = _digest()
             for data in _blocks(script.stdout, count):
                 digest.update(data)
                 file.write(data)
                 transfer.add_sent(len(data))
-            digests.append(digest.hexdigest())
             offset += count
             transfer.add_reached(name, offset)
         file.truncate()
         # stderr is complete when kubectl exits.
         script.process.wait()
         script.stderr.seek(0)
-        if [match.decode() for match in _SUM.findall(script.stderr.read())] != digests:
+        if [match.decode() for match in _SUM.findall(script.stderr.read())] != [digest.hexdigest()]:
             raise _damaged_error(name)
     path = path_inside(target, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,9 +221,11 @@ def _chunk_sizes(offset: int, size: int) -> Iterator[int]:
         offset += CHUNK
 
 
-def _blocks(file: IO[bytes], count: int) -> Iterator[bytes]:
+def _blocks(file: BufferedReader, count: int) -> Iterator[memoryview]:
+    """Yield the next bytes of a file in one buffer, which the next block overwrites."""
+    block = memoryview(bytearray(_BLOCK_BYTES))
     while count:
-        data = file.read(min(count, _BLOCK_BYTES))
+        data = block[: file.readinto(block[: min(count, _BLOCK_BYTES)])]
         if not data:
             raise BrokenConnectionError("the data ended early")
         yield data

@@ -6,11 +6,12 @@ A file name may be any that a file system accepts, including invalid UTF-8 and l
 import errno
 import hashlib
 import os
+import posixpath
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
@@ -147,12 +148,12 @@ class Target:
                     f"{str(path)!r} is the path of two files of the volume, because of a local link or because the "
                     "file system ignores a difference of their names; fetch them into another folder"
                 )
+        self._written.add(_file_id(partial))
         partial.replace(path)
-        self._written.add(_file_id(path))
 
     def new_path(self, name: str) -> Path:
         """Return the path of a file, and make its folder. Raises TransferError as `path_inside` does."""
-        parent, path = str(PurePosixPath(name).parent), self.folder / name
+        parent, path = posixpath.dirname(name), self.folder / name
         if parent not in self._made:
             path_inside(self.folder, parent).mkdir(parents=True, exist_ok=True)
             self._made.add(parent)

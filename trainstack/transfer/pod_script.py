@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from typing import IO, cast
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
@@ -35,7 +36,7 @@ class PodScript:
 
     process: "subprocess.Popen[bytes]"
     stdin: IO[bytes]
-    stdout: IO[bytes]
+    stdout: BufferedReader
     stderr: IO[bytes]
     """A temporary file."""
 
@@ -62,7 +63,7 @@ def run_script(
             stderr=stderr,
             pipesize=_BLOCK_BYTES,
         )
-        stdin_stream, stdout = process.stdin or stdin_file, cast("IO[bytes]", process.stdout)
+        stdin_stream, stdout = process.stdin or stdin_file, cast("BufferedReader", process.stdout)
         broken = ""
         try:
             yield PodScript(process=process, stdin=stdin_stream, stdout=stdout, stderr=stderr)

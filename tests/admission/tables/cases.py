@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_snapshot
 from trainstack.kueue.model import Admitted, FlavorResource, Model, QueueState, Usage, Workload
 from trainstack.kueue.workloads import read_kueue_workload
@@ -26,17 +25,20 @@ class Case:
     """The question and, of an assignment and of targets, the answer."""
     configuration: Body
     """Kueue's Configuration: the feature gates that differ from their defaults, and fair sharing."""
+    release: str
+    """Kueue's minor release."""
     heads: Sequence[Body] = ()
     """The answer of a cycle."""
 
     def state(self, others: Iterable[Body] = ()) -> QueueState:
-        return read_snapshot([*self.objects, *others], kueue=self.configuration, release=PINNED.minor)
+        return read_snapshot([*self.objects, *others], kueue=self.configuration, release=self.release)
 
 
 @dataclass(slots=True)
 class _Laid:
     """What the running test has laid down so far."""
 
+    release: str
     test: str = ""
     objects: dict[tuple[str, str, str], Body] = field(default_factory=dict)
     fair_sharing: Body | None = None
@@ -63,17 +65,17 @@ class _Laid:
             configuration["admissionFairSharing"] = {}
         if timestamp := self.ordering.get("PodsReadyRequeuingTimestamp"):
             configuration["waitForPodsReady"] = {"requeuingStrategy": {"timestamp": timestamp}}
-        return Case(self.test, question, tuple(self.objects.values()), value, configuration)
+        return Case(self.test, question, tuple(self.objects.values()), value, configuration, self.release)
 
 
-def cases(file: Path) -> Iterator[Case]:
+def cases(file: Path, release: str) -> Iterator[Case]:
     """Yield the questions in a dump's order."""
-    laid = _Laid()
+    laid = _Laid(release)
     cycle: Case | None = None
     with file.open(encoding="utf-8") as lines:
         for line in map(json.loads, lines):
             if line["test"] != laid.test:
-                laid = _Laid(line["test"])
+                laid = _Laid(release, line["test"])
             event, value = line["event"], line["value"]
             if event == "cycle":
                 cycle = laid.case(event, value, line["gates"])

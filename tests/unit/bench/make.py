@@ -8,18 +8,18 @@ from bench.results import ArmResult, CaseResult, Sample
 
 
 def make_command(program: str) -> Command:
-    """A Python program."""
+    """Return a Python program."""
     return Command(words=(sys.executable, "-c", program), folder=Path.cwd(), environment={})
 
 
 def make_arm(name: str, *cpu: float) -> ArmResult:
-    """An arm of samples with these CPU seconds; the wall time is the double."""
-    samples = [Sample(wall_seconds=2 * each, cpu_seconds={"a": each}, peak_bytes=2 << 20) for each in cpu]
+    """Return an arm of samples with these CPU seconds; the wall time is the double."""
+    samples = [Sample(wall_seconds=2 * seconds, cpu_seconds={"a": seconds}, peak_bytes=2 << 20) for seconds in cpu]
     return ArmResult(name=name, samples=tuple(samples))
 
 
 def make_result(identifier: str, *arms: ArmResult) -> CaseResult:
-    """A case of these arms."""
+    """Return a case of these arms."""
     return CaseResult(
         id=identifier,
         title=f"Title of `{identifier}`",

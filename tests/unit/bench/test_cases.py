@@ -1,5 +1,7 @@
 """The front end, the runner and the descriptions."""
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import bench.__main__
 from bench.__main__ import chosen, main, measure
 from bench.case import Arm, Case, Scene
 from bench.cases import CASES
@@ -18,12 +21,12 @@ from tests.unit.bench.make import make_command
 
 
 def make_scene(scratch: Path, *, short: bool = False) -> Scene:
-    """A folder without a cluster."""
+    """Return a folder without a cluster."""
     return Scene(folder=scratch, environment={}, scratch=scratch, short=short)
 
 
 def test_arms_are_measured_in_turn(tmp_path: Path) -> None:
-    """After one warm-up each; in each round another one is the first; what they made is removed."""
+    """Each has one warm-up; each round starts with another arm; what they created is removed."""
     turns: list[str] = []
 
     @contextmanager
@@ -47,7 +50,7 @@ def test_the_order_of_arms_rotates() -> None:
 
 
 def test_ids_are_unique_and_at_one_place_after_another() -> None:
-    """So that each place is set up once. Ratios of the short form are of at least three pairs."""
+    """Each place is set up once. Ratios of the short form are of at least three pairs."""
     assert len({case.id for case in CASES}) == len(CASES)
     places = [case.place for case in CASES]
     assert places == sorted(places, key=("files", "cluster", "bare", "simulated").index)
@@ -55,7 +58,7 @@ def test_ids_are_unique_and_at_one_place_after_another() -> None:
 
 
 def test_cases_are_chosen_by_their_ids() -> None:
-    """By default all; of the short form only its own; an unknown one is an error."""
+    """The default is all cases, for the short form its own; an unknown id is an error."""
     assert chosen([], short=False) == [*CASES]
     assert [case.id for case in chosen(["check", "help"], short=False)] == ["help", "check"]
     assert all(case.short_rounds for case in chosen([], short=True))
@@ -67,14 +70,14 @@ def test_the_command_lists_the_cases() -> None:
     """Its options are valid, and it measures nothing."""
     app = typer.Typer()
     app.command()(main)
-    done = CliRunner().invoke(app, ["--list"])
-    assert done.exit_code == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [case.id for case in CASES]
+    result = CliRunner().invoke(app, ["--list"])
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()] == [case.id for case in CASES]
     assert "Usage: " in CliRunner().invoke(app, ["--help"]).stdout
 
 
 def test_a_case_that_fails_does_not_stop_the_others() -> None:
-    """It is an error of the command at the end; what was measured is kept."""
+    """The command fails at the end; measured results are kept."""
 
     def make_case(identifier: str, program: str) -> Case:
         @contextmanager
@@ -87,7 +90,30 @@ def test_a_case_that_fails_does_not_stop_the_others() -> None:
     kept: list[Results] = []
     failures: list[str] = []
     results = measure(cases, short=False, keep=kept.append, failed=failures.append)
-    assert [case.id for case in results.cases] == [case.id for each in kept for case in each.cases] == ["right"]
+    assert [case.id for case in results.cases] == [case.id for stored in kept for case in stored.cases] == ["right"]
     (failure,) = failures
     assert failure.startswith("wrong: ")
     assert "exited with 3" in failure
+
+
+def test_sigterm_removes_what_a_case_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt does the same; otherwise the cluster would keep running."""
+    removed: list[str] = []
+
+    @contextmanager
+    def arms(_: Scene) -> Iterator[list[Arm]]:
+        try:
+            yield [Arm(name="a", command=make_command("pass"), prepare=partial(os.kill, os.getpid(), signal.SIGTERM))]
+        finally:
+            removed.append("a")
+
+    monkeypatch.setattr(bench.__main__, "CASES", [Case(id="x", title="X", place="files", arms=arms)])
+    app = typer.Typer()
+    app.command()(main)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        result = CliRunner().invoke(app, [])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert result.exit_code != 0
+    assert removed == ["a"]

@@ -9,7 +9,7 @@ from bench.cluster_reads import delete_page, jobs_ended
 
 
 def test_objects_are_deleted_in_pages_until_there_is_none() -> None:
-    """With the labels of the case alone."""
+    """The labels are those of the case only."""
     left = ["a", "b", "c"]
     queries: list[httpx.QueryParams] = []
 
@@ -21,7 +21,7 @@ def test_objects_are_deleted_in_pages_until_there_is_none() -> None:
 
     with httpx.Client(base_url="http://server", transport=httpx.MockTransport(respond)) as api:
         assert [delete_page(api, "/jobs", "a=b") for _ in range(3)] == [False, False, True]
-    assert {(query["labelSelector"], query["limit"]) for query in queries} == {("a=b", "500")}
+    assert {(query["labelSelector"], query["limit"]) for query in queries} == {("a=b", "100")}
 
 
 def test_probes_are_sent_to_the_path_of_their_own_version() -> None:

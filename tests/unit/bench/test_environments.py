@@ -20,28 +20,35 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def kinds(folder: Path, settings: dict[str, Any]) -> Counter[str]:
-    """The kinds of the objects of an environment in which the preflight finds no error."""
+    """Count the kinds of an environment in which the preflight finds no error."""
     for name in ("defaults.yaml", "workloads", "trainstack"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "Pulumi.bench.yaml").write_text(yaml.safe_dump(as_config(settings)))
     loaded = load_with_places(folder, "bench")
     declared = Declared(loaded.settings, Inputs())
-    found = examine(declared, folder, loaded.places).findings
-    assert [str(finding) for finding in found if finding.severity == "error"] == []
+    findings = examine(declared, folder, loaded.places).findings
+    assert [str(finding) for finding in findings if finding.severity == "error"] == []
     return Counter(body["kind"] for body in declared.manifests())
 
 
-def test_the_large_environment_has_its_queues_teams_and_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [pytest.param(10, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+def test_the_large_environment_has_its_queues_teams_and_runs(tmp_path: Path, share: int) -> None:
     """No run starts."""
-    settings = environment(teams=changes.TEAMS, queues=changes.QUEUES, runs=changes.RUNS)
+    teams, queues, runs = changes.TEAMS // share, changes.QUEUES // share, changes.RUNS // share
+    settings = environment(teams=teams, queues=queues, runs=runs)
     assert {queue["stopPolicy"] for queue in settings["queues"]["clusterQueues"]} == {"Hold"}
-    found = kinds(tmp_path, settings)
-    assert (found["Namespace"], found["ClusterQueue"], found["LocalQueue"]) == (30, 100, 100)
-    assert found["Job"] + found["PyTorchJob"] == 200
+    counts = kinds(tmp_path, settings)
+    assert (counts["Namespace"], counts["ClusterQueue"], counts["LocalQueue"]) == (teams, queues, queues)
+    assert counts["Job"] + counts["PyTorchJob"] == runs
+
+
+def test_the_sizes_of_the_large_environment() -> None:
+    """Results of other sizes do not compare."""
+    assert (changes.TEAMS, changes.QUEUES, changes.RUNS) == (30, 100, 200)
 
 
 def test_a_mark_makes_another_run(tmp_path: Path) -> None:
-    """The Job of another tool has a name of its own, without the labels by which Trainstack finds it."""
+    """The Job of another tool has its own name, without the labels by which Trainstack finds it."""
     assert kinds(tmp_path, first_log.settings("one"))["Job"] == 1
     declared = Declared(load_with_places(tmp_path, "bench").settings, Inputs())
     (first,) = (body for body in declared.manifests() if body["kind"] == "Job")
@@ -53,7 +60,7 @@ def test_a_mark_makes_another_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("queue", [many.OPEN, None])
 def test_many_runs_are_as_many(tmp_path: Path, queue: str | None) -> None:
-    """With their queue and without."""
+    """The number is exact, with their queue and without."""
     settings = {**many.platform(), "workloads": {"runs": [{"name": "one", **many.run(queue)}]}}
     settings["environment"] |= {"layers": ["platform", "training"]}
     assert kinds(tmp_path, settings)["Job"] == 1
@@ -61,12 +68,13 @@ def test_many_runs_are_as_many(tmp_path: Path, queue: str | None) -> None:
 
 def test_every_trial_of_a_sweep_of_jobs_is_launched_at_once() -> None:
     """The other tools apply all of them."""
-    assert "parallelism" not in many.sweep("jobs")
-    assert many.sweep("indexed")["parallelism"] < many.TRIALS
+    jobs, indexed = (many.sweep(trials, form)["sweeps"]["sweeps"][0] for form, trials in many.TRIALS.items())
+    assert "parallelism" not in jobs
+    assert indexed["parallelism"] < many.TRIALS["indexed"]
 
 
 def test_launches_of_many_runs_differ() -> None:
-    """An ended one is in no queue, and suspended."""
+    """An ended one is suspended and has no queue."""
     labels = {QUEUE: "q", RUN: "r"}
     template: dict[str, Any] = {
         "metadata": {"labels": labels},

@@ -52,12 +52,12 @@ class Case:
 
 
 def limits(resource: str) -> Resources:
-    """1 cpu, and one of another resource as a limit alone."""
+    """Return a request of 1 cpu, and a limit of 1 of another resource without a request."""
     return Resources(requests={"cpu": "1"}, limits={resource: "1"})
 
 
 def quotas(*resources: tuple[str, str], **changes: str) -> Settings:
-    """An environment in which the queue has these quotas on one flavor."""
+    """Return an environment whose cluster queue has these quotas on one flavor."""
     listed = tuple(make_quota(name, nominal, **changes) for name, nominal in resources)
     group = ResourceGroup(covered_resources=("cpu", "memory"), flavors=(FlavorQuotas(name="cpu", resources=listed),))
     return make_settings(queues=make_queues(cluster_queues=(make_cluster_queue(resource_groups=(group,)),)))
@@ -390,7 +390,7 @@ CASES = {
         "write it, or name an existing image with `image: {name: …}`",
     ),
     "passphrase-published": Case(
-        # As if the file of dev did not say that its state is embedded.
+        # Pulumi.dev.yaml without `environment.state: embedded`.
         make_settings(stack="dev"),
         "environment.state",
         "`encryptionsalt` was made with the published passphrase",

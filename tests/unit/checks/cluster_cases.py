@@ -1,4 +1,4 @@
-"""For each rule over a cluster, an environment on a read of a cluster with the one fault that it finds."""
+"""For each rule over a cluster, an environment and a snapshot of a cluster with the one fault that the rule finds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ from trainstack.preflight.against_cluster import examine
 from trainstack.preflight.downgrades import WHY
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.live_context import DryRun, Live, LiveContext, Operator, UnreadImage, UnservedImage
+from trainstack.preflight.worker_needs import Need, WorkerCluster
 from trainstack.settings.model import Cluster as ClusterSettings
 from trainstack.settings.model import Loader, Settings
 from trainstack.settings.sections.code import Code
@@ -28,38 +29,45 @@ CHARM = Operator("kubeflow", "training-operator-0", "registry.local/operator@sha
 """The training operator in a StatefulSet."""
 IMAGES = {"kueue": KUEUE.image, "training-operator": TRAINING.image}
 GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})
+NEEDS = (
+    Need("Namespace", "research", "research"),
+    Need("Job", "research", "", "batch/v1"),
+    Need("LocalQueue", "research", "research", "kueue.x-k8s.io/v1beta2"),
+    Need("Secret", "research", "token"),
+)
+"""What a dispatched run needs in a worker cluster."""
 ELSEWHERE = {"operators": Operators(), "queues": make_queues(local_queues=(), priority_classes=())}
-"""What a stack of runs declares, whose queues and operators are somebody else's."""
+"""The sections of a stack whose queues and operators another stack or owner declares."""
 
 
 def check(settings: Settings, live: Live, images: Mapping[str, str] = IMAGES) -> list[Finding]:
-    """The findings about an environment and its cluster."""
+    """Return the findings about an environment and its cluster."""
     return examine(LiveContext(Declared(settings), live, images)).findings
 
 
 def named(name: str, **changes: Any) -> Body:
-    """An object of this name."""
+    """Return an object with this name."""
     return {"metadata": {"name": name, "labels": {}}, **changes}
 
 
 def make_node(name: str = "local", *, labels: Mapping[str, str] | None = None, **allocatable: str) -> Body:
-    """A node of 2 cpu and 8Gi, and what else it is said to have."""
-    has = {"cpu": "2", "memory": "8Gi", **allocatable}
-    return {"metadata": {"name": name, "labels": dict(labels or {})}, "status": {"allocatable": has}}
+    """Return a node with 2 cpu and 8Gi; `allocatable` adds or replaces resources."""
+    resources = {"cpu": "2", "memory": "8Gi", **allocatable}
+    return {"metadata": {"name": name, "labels": dict(labels or {})}, "status": {"allocatable": resources}}
 
 
 def make_class(**changes: Any) -> Body:
-    """The class `shared`, as it is declared."""
-    same = {
+    """Return the StorageClass `shared` with the declared values; `changes` replace some."""
+    declared = {
         "provisioner": "rancher.io/local-path",
         "volumeBindingMode": "WaitForFirstConsumer",
         "reclaimPolicy": "Retain",
     }
-    return named("shared", **{**same, **changes})
+    return named("shared", **{**declared, **changes})
 
 
 def make_cluster_queue(reason: str = "Ready", **spec: Any) -> Body:
-    """The cluster queue `research` with 2 cpu and 8Gi on the flavor `cpu`."""
+    """Return the cluster queue `research` with 2 cpu and 8Gi on the flavor `cpu`."""
     quotas = [{"name": "cpu", "nominalQuota": "2"}, {"name": "memory", "nominalQuota": "8Gi"}]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "cpu", "resources": quotas}]}
     body = make_queue("research", reason, kind="ClusterQueue")
@@ -67,19 +75,19 @@ def make_cluster_queue(reason: str = "Ready", **spec: Any) -> Body:
 
 
 def make_local_queue(reason: str = "Ready") -> Body:
-    """The local queue `research`, which leads to the cluster queue of that name."""
+    """Return the local queue `research`, which points at the cluster queue of that name."""
     return {**make_queue("research", reason), "spec": {"clusterQueue": "research"}}
 
 
 def make_unserved(*, missing: bool, reason: str = "", host_path: str = "") -> UnservedImage:
-    """An image of the run `train` that the nodes may not get."""
+    """Return an image of the run `train` that the nodes may fail to pull."""
     command = "trainstack image push train -s test"
     return UnservedImage(RUN, ("train",), "r.example.org/train:1", command, missing, reason, host_path)
 
 
 def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **changes: Any) -> Live:
-    """A cluster that has all that `make_settings` needs; `lists` replaces some of it."""
-    there: dict[str, tuple[Body, ...] | None] = {
+    """Return a cluster with everything that `make_settings` needs; `lists` replaces some objects."""
+    objects: dict[str, tuple[Body, ...] | None] = {
         "Namespace": (named("research"),),
         "Node": (make_node(),),
         "StorageClass": (make_class(),),
@@ -93,34 +101,34 @@ def make_live(lists: Mapping[str, tuple[Body, ...] | None] | None = None, **chan
     }
     base = {
         "version": "v1.34.4",
-        "lists": there,
+        "lists": objects,
         "namespaces": {"research": True},
         "operators": {"kueue": KUEUE, "training-operator": TRAINING},
-        "admission": make_admission(there),
+        "admission": make_admission(objects),
         "frameworks": frozenset({"batch/job", "kubeflow.org/pytorchjob"}),
     }
     return Live(**{**base, **changes})
 
 
-def make_admission(there: Mapping[str, tuple[Body, ...] | None]) -> dict[str, tuple[Body, ...] | None]:
-    """The same objects as those that an admission depends on: by kind alone, each with kind and namespace."""
-    found: dict[str, tuple[Body, ...] | None] = {"Workload": ()}
-    for key, bodies in there.items():
+def make_admission(objects: Mapping[str, tuple[Body, ...] | None]) -> dict[str, tuple[Body, ...] | None]:
+    """Return the same objects as the input of an admission: by kind alone, with kind and namespace in each object."""
+    by_kind: dict[str, tuple[Body, ...] | None] = {"Workload": ()}
+    for key, bodies in objects.items():
         kind, _, namespace = key.partition(" ")
-        found[kind] = bodies and tuple(
+        by_kind[kind] = bodies and tuple(
             {**body, "kind": kind, "metadata": {**body["metadata"], **({"namespace": namespace} if namespace else {})}}
             for body in bodies
         )
-    return found
+    return by_kind
 
 
 def operators(**changes: Operator | None) -> dict[str, Operator | None]:
-    """Both operators, one of them otherwise."""
+    """Return Kueue and the training operator; `changes` replace or add operators."""
     return {"kueue": KUEUE, "training-operator": TRAINING, **{k.replace("_", "-"): v for k, v in changes.items()}}
 
 
 def refused(status: int, message: str) -> Live:
-    """A cluster that says this to the dry run."""
+    """Return a cluster that answers the dry run with this status and message."""
     return make_live(dry_runs=(DryRun(RUN, "Job", "research", status, message),))
 
 
@@ -137,7 +145,7 @@ class Case:
 
 
 def enforcing(name: str, level: str) -> Body:
-    """A namespace that enforces a Pod Security level."""
+    """Return a namespace that enforces a Pod Security level."""
     return {"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": level}}}
 
 
@@ -216,6 +224,15 @@ CASES: dict[str, list[Case]] = {
             "read its logs: kubectl logs -n kubeflow deployment/training-operator",
         ),
         Case(
+            make_settings(make_run(), environment=Environment(profile="tenant"), **ELSEWHERE),
+            make_live(operators=None),
+            f"{RUN}.queue",
+            "whether Kueue is ready is unknown: an environment with profile 'tenant' does not read Deployments and "
+            "pods",
+            "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
+            "unknown",
+        ),
+        Case(
             make_settings(make_distributed(), operators=Operators()),
             make_live(operators=operators(training_operator=replace(CHARM, ready=False, problems=("it crashes",)))),
             f"{RUN}.kind",
@@ -260,7 +277,7 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(
             make_settings(make_run()),
-            # Its image's tag tells a commit.
+            # The tag of its image is a commit.
             make_live(operators=operators(training_operator=replace(TRAINING, release="v1.9.3"))),
             "operators.trainingOperator",
             f"the training operator v1.9.3 runs, but the older v1.2.3 is declared: {WHY}",
@@ -528,6 +545,47 @@ CASES: dict[str, list[Case]] = {
             f"{RUN}.resources",
             "no single node has everything that a pod requests (cpu=3, memory=9Gi)",
             "request less in each pod, or use larger nodes",
+        ),
+    ],
+    "worker-incomplete": [
+        Case(
+            make_settings(make_run()),
+            make_live(
+                worker_needs={RUN: {"west": NEEDS}},
+                workers={"west": WorkerCluster(missing=frozenset(NEEDS[2:]))},
+            ),
+            f"{RUN}.queue",
+            "worker cluster west does not have LocalQueue research/research, Secret research/token",
+            "declare it in that cluster's environment, with the namespace in `workloads.receives`, and `up` that one",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(worker_needs={RUN: {"west": NEEDS}}, workers={"west": WorkerCluster(missing=frozenset(NEEDS))}),
+            f"{RUN}.queue",
+            "worker cluster west does not have Namespace research",
+            "declare it in that cluster's environment, with the namespace in `workloads.receives`, and `up` that one",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(
+                worker_needs={RUN: {"west": NEEDS}}, workers={"west": WorkerCluster(unreadable=frozenset(NEEDS[3:]))}
+            ),
+            f"{RUN}.queue",
+            "whether worker cluster west has Secret research/token is unknown",
+            "ask its owner: these credentials may not read them",
+            "unknown",
+        ),
+        Case(
+            make_settings(make_run()),
+            make_live(
+                worker_needs={RUN: {"west": NEEDS}, "other": {"west": NEEDS}},
+                workers={"west": WorkerCluster(problem="it cannot be reached", remedy="start it")},
+            ),
+            "queues.multiKueueClusters[west]",
+            "it cannot be reached. It was not checked for what the runs need: LocalQueue research/research, Namespace "
+            "research, Secret research/token, kind Job",
+            "start it",
+            "unknown",
         ),
     ],
 }

@@ -7,6 +7,7 @@ from tests.unit.checks.slip_cases import SLIP_CASES
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
+    make_expansion,
     make_kueue,
     make_manifest,
     make_mount,
@@ -25,6 +26,7 @@ from tests.unit.workloads.test_object_manifest import make_object
 from tests.unit.workloads.test_rayjob_manifest import make_rayjob
 from trainstack.runs.manifests.pod_template import SHARED_MEMORY_FOLDER, WRAPPER_FOLDER
 from trainstack.settings.model import Cluster, Loader, Settings
+from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.jobsets import DependsOn
@@ -55,7 +57,7 @@ from trainstack.settings.sections.workloads import Data, ReplicatedJob, Resource
 
 
 def static(**changes: object) -> Settings:
-    """An environment with a claim for a volume made by hand, which is not quite as the claim wants it."""
+    """Return an environment with a claim for a static volume; `changes` make the volume unsuitable."""
     volume = {
         "name": "disk",
         "storage_class": "manual",
@@ -66,13 +68,14 @@ def static(**changes: object) -> Settings:
         **changes,
     }
     claim = make_volume(storage_class="manual", selector={"type": "disk"})
-    hand = StorageClass(name="manual", provisioner="kubernetes.io/no-provisioner")
+    manual = StorageClass(name="manual", provisioner="kubernetes.io/no-provisioner")
     storage = make_storage(
-        classes=(hand,), volumes=(claim,), persistent_volumes=(PersistentVolume.model_validate(volume),)
+        classes=(manual,), volumes=(claim,), persistent_volumes=(PersistentVolume.model_validate(volume),)
     )
     return make_settings(storage=storage)
 
 
+MANY_SETS: list[dict[str, Value]] = [{"batch_size": f"{size:02000}"} for size in range(1, 151)]
 WORKERS = CheckParameters(kind="MultiKueueConfig", name="workers")
 
 
@@ -81,10 +84,10 @@ def check_of(name: str, parameters: CheckParameters | None = WORKERS) -> Admissi
 
 
 def dispatching(*checks: AdmissionCheck, queue: dict[str, object], **run: object) -> Settings:
-    """An environment whose queue has checks of MultiKueue; `queue` are the fields of the checks in the queue."""
-    named = tuple(QueueCheck.model_validate({"name": check.name, **queue}) for check in checks)
+    """Return an environment whose queue has checks of MultiKueue; `queue` are the fields of the checks in the queue."""
+    queue_checks = tuple(QueueCheck.model_validate({"name": check.name, **queue}) for check in checks)
     queues = make_queues(
-        cluster_queues=(make_cluster_queue(admission_checks=named),),
+        cluster_queues=(make_cluster_queue(admission_checks=queue_checks),),
         admission_checks=checks,
         multi_kueue_clusters=(MultiKueueCluster(name="west", kube_config=ClusterKubeConfig(location="west")),),
         multi_kueue_configs=(MultiKueueConfig(name="workers", clusters=("west",)),),
@@ -93,7 +96,10 @@ def dispatching(*checks: AdmissionCheck, queue: dict[str, object], **run: object
 
 
 def provisioning(release: str) -> Settings:
-    """An environment whose queue has a check of MultiKueue and one that requests nodes; empty: Kueue is not its own."""
+    """Return an environment whose queue has a check of MultiKueue and one that requests nodes.
+
+    If `release` is empty, the environment does not install Kueue.
+    """
     nodes = AdmissionCheck(
         name="nodes",
         controller_name=PROVISIONING,
@@ -111,38 +117,38 @@ def provisioning(release: str) -> Settings:
 
 
 def with_quota(quota: ResourceQuota) -> Cohort:
-    """The cohort `local` with this quota on the flavor `cpu`."""
+    """Return the cohort `local` with this quota on the flavor `cpu`."""
     flavor = FlavorQuotas(name="cpu", resources=(quota,))
     return Cohort(name="local", resource_groups=(ResourceGroup(covered_resources=(quota.name,), flavors=(flavor,)),))
 
 
 def frameworks(*names: str) -> Settings:
-    """An environment whose Kueue manages these."""
+    """Return an environment whose Kueue manages these frameworks."""
     return make_settings(operators=Operators(kueue=make_kueue(frameworks=names)))
 
 
-def gates(written: dict[str, bool]) -> Settings:
-    """An environment whose Kueue has these feature gates."""
-    return make_settings(operators=Operators(kueue=make_kueue(feature_gates=written)))
+def gates(feature_gates: dict[str, bool]) -> Settings:
+    """Return an environment whose Kueue has these feature gates."""
+    return make_settings(operators=Operators(kueue=make_kueue(feature_gates=feature_gates)))
 
 
 def released(*runs: object, **versions: str) -> Settings:
-    """An environment that installs these releases of operators and has these runs."""
+    """Return an environment with these releases of operators and these runs."""
     installs = {
         name.replace("_", ""): Install(manifest=make_manifest(version=version)) for name, version in versions.items()
     }
     kueue = make_kueue(frameworks=("batch/job", "trainer.kubeflow.org/trainjob", "jobset.x-k8s.io/jobset")).model_copy(
         update={"manifest": make_manifest(version=versions["kueue"])}
     )
-    made = make_settings(*runs)  # type: ignore[arg-type]
-    return made.model_copy(update={"operators": Operators.model_validate({**installs, "kueue": kueue})})
+    settings = make_settings(*runs)  # type: ignore[arg-type]
+    return settings.model_copy(update={"operators": Operators.model_validate({**installs, "kueue": kueue})})
 
 
 def silenced(rule: str, path: str, *runs: object) -> Settings:
-    """An environment that silences this."""
+    """Return an environment that silences a rule at a path."""
     entry = Silence(rule=rule, path=path, reason="we know")
-    made = make_settings(*runs)  # type: ignore[arg-type]
-    return made.model_copy(update={"checks": Checks(silenced=(entry,))})
+    settings = make_settings(*runs)  # type: ignore[arg-type]
+    return settings.model_copy(update={"checks": Checks(silenced=(entry,))})
 
 
 TRAINJOB = make_distributed(kind="TrainJob", workers=1)
@@ -219,13 +225,63 @@ MORE: dict[str, list[Case]] = {
             dispatching(check_of("west"), queue={}, kind="DataLoader", managed=False, record=None),
             "workloads.runs[train].queue",
             "train is a DataLoader, which is not dispatched",
-            "use a queue without a check of MultiKueue",
+            "use a queue without a check of MultiKueue, or another `kind`",
         ),
         Case(
-            dispatching(check_of("west"), queue={}).model_copy(update={"sweeps": make_sweeps()}),
+            dispatching(check_of("west"), queue={}, kind="Pod").model_copy(update={"operators": Operators()}),
+            "workloads.runs[train].queue",
+            "train is a Pod, which is not dispatched",
+            "set kind to Job, or use another queue",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
+                update={
+                    "operators": Operators(),
+                    "workloads": Workloads(runs=(make_distributed(kind="TrainJob", workers=1),)),
+                }
+            ),
+            "workloads.runs[train].queue",
+            "train is a TrainJob, which is not dispatched",
+            "set kind to PyTorchJob or JobSet, which need no TrainingRuntime, or use another queue",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
+                update={
+                    "operators": Operators(),
+                    "sweeps": make_sweeps(run=make_run(name="search", kind="Pod")),
+                    "workloads": Workloads(),
+                }
+            ),
             "sweeps.sweeps[search].run.queue",
-            "sweep search has a parameter file, which MultiKueue does not copy",
-            "use a queue without a check of MultiKueue",
+            "search is a Pod, which is not dispatched",
+            "set kind to Job, or use another queue",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
+                update={
+                    "sweeps": make_sweeps(
+                        form="indexed",
+                        parallelism=2,
+                        expansion=make_expansion(*MANY_SETS),
+                    ),
+                    "workloads": Workloads(),
+                }
+            ),
+            "sweeps.sweeps[search]",
+            "its 150 sets need 618971 bytes, but the annotations of a dispatched pod hold 245760 (about 59 sets)",
+            "move the others to a second sweep",
+        ),
+        Case(
+            dispatching(check_of("west"), queue={}).model_copy(
+                update={
+                    "sweeps": make_sweeps(run=make_run(name="search", managed=False, record=None)),
+                    "workloads": Workloads(),
+                }
+            ),
+            "sweeps.sweeps[search].run.managed",
+            "the results of sweep search are in the logs of its pods, which MultiKueue deletes when a trial ends",
+            "leave out `managed`, or have the program save its results elsewhere",
+            severity="warning",
         ),
         Case(
             dispatching(check_of("west"), queue={}).model_copy(
@@ -233,15 +289,7 @@ MORE: dict[str, list[Case]] = {
             ),
             "workloads.runs[train].queue",
             "train is an MPIJob, which is not dispatched",
-            "use a queue without a check of MultiKueue",
-        ),
-        Case(
-            dispatching(check_of("west"), queue={}).model_copy(
-                update={"sweeps": make_sweeps(), "workloads": Workloads()}
-            ),
-            "sweeps.sweeps[search].run.queue",
-            "sweep search has a parameter file, which MultiKueue does not copy",
-            "use a queue without a check of MultiKueue",
+            "use a queue without a check of MultiKueue, or another `kind`",
         ),
         Case(
             dispatching(check_of("west"), queue={}).model_copy(
@@ -587,6 +635,6 @@ MORE: dict[str, list[Case]] = {
 
 
 def every_case() -> list[tuple[str, Case]]:
-    """All cases of the preflight rules, by the rule that finds their fault."""
+    """Return all cases of the preflight rules, with the id of the rule that finds the fault."""
     more = (*MORE.items(), *POD_CASES.items())
     return [*CASES.items(), *((rule, case) for rule, cases in more for case in cases)]

@@ -1,4 +1,4 @@
-"""What PyTorch's and Kubeflow's examples print, by their own format strings."""
+"""The output of PyTorch's and Kubeflow's examples, from their format strings."""
 
 from collections.abc import Iterator
 
@@ -10,29 +10,29 @@ KUBEFLOW = "Train Epoch: {} [{}/{} ({:.0f}%)]\tloss={:.4f}"
 KUBEFLOW_TEST = "\naccuracy={:.4f}\n"
 
 ROWS, TESTED = 60_000, 10_000
-"""Of MNIST and FashionMNIST."""
+"""The sizes of the training and test sets of MNIST and FashionMNIST."""
 BATCH = 64
 
 
 def progress_lines(template: str, epoch: int, replicas: int = 1, loss: float = 2.2135) -> Iterator[tuple[float, str]]:
-    """Every tenth batch of an epoch of one replica, as both MNIST examples print it, by the part that is done."""
+    """Yield the finished part of an epoch and the line of both MNIST examples, for every tenth batch of one replica."""
     batches = -(-ROWS // BATCH // replicas)
     for batch in range(0, batches, 10):
         yield batch / batches, template.format(epoch, batch * BATCH, ROWS, 100.0 * batch / batches, loss)
 
 
 def mnist_test(loss: float, right: int) -> str:
-    """The evaluation of PyTorch's MNIST example."""
+    """Return the evaluation of PyTorch's MNIST example."""
     return MNIST_TEST.format(loss, right, TESTED, 100.0 * right / TESTED)
 
 
 def quickstart_epoch(t: int) -> str:
-    """The start of an epoch, counted from 0, of https://pytorch.org/tutorials/beginner/basics/quickstart_tutorial.html"""
+    """Return the heading of epoch `t` (from 0) of https://pytorch.org/tutorials/beginner/basics/quickstart_tutorial.html"""
     return f"Epoch {t + 1}\n-------------------------------"
 
 
 def quickstart_lines(loss: float) -> Iterator[tuple[float, str]]:
-    """Every hundredth batch of an epoch, by the part that is done."""
+    """Yield the finished part of an epoch and the tutorial's line, for every hundredth batch."""
     size = ROWS
     for batch in range(0, -(-size // BATCH), 100):
         current = (batch + 1) * BATCH
@@ -40,5 +40,5 @@ def quickstart_lines(loss: float) -> Iterator[tuple[float, str]]:
 
 
 def quickstart_test(correct: float, test_loss: float) -> str:
-    """The evaluation."""
+    """Return the evaluation of the quickstart tutorial."""
     return f"Test Error: \n Accuracy: {(100 * correct):>0.1f}%, Avg loss: {test_loss:>8f} \n"

@@ -1,4 +1,4 @@
-"""Live objects as an API server gives them, as far as a test is about them."""
+"""Live objects as an API server returns them, with the fields that the tests use."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ Body = dict[str, Any]
 
 
 def make_endpoint(port: int) -> Body:
-    """The `cluster` of a kubeconfig for an API server of a test's own."""
-    # Without the second key each client reads the certificates of all authorities, though it uses none: 25 ms.
+    """Return the `cluster` of a kubeconfig for an API server that a test starts."""
+    # Without the second key each client loads all CA certificates, although it uses none: 25 ms.
     return {"server": f"http://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
 
 
@@ -27,12 +27,12 @@ def write_kubeconfig(folder: Path, port: int) -> Path:
 
 
 def make_condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> Body:
-    """A condition that has held since NOW."""
+    """Return a condition whose last transition was at NOW."""
     return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": NOW}
 
 
 def make_launch_body(kind: str = "Job", *, queue: str | None = "research", **changes: Any) -> Body:
-    """A launch that Kueue holds, with the claim `training`; `changes` replace spec and status."""
+    """Return a suspended launch that mounts the claim `training`; `changes` replace spec and status."""
     template = {
         "spec": {
             "containers": [{"name": "training"}],
@@ -67,7 +67,7 @@ def make_launch_body(kind: str = "Job", *, queue: str | None = "research", **cha
 
 
 def make_workload(*conditions: Body, spec: Body | None = None, **status: Any) -> Body:
-    """The launch's Workload."""
+    """Return the launch's Workload."""
     metadata = {"name": f"job-{LAUNCH}-1234", "namespace": "research", "uid": "w", "creationTimestamp": NOW}
     return {
         "metadata": {**metadata, "labels": {"kueue.x-k8s.io/job-uid": "job-uid"}},
@@ -77,12 +77,12 @@ def make_workload(*conditions: Body, spec: Body | None = None, **status: Any) ->
 
 
 def make_pending(message: str, reason: str = "Pending") -> Body:
-    """A Workload without quota, for this reason in Kueue's words."""
+    """Return a Workload without quota, with Kueue's message."""
     return make_workload(make_condition("QuotaReserved", "False", reason, message))
 
 
 def make_queue(name: str, reason: str, *, kind: str = "LocalQueue") -> Body:
-    """A queue, and why it is not active."""
+    """Return a queue with this reason of its condition `Active`."""
     return {
         "kind": kind,
         "metadata": {"name": name},
@@ -92,7 +92,7 @@ def make_queue(name: str, reason: str, *, kind: str = "LocalQueue") -> Body:
 
 
 def make_pod(name: str = f"{LAUNCH}-xyz", *, labels: Body | None = None, phase: str = "Running", **status: Any) -> Body:
-    """A pod of one container."""
+    """Return a pod with one container."""
     return {
         "metadata": {
             "name": name,
@@ -107,7 +107,7 @@ def make_pod(name: str = f"{LAUNCH}-xyz", *, labels: Body | None = None, phase: 
 
 
 def make_replica(role: str, index: int, **status: Any) -> Body:
-    """A pod of a PyTorchJob."""
-    of_role = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": str(index)}
-    labels = {"trainstack.dev/launch": LAUNCH, **of_role}
+    """Return a pod of a PyTorchJob."""
+    role_labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": str(index)}
+    labels = {"trainstack.dev/launch": LAUNCH, **role_labels}
     return make_pod(f"{LAUNCH}-{role}-{index}", labels=labels, **status)

@@ -1,4 +1,4 @@
-"""Broken versions of functions: one that finds nothing, and for each condition one in which it is turned around."""
+"""Mutants of functions: one that finds nothing, and for each condition one that negates it."""
 
 import ast
 import copy
@@ -11,20 +11,20 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 
 from trainstack.preflight.rule import Check
 
-_LONGEST_SECONDS = 0.25
-"""Of the processor's time, for one judge: a loop whose condition is turned around may not end."""
+_LONGEST_SECONDS = 0.5
+"""The CPU time of one judge: a loop whose condition is negated may not end."""
 
 Judge = Callable[[], None]
-"""Passes while all is whole."""
+"""A check that passes with the original functions."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A function and another body for it."""
+    """A function and the code that replaces its body."""
 
     function: FunctionType
     change: str
-    """What is different, for people."""
+    """A description of the change for the report."""
     code: CodeType
 
     def __str__(self) -> str:
@@ -32,31 +32,31 @@ class Mutant:
 
 
 class _TooLong(BaseException):
-    """A mutant that does not end is noticed."""
+    """The judge ran out of time, which counts as noticing the mutant."""
 
 
 def functions(module: ModuleType) -> list[FunctionType]:
-    """The functions that a module defines, in their order, those of rules among them."""
-    defined = [each.find if isinstance(each, Check) else each for each in vars(module).values()]
-    found = [each for each in defined if isinstance(each, FunctionType)]
-    return [each for each in found if each.__module__ == module.__name__]
+    """Return the functions that a module defines, in order, including those of rules."""
+    values = [value.find if isinstance(value, Check) else value for value in vars(module).values()]
+    all_functions = [value for value in values if isinstance(value, FunctionType)]
+    return [function for function in all_functions if function.__module__ == module.__name__]
 
 
 def mutants(function: FunctionType) -> Iterator[Mutant]:
-    """Each way in which a function is broken."""
+    """Yield the mutants of a function."""
     tree = _parsed(function)
     if inspect.isgeneratorfunction(function):
         yield Mutant(function, "finds nothing", _compiled(function, _with_body(tree, "return\nyield")))
     for parent, field, place in list(_conditions(tree)):
-        said = _get(parent, field, place)
-        _set(parent, field, place, ast.copy_location(ast.UnaryOp(ast.Not(), said), said))
+        condition = _get(parent, field, place)
+        _set(parent, field, place, ast.copy_location(ast.UnaryOp(ast.Not(), condition), condition))
         code = _compiled(function, tree)
-        _set(parent, field, place, said)
-        yield Mutant(function, f"line {said.lineno}: not ({ast.unparse(said)})", code)
+        _set(parent, field, place, condition)
+        yield Mutant(function, f"line {condition.lineno}: not ({ast.unparse(condition)})", code)
 
 
 def noticed_by(mutant: Mutant, judges: Iterable[Judge]) -> Judge | None:
-    """The first judge that notices. What is raised while a function is broken, whatever it is, is noticing."""
+    """Return the first judge that notices the mutant. A judge notices it by raising any exception."""
     with _broken(mutant):
         for judge in judges:
             try:
@@ -71,16 +71,16 @@ def _parsed(function: FunctionType) -> ast.FunctionDef:
     lines, first = inspect.getsourcelines(function)
     tree = ast.parse(inspect.cleandoc("".join(lines)) if lines[0].startswith(" ") else "".join(lines))
     ast.increment_lineno(tree, first - 1)
-    (found,) = tree.body
-    assert isinstance(found, ast.FunctionDef)
-    found.decorator_list = []
-    return found
+    (definition,) = tree.body
+    assert isinstance(definition, ast.FunctionDef)
+    definition.decorator_list = []
+    return definition
 
 
 def _with_body(tree: ast.FunctionDef, body: str) -> ast.FunctionDef:
-    other = copy.deepcopy(tree)
-    other.body = ast.parse(f"def f():\n {body.replace(chr(10), chr(10) + ' ')}").body[0].body  # type: ignore[attr-defined]
-    return other
+    copied = copy.deepcopy(tree)
+    copied.body = ast.parse(f"def f():\n {body.replace(chr(10), chr(10) + ' ')}").body[0].body  # type: ignore[attr-defined]
+    return copied
 
 
 def _compiled(function: FunctionType, tree: ast.FunctionDef) -> CodeType:
@@ -92,23 +92,23 @@ def _compiled(function: FunctionType, tree: ast.FunctionDef) -> CodeType:
 
 
 def _conditions(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int | None]]:
-    """Where conditions stand: of branches, loops and comprehensions, and each part of an `and` or `or` among them.
+    """Yield the places of conditions in branches, loops and comprehensions, and of operands of their `and` and `or`.
 
-    An `or` that gives a default (`name or "none"`) is no condition.
+    An `or` that sets a default (`name or "none"`) is not a condition.
     """
     for node in ast.walk(tree):
-        whole: list[tuple[ast.AST, str, int | None]] = []
+        conditions: list[tuple[ast.AST, str, int | None]] = []
         if isinstance(node, ast.If | ast.IfExp | ast.While):
-            whole = [(node, "test", None)]
+            conditions = [(node, "test", None)]
         elif isinstance(node, ast.comprehension):
-            whole = [(node, "ifs", place) for place in range(len(node.ifs))]
+            conditions = [(node, "ifs", place) for place in range(len(node.ifs))]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("any", "all"):
-            whole = [(each, "elt", None) for each in node.args if isinstance(each, ast.GeneratorExp)]
+            conditions = [(argument, "elt", None) for argument in node.args if isinstance(argument, ast.GeneratorExp)]
         elif isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool":
-            whole = [(each, "value", None) for each in ast.walk(node) if isinstance(each, ast.Return)]
-        for each in whole:
-            yield each
-            yield from _parts(_get(*each))
+            conditions = [(inner, "value", None) for inner in ast.walk(node) if isinstance(inner, ast.Return)]
+        for condition in conditions:
+            yield condition
+            yield from _parts(_get(*condition))
 
 
 def _parts(condition: ast.expr) -> Iterator[tuple[ast.AST, str, int | None]]:
@@ -119,8 +119,8 @@ def _parts(condition: ast.expr) -> Iterator[tuple[ast.AST, str, int | None]]:
 
 
 def _get(parent: ast.AST, field: str, place: int | None) -> ast.expr:
-    found: ast.expr = getattr(parent, field) if place is None else getattr(parent, field)[place]
-    return found
+    expression: ast.expr = getattr(parent, field) if place is None else getattr(parent, field)[place]
+    return expression
 
 
 def _set(parent: ast.AST, field: str, place: int | None, value: ast.expr) -> None:
@@ -132,12 +132,12 @@ def _set(parent: ast.AST, field: str, place: int | None, value: ast.expr) -> Non
 
 @contextmanager
 def _broken(mutant: Mutant) -> Iterator[None]:
-    whole = mutant.function.__code__
+    original = mutant.function.__code__
     mutant.function.__code__ = mutant.code
     try:
         yield
     finally:
-        mutant.function.__code__ = whole
+        mutant.function.__code__ = original
 
 
 @contextmanager
@@ -145,10 +145,10 @@ def limited() -> Iterator[None]:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise _TooLong
 
-    before = signal.signal(signal.SIGVTALRM, stop)
+    previous = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST_SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.signal(signal.SIGVTALRM, previous)

@@ -1,4 +1,4 @@
-"""Further environments on a read of a cluster with one fault: of nodes, of somebody else's Kueue and queues."""
+"""Further environments and cluster snapshots with one fault: in nodes, and in a Kueue and queues of another owner."""
 
 from tests.unit.checks.cluster_cases import (
     CASES,
@@ -16,12 +16,16 @@ from tests.unit.make import make_cluster_queue as make_pool
 from tests.unit.make import make_distributed, make_group, make_queues, make_run, make_settings
 from trainstack.preflight.live_context import Live, Operator
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import ResourceFlavor
 from trainstack.settings.sections.workloads import Resources
 
-THEIRS = {"operators": Operators(), "queues": make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())}
-"""What an environment declares whose Kueue and queues are somebody else's."""
+NOT_DECLARED = {
+    "operators": Operators(),
+    "queues": make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=()),
+}
+"""The sections of an environment whose Kueue and queues another owner declares."""
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 NIC = Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"})
 BIG = Resources(requests={"cpu": "1", "memory": "9Gi"})
@@ -31,44 +35,44 @@ POOL_A = ResourceFlavor(name="cpu", node_labels={"pool": "a"})
 
 
 def tainted() -> Live:
-    """A cluster whose only node keeps most pods away."""
+    """Return a cluster whose only node has a taint."""
     return make_live({"Node": ({**make_node(), "spec": {"taints": [TAINT]}},)})
 
 
 def with_nic() -> Body:
-    """A node with one of a device that the cluster queue does not cover."""
+    """Return a node with one device that the cluster queue does not cover."""
     node = make_node()
     allocatable = {**node["status"]["allocatable"], "example.com/nic": "1"}
     return {**node, "status": {"allocatable": allocatable}}
 
 
 def pooled(**quotas: str) -> Settings:
-    """An environment whose cluster queue has these quotas on the flavor `cpu`, and one run."""
+    """Return an environment with one run, whose cluster queue has these quotas on the flavor `cpu`."""
     group = make_group(("cpu", quotas))
     return make_settings(make_run(), queues=make_queues(cluster_queues=(make_pool(resource_groups=(group,)),)))
 
 
 def trainer(version: str) -> Operator:
-    """Kubeflow Trainer in this version."""
+    """Return Kubeflow Trainer in this version."""
     name = "kubeflow-trainer-controller-manager"
     return Operator("kubeflow-system", name, f"ghcr.io/kubeflow/trainer/{name}:{version}", ready=True)
 
 
 def two_flavors(labels: dict[str, str]) -> Settings:
-    """An environment whose run is given two flavors, one of nodes with `pool: a` and one with these labels."""
+    """Return an environment whose run uses two flavors: for nodes with `pool: a`, and for nodes with these labels."""
     flavors = (POOL_A, ResourceFlavor(name="ram", node_labels=labels))
     groups = (make_group(("cpu", {"cpu": "2"})), make_group(("ram", {"memory": "8Gi"})))
     queues = make_queues(flavors=flavors, cluster_queues=(make_pool(resource_groups=groups),))
     return make_settings(make_run(), queues=queues)
 
 
-def bounded(**least: str) -> Body:
-    """A LimitRange by which a container has so much at least."""
-    return named("bounds", spec={"limits": [{"type": "Container", "min": least}]})
+def bounded(**minimums: str) -> Body:
+    """Return a LimitRange with these minimums for a container."""
+    return named("bounds", spec={"limits": [{"type": "Container", "min": minimums}]})
 
 
-def theirs(name: str, cpu: str, memory: str) -> Body:
-    """Another cluster queue of the cluster, with so much on the flavor `cpu`."""
+def make_undeclared_queue(name: str, cpu: str, memory: str) -> Body:
+    """Return an undeclared cluster queue with these quotas on the flavor `cpu`."""
     quotas = [{"name": "cpu", "nominalQuota": cpu}, {"name": "memory", "nominalQuota": memory}]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "cpu", "resources": quotas}]}
     return {**make_cluster_queue(resourceGroups=[group]), "metadata": {"name": name}}
@@ -104,10 +108,19 @@ MORE: dict[str, list[Case]] = {
             "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
             "unknown",
         ),
+        Case(
+            make_settings(make_run(), environment=Environment(profile="tenant"), **ELSEWHERE),
+            make_live(frameworks=None),
+            f"{RUN}.kind",
+            "whether Kueue manages kind Job is unknown: an environment with profile 'tenant' does not read its "
+            "configuration",
+            "ask the cluster's owner to run `trainstack check --cluster` on the platform's environment",
+            "unknown",
+        ),
     ],
     "never-fits": [
         Case(
-            make_settings(make_run(resources=BIG), **THEIRS),
+            make_settings(make_run(resources=BIG), **NOT_DECLARED),
             make_live({"Node": (make_node(memory="16Gi"),)}),
             RUN,
             "1 pod needs 9Gi memory; cluster queue research has at most 8Gi of flavor cpu (1Gi missing)",
@@ -124,7 +137,7 @@ MORE: dict[str, list[Case]] = {
     ],
     "queue-closed": [
         Case(
-            make_settings(make_run(), **THEIRS),
+            make_settings(make_run(), **NOT_DECLARED),
             make_live({"ClusterQueue": (make_cluster_queue(namespaceSelector={"matchLabels": {"team": "a"}}),)}),
             "ClusterQueue research spec.namespaceSelector",
             "cluster queue research does not admit workloads of namespace research",
@@ -133,7 +146,7 @@ MORE: dict[str, list[Case]] = {
     ],
     "resource-uncovered": [
         Case(
-            make_settings(make_run(resources=NIC), **THEIRS),
+            make_settings(make_run(resources=NIC), **NOT_DECLARED),
             make_live({"Node": (with_nic(),)}),
             f"{RUN}.resources",
             "the pod requests example.com/nic, which cluster queue research does not cover",
@@ -201,7 +214,7 @@ MORE: dict[str, list[Case]] = {
     "flavor-overpromised": [
         Case(
             make_settings(make_run()),
-            make_live({"ClusterQueue": (make_cluster_queue(), theirs("speech", "1", "0"))}),
+            make_live({"ClusterQueue": (make_cluster_queue(), make_undeclared_queue("speech", "1", "0"))}),
             "queues.flavors[cpu]",
             "quota exceeds the 2 cpu of all its nodes: research has 2, speech has 1",
             "lower the quotas and let the cohort lend what is free, or add nodes",
@@ -212,5 +225,5 @@ MORE: dict[str, list[Case]] = {
 
 
 def every_live_case() -> list[tuple[str, Case]]:
-    """All cases of the rules over a cluster, by the rule that finds their fault."""
+    """Return all cases of the rules over a cluster, with the id of the rule that finds the fault."""
     return [(rule, case) for rules in (CASES, MORE) for rule, cases in rules.items() for case in cases]

@@ -1,4 +1,4 @@
-"""Environments with one fault in what a run's pods have beyond their program."""
+"""Environments with one fault in a run's pods: security, patches, scratch volumes, images."""
 
 from typing import Any
 
@@ -17,19 +17,19 @@ DIGEST = f"sha256:{'1' * 64}"
 
 
 def enforcing(level: str, **run: Any) -> Settings:
-    """An environment whose namespace, of others too, enforces this level."""
+    """Return an environment whose adopted namespace enforces this level."""
     namespace = Namespace(name="research", adopt=True, labels={ENFORCE: level})
     return make_settings(make_run(**run), environment=Environment(namespaces=(namespace,)))
 
 
 def in_isolation(**run: Any) -> Settings:
-    """An environment whose namespace has a level that the settings do not know, and is isolated."""
+    """Return an environment whose isolated, adopted namespace has an unknown level."""
     namespace = Namespace(name="research", adopt=True, network=NamespaceNetwork(isolated=True))
     return make_settings(make_run(**run), environment=Environment(namespaces=(namespace,)))
 
 
 def pinned(**patch: Any) -> Settings:
-    """An environment that requires digests, with a patch."""
+    """Return an environment that requires digests, with a pod patch."""
     return make_settings(
         make_run(image=Image(name=f"python@{DIGEST}"), pod_patch={"spec": patch}),
         environment=Environment(namespaces=(Namespace(name="research"),), pinned=True),
@@ -39,14 +39,14 @@ def pinned(**patch: Any) -> Settings:
 
 
 def requiring(*keys: str) -> Affinity:
-    """An affinity for nodes that have these labels."""
+    """Return an affinity for nodes that have these labels."""
     terms = [{"matchExpressions": ({"key": key, "operator": "Exists"},)} for key in keys]
     required = {"nodeSelectorTerms": tuple(terms)}
     return Affinity.model_validate({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})
 
 
 def limited(*volumes: Scratch) -> Settings:
-    """An environment with scratch volumes, and limits of what these use."""
+    """Return an environment with scratch volumes, and limits of memory and ephemeral storage."""
     limits = {"memory": "1Gi", "ephemeral-storage": "2Gi"}
     quotas = {"cpu": "2", "memory": "8Gi", "ephemeral-storage": "8Gi"}
     queue = make_cluster_queue(resource_groups=(make_group(("cpu", quotas)),))
@@ -55,23 +55,23 @@ def limited(*volumes: Scratch) -> Settings:
 
 
 def scratch(size: str | None = None, **changes: Any) -> tuple[Scratch]:
-    """One scratch volume."""
+    """Return one scratch volume."""
     return (Scratch(name="cache", mount_path="/cache", size=size, **changes),)
 
 
 def helper(image: str) -> dict[str, Any]:
-    """A container that a restricted namespace accepts."""
+    """Return a container that a restricted namespace accepts."""
     context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return {"name": "helper", "image": image, "securityContext": context}
 
 
 def patch_case(patch: dict[str, Any], path: str, problem: str, remedy: str) -> Case:
-    """A patch that is refused, in one place."""
+    """Return a pod patch with one fault."""
     return Case(make_settings(make_run(pod_patch=patch)), f"{RUN}.podPatch.{path}", problem, remedy)
 
 
 def lower(level: str) -> str:
-    """The remedy of a run that needs this level."""
+    """Return the remedy for a run that needs this level."""
     return f"remove it, or set the namespace's label {ENFORCE}: {level}"
 
 
@@ -212,4 +212,4 @@ POD_CASES = {
         )
     ],
 }
-"""By the rule that finds the fault."""
+"""Cases by the id of the rule that finds the fault."""

@@ -1,4 +1,4 @@
-"""Further environments with one fault: of queues and flavors as a whole."""
+"""Further environments with one fault in their queues and flavors."""
 
 from tests.unit.checks.cases import Case
 from tests.unit.checks.pod_cases import requiring
@@ -27,13 +27,13 @@ SPARE = {"cpu": "1", "memory": "1Gi"}
 
 
 def pool(*groups: ResourceGroup, **changes: object) -> Settings:
-    """An environment in which the cluster queue has these groups, on flavors `cpu` and `a100`."""
+    """Return an environment whose cluster queue has these groups, on flavors `cpu` and `a100`."""
     queue = make_cluster_queue(resource_groups=groups)
     return make_settings(queues=make_queues(flavors=(CPU, A100), cluster_queues=(queue,), **changes))
 
 
 def preempting(policy: str) -> Settings:
-    """An environment whose queue evicts while it borrows, and takes back its own by this policy."""
+    """Return an environment whose queue preempts while it borrows, and reclaims its quota by this policy."""
     preemption = Preemption.model_validate(
         {"borrow_within_cohort": BorrowWithinCohort(policy="LowerPriority"), "reclaim_within_cohort": policy}
     )
@@ -41,7 +41,7 @@ def preempting(policy: str) -> Settings:
 
 
 def spare(**limits: str) -> Settings:
-    """An environment with one more cluster queue, to which no local queue leads, in the same cohort."""
+    """Return an environment with another cluster queue in the same cohort, at which no local queue points."""
     quotas = tuple(make_quota(name, "1Gi" if name == "memory" else "1", **limits) for name in SPARE)
     group = ResourceGroup(covered_resources=tuple(SPARE), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
     queues = (make_cluster_queue(), make_cluster_queue(name="spare", resource_groups=(group,)))
@@ -49,7 +49,7 @@ def spare(**limits: str) -> Settings:
 
 
 def unlimited(own: str, others: str) -> Settings:
-    """An environment whose queue has so much memory on a second flavor, and another queue of its cohort as well."""
+    """Return an environment with these amounts of memory on a second flavor, for its queue and another one."""
 
     def queue(name: str, memory: str) -> ClusterQueue:
         group = make_group(("cpu", SPARE), ("a100", {"cpu": "1", "memory": memory}))

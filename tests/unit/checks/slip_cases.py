@@ -1,4 +1,4 @@
-"""Environments with one fault: of amounts of resources, of reserved variables, and slips that Kubernetes takes."""
+"""Environments with one fault: in amounts of resources, reserved variables, and mistakes that Kubernetes accepts."""
 
 from tests.unit.checks.cases import Case
 from tests.unit.make import (
@@ -23,45 +23,45 @@ from trainstack.settings.sections.storage import PersistentVolume
 from trainstack.settings.sections.workloads import Data, Resources, Workload, Workloads
 
 UNQUEUED = make_queues(local_queues=(LocalQueue(name="other", namespace="default", cluster_queue="research"),))
-"""The queues of an environment in which the namespace of the runs has none."""
+"""The queues of an environment in which the runs' namespace has no local queue."""
 GPU = "nvidia.com/gpu"
 POOL = "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources"
 
 
-def free(**changes: object) -> Settings:
-    """An environment with a run that is not queued."""
+def unqueued(**changes: object) -> Settings:
+    """Return an environment with a run without a queue."""
     return make_settings(make_run(queue=None, priority=None, **changes), queues=UNQUEUED)
 
 
 def requesting(requests: dict[str, str], limits: dict[str, str]) -> Settings:
-    """An environment with a run of these resources that is not queued."""
-    return free(resources=Resources(requests=requests, limits=limits))
+    """Return an environment with a run with these resources and without a queue."""
+    return unqueued(resources=Resources(requests=requests, limits=limits))
 
 
 def with_quota(**amounts: str) -> Settings:
-    """An environment whose cluster queue has 2 cpu, and these amounts of other resources."""
-    listed = {"cpu": "2", "memory": "8Gi", **{name.replace("gpu", GPU): amount for name, amount in amounts.items()}}
-    queue = make_cluster_queue(resource_groups=(make_group(("cpu", listed)),))
+    """Return an environment whose cluster queue has 2 cpu, and these amounts of other resources."""
+    quotas = {"cpu": "2", "memory": "8Gi", **{name.replace("gpu", GPU): amount for name, amount in amounts.items()}}
+    queue = make_cluster_queue(resource_groups=(make_group(("cpu", quotas)),))
     return make_settings(queues=make_queues(cluster_queues=(queue,)))
 
 
-def stopping(word: str) -> Settings:
-    """An environment with a run `train` that would stop this."""
-    return make_settings().model_copy(update={"workloads": Workloads(runs=(make_run(),), stop=(word,))})
+def stopping(entry: str) -> Settings:
+    """Return an environment with a run `train` and this entry of `workloads.stop`."""
+    return make_settings().model_copy(update={"workloads": Workloads(runs=(make_run(),), stop=(entry,))})
 
 
-def discarding(word: str) -> Settings:
-    """An environment with the claim `research/training` that would discard this."""
-    return make_settings(storage=make_storage(discard=(word,)))
+def discarding(entry: str) -> Settings:
+    """Return an environment with the claim `research/training` and this entry of `storage.discard`."""
+    return make_settings(storage=make_storage(discard=(entry,)))
 
 
 def data_of(prepare: str) -> Workload:
-    """A run that reads data which this module prepares."""
+    """Return a run whose data this module prepares."""
     return make_run(data=Data(manifest="LICENSE", volume="training", path="data", prepare=prepare))
 
 
 def secret_of(text: str) -> Settings:
-    """An environment with a Secret of which one value is encrypted as this text."""
+    """Return an environment with a Secret with one value, whose ciphertext is this text."""
     secret = make_secret(type="Opaque", values={"token": Encrypted(secure=text)})
     return make_settings(secrets=Secrets(secrets=(secret,)))
 
@@ -77,7 +77,7 @@ _RESET = "set it with `pulumi config set --secret --path`; if the file holds the
 SLIP_CASES: dict[str, list[Case]] = {
     "env-reserved": [
         Case(
-            free(env={"TRAINSTACK_RUN": "x"}),
+            unqueued(env={"TRAINSTACK_RUN": "x"}),
             "workloads.runs[train].env",
             "workload train: env sets TRAINSTACK_RUN, which is reserved for a managed workload",
             "remove or rename it",
@@ -129,7 +129,7 @@ SLIP_CASES: dict[str, list[Case]] = {
     ],
     "amount-odd": [
         Case(requesting({"memory": "512"}, {}), f"{RESOURCES}.requests.memory", f"512 of memory {_LITTLE}", *_UNIT),
-        Case(free(shared_memory="64m"), "workloads.runs[train].sharedMemory", f"64m of memory {_LITTLE}", *_UNIT),
+        Case(unqueued(shared_memory="64m"), "workloads.runs[train].sharedMemory", f"64m of memory {_LITTLE}", *_UNIT),
         Case(
             make_settings(storage=make_storage(volumes=(make_volume(size="2"),))),
             "storage.volumes[training].size",
@@ -235,7 +235,7 @@ SLIP_CASES: dict[str, list[Case]] = {
     ],
     "path-upward": [
         Case(
-            free(working_dir="/opt/../digits"),
+            unqueued(working_dir="/opt/../digits"),
             "workloads.runs[train].workingDir",
             "/opt/../digits contains '..'",
             "write the path without `..`",
@@ -244,7 +244,7 @@ SLIP_CASES: dict[str, list[Case]] = {
     ],
     "mount-hides-system": [
         Case(
-            free(volumes=(make_mount(mount_path="/etc/"),)),
+            unqueued(volumes=(make_mount(mount_path="/etc/"),)),
             "workloads.runs[train].volumes[0].mountPath",
             "/etc/ is a system folder of the image, and the volume would hide its files",
             "mount the volume below `/mnt` or `/data`",

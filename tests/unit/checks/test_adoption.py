@@ -1,4 +1,4 @@
-"""What people made by hand, as settings that say exactly the same."""
+"""Adoption turns objects that people created by hand into equivalent settings."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,13 +28,13 @@ KUEUE = "kueue.x-k8s.io/v1beta2"
 
 
 def make_live(api: str, kind: str, name: str, namespace: str = "", **rest: Any) -> dict[str, Any]:
-    """An object as the API server gives it."""
-    place = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **place, "uid": "1"}, **rest}
+    """Return an object as the API server returns it."""
+    scope = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **scope, "uid": "1"}, **rest}
 
 
 def make_claim(name: str = "data", **spec: Any) -> dict[str, Any]:
-    """A bound claim of the class `fast`."""
+    """Return a bound claim of the class `fast`."""
     base = {
         "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": "1Gi"}},
@@ -46,7 +46,7 @@ def make_claim(name: str = "data", **spec: Any) -> dict[str, Any]:
 
 
 def make_queue(name: str = "gpu", **spec: Any) -> dict[str, Any]:
-    """A cluster queue as Kueue has completed it."""
+    """Return a cluster queue with Kueue's defaults."""
     resources = [{"name": "cpu", "nominalQuota": "1"}]
     base = {
         "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
@@ -64,7 +64,7 @@ def make_queue(name: str = "gpu", **spec: Any) -> dict[str, Any]:
 
 
 def make_local_queue(queue: str = "gpu") -> dict[str, Any]:
-    """The namespace's queue."""
+    """Return the namespace's local queue."""
     return make_live(KUEUE, "LocalQueue", "q", "vision", spec={"clusterQueue": queue, "stopPolicy": "None"})
 
 
@@ -80,29 +80,29 @@ CLASS = make_live(
 
 
 def make_empty(**changes: Any) -> Settings:
-    """An environment that declares nothing yet."""
+    """Return an environment that declares nothing yet."""
     return make_settings(
         **{"environment": Environment(), "storage": Storage(), "queues": Queues(), "operators": Operators(), **changes}
     )
 
 
 def entries(settings: Settings, found: Found, *shared: str) -> list[tuple[str, object]]:
-    """What would be added, by the list of the file."""
-    return [(".".join(each.path), each.value) for each in adopt(settings, found, shared).entries]
+    """Return the entries that adoption adds, with the path of the list in the file."""
+    return [(".".join(entry.path), entry.value) for entry in adopt(settings, found, shared).entries]
 
 
 def left(settings: Settings, found: Found) -> dict[str, str]:
-    """What stays others', with the reason."""
+    """Return the objects that are not adopted, with the reasons."""
     return adopt(settings, found).left
 
 
 def fields(kind: Kind, live: dict[str, Any]) -> list[str]:
-    """What the object's element would not say."""
+    """Return the fields that the object's settings cannot express."""
     return unexpressed(kind, kind.element(live), live, "lab")
 
 
 def test_a_whole_namespace_becomes_settings() -> None:
-    """Volumes, their class, and the queue with the chain below it: what is usual is not written out."""
+    """Volumes, their class, and the queue with everything that it refers to; defaults are left out."""
     found = Found(
         namespace="vision",
         claims=(make_claim(),),
@@ -135,8 +135,8 @@ def test_a_whole_namespace_becomes_settings() -> None:
     ]
 
 
-def test_each_half_takes_what_it_holds() -> None:
-    """A team takes its claims and names the class; a platform takes all the others."""
+def test_each_layer_adopts_its_own_objects() -> None:
+    """A team adopts its claims and only references the class; a platform adopts everything else."""
     found = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), local_queues=(make_local_queue(),))
     team = make_empty(environment=Environment(profile="tenant", layers=("training",)))
     assert [path for path, _ in entries(team, found)] == [
@@ -148,29 +148,29 @@ def test_each_half_takes_what_it_holds() -> None:
     assert [path for path, _ in entries(platform, found)] == ["storage.classes"]
 
 
-def test_a_class_that_others_use_is_only_named() -> None:
-    """Or may use, where that is not known, or that is the default: one team does not take it from the others."""
+def test_a_class_that_others_use_is_only_referenced() -> None:
+    """The same holds if other namespaces may use the class, or if it is the cluster's default."""
     other = make_claim()
     other["metadata"]["namespace"] = "audio"
     shared = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=(other,))
-    named = ("environment.existing.storageClasses", "fast")
+    reference = ("environment.existing.storageClasses", "fast")
     assert left(make_empty(), shared) == {
         "StorageClass fast": "is used by claims of other namespaces; it is only referenced"
     }
-    assert named in entries(make_empty(), shared)
+    assert reference in entries(make_empty(), shared)
     unknown = Found(namespace="vision", claims=(make_claim(),), classes=(CLASS,), foreign_claims=None)
     assert left(make_empty(), unknown) == {
         "StorageClass fast": "may be used by claims of other namespaces, which may not be read; it is only referenced"
     }
-    assert named in entries(make_empty(), unknown)
+    assert reference in entries(make_empty(), unknown)
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
-    usual = {**CLASS, "metadata": {**CLASS["metadata"], "annotations": default}}
-    found = Found(namespace="vision", claims=(make_claim(),), classes=(usual,))
+    default_class = {**CLASS, "metadata": {**CLASS["metadata"], "annotations": default}}
+    found = Found(namespace="vision", claims=(make_claim(),), classes=(default_class,))
     assert left(make_empty(), found) == {"StorageClass fast": "is the cluster's default; it is only referenced"}
 
 
-def test_what_the_settings_cannot_say_is_left_with_the_field() -> None:
-    """And with it what stands on it; nothing is taken over that would change by it."""
+def test_an_object_with_an_inexpressible_field_is_not_adopted() -> None:
+    """The reason names the field. An object that refers to it is not adopted either."""
     found = Found(
         namespace="vision",
         local_queues=(make_local_queue(),),
@@ -192,8 +192,8 @@ def test_what_the_settings_cannot_say_is_left_with_the_field() -> None:
     assert [path for path, _ in entries(make_empty(), found)] == ["environment.existing.namespaces"]
 
 
-def test_what_stands_on_something_that_is_not_there_is_left_with_all_above_it() -> None:
-    """A queue whose flavor nobody has made: no cohort is made for it either."""
+def test_a_queue_whose_flavor_is_missing_is_not_adopted() -> None:
+    """Its local queue is not adopted either, and no cohort is declared for it."""
     found = Found(
         namespace="default", local_queues=(make_local_queue(),), cluster_queues=(make_queue(cohortName="lab"),)
     )
@@ -204,10 +204,10 @@ def test_what_stands_on_something_that_is_not_there_is_left_with_all_above_it() 
     assert entries(make_empty(), found) == []
 
 
-def test_what_says_nothing_is_left_with_a_reason() -> None:
-    """The API server accepts a queue without a spec, and an old claim without a class."""
-    nothing: tuple[dict[str, Any], ...] = ({"spec": {}}, {}, {"spec": None})
-    for spec in nothing:
+def test_a_queue_without_a_spec_is_not_adopted() -> None:
+    """The API server accepts a queue without a spec. The reason names the missing field."""
+    empty: tuple[dict[str, Any], ...] = ({"spec": {}}, {}, {"spec": None})
+    for spec in empty:
         local = make_live(KUEUE, "LocalQueue", "q", "vision", **spec)
         cluster = make_live(KUEUE, "ClusterQueue", "gpu", **spec)
         found = Found(namespace="default", local_queues=(local,), cluster_queues=(cluster,))
@@ -221,36 +221,36 @@ def test_what_says_nothing_is_left_with_a_reason() -> None:
         }
 
 
-def test_a_declared_claim_without_a_class_is_left_as_declared() -> None:
-    """No class is named for it."""
-    ours = make_claim("training", storageClassName=None)
-    for spec in (ours["spec"], {key: each for key, each in ours["spec"].items() if key != "storageClassName"}):
-        live = {**ours, "metadata": {**ours["metadata"], "namespace": "research"}, "spec": spec}
-        done = adopt(make_settings(), Found(namespace="research", claims=(live,)))
-        assert done.left == {"PersistentVolumeClaim research/training": "is declared by test already"}
-        assert done.entries == []
+def test_a_declared_claim_without_a_class_is_not_adopted_again() -> None:
+    """No class is referenced for it."""
+    claim = make_claim("training", storageClassName=None)
+    for spec in (claim["spec"], {key: value for key, value in claim["spec"].items() if key != "storageClassName"}):
+        live = {**claim, "metadata": {**claim["metadata"], "namespace": "research"}, "spec": spec}
+        adoption = adopt(make_settings(), Found(namespace="research", claims=(live,)))
+        assert adoption.left == {"PersistentVolumeClaim research/training": "is declared by test already"}
+        assert adoption.entries == []
 
 
-def test_a_queue_for_no_namespace_is_not_one_for_all() -> None:
-    """No selector selects none, and an empty one selects every namespace."""
-    nobody = make_queue()
-    del nobody["spec"]["namespaceSelector"]
+def test_a_queue_without_a_namespace_selector_is_not_open_to_all() -> None:
+    """A missing selector selects no namespace, an empty one selects every namespace."""
+    closed = make_queue()
+    del closed["spec"]["namespaceSelector"]
     assert fields(CLUSTER_QUEUE, make_queue()) == []
-    assert fields(CLUSTER_QUEUE, nobody) == ["spec.namespaceSelector"]
+    assert fields(CLUSTER_QUEUE, closed) == ["spec.namespaceSelector"]
     by_name = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["vision"]}
     assert fields(CLUSTER_QUEUE, make_queue(namespaceSelector={"matchExpressions": [by_name]})) == []
     by_label = {"matchLabels": {"team": "vision"}}
     assert fields(CLUSTER_QUEUE, make_queue(namespaceSelector=by_label)) == ["spec.namespaceSelector.matchLabels.team"]
 
 
-def test_a_queue_that_evicts_to_borrow_keeps_that() -> None:
-    """What differs from Kueue's defaults becomes settings; a preference without a comparison is left."""
+def test_preemption_and_fungibility_of_a_queue_become_settings() -> None:
+    """Values that differ from Kueue's defaults become settings. A preference without effect is not expressible."""
     preemption = {"borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 100}}
-    usual = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
+    policies = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
     fungibility = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
-    live = make_queue(preemption={**usual, **preemption}, flavorFungibility=fungibility)
+    live = make_queue(preemption={**policies, **preemption}, flavorFungibility=fungibility)
     element = CLUSTER_QUEUE.element(live)
-    assert (element["preemption"], element["flavorFungibility"]) == ({**usual, **preemption}, fungibility)
+    assert (element["preemption"], element["flavorFungibility"]) == ({**policies, **preemption}, fungibility)
     assert unexpressed(CLUSTER_QUEUE, element, live, "lab") == []
     preference = {"preference": "PreemptionOverBorrowing"}
     assert fields(CLUSTER_QUEUE, make_queue(flavorFungibility={**fungibility, **preference})) == []
@@ -258,19 +258,19 @@ def test_a_queue_that_evicts_to_borrow_keeps_that() -> None:
     assert [field.partition(" ")[0] for field in fields(CLUSTER_QUEUE, useless)] == ["flavorFungibility"]
 
 
-def test_a_queue_with_checks_shares_and_a_topology_is_taken_over_with_what_it_refers_to() -> None:
-    """The parameters before the check, the topology before the flavor; without one of them the queue is left."""
+def test_a_queue_is_adopted_with_its_checks_their_parameters_and_topologies() -> None:
+    """If one of the objects that it refers to is missing, the queue is not adopted."""
     check = {"controllerName": "kueue.x-k8s.io/multikueue"}
     parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "workers"}
     source = {"kubeConfig": {"location": "west", "locationType": "Secret"}}
     scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
     shares: dict[str, Any] = {"fairSharing": {"weight": "2"}, "admissionScope": scope}
     checks = [{"name": "elsewhere", "onFlavors": ["gpu"]}]
-    passed: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": checks}}
+    strategy: dict[str, Any] = {"admissionChecksStrategy": {"admissionChecks": checks}}
     found = Found(
         namespace="vision",
         local_queues=(make_local_queue(),),
-        cluster_queues=(make_queue(**shares, **passed),),
+        cluster_queues=(make_queue(**shares, **strategy),),
         flavors=(
             make_live(KUEUE, "ResourceFlavor", "gpu", spec={"nodeLabels": {"gpu": "a"}, "topologyName": "racks"}),
         ),
@@ -279,12 +279,12 @@ def test_a_queue_with_checks_shares_and_a_topology_is_taken_over_with_what_it_re
         multi_kueue_configs=(make_live(KUEUE, "MultiKueueConfig", "workers", spec={"clusters": ["west"]}),),
         multi_kueue_clusters=(make_live(KUEUE, "MultiKueueCluster", "west", spec={"clusterSource": source}),),
     )
-    taken = dict(entries(make_empty(), found))
-    assert taken["queues.topologies"] == {"name": "racks", "levels": ["rack"], "adopt": True}
-    assert taken["queues.multiKueueClusters"] == {"name": "west", **source, "adopt": True}
-    assert taken["queues.multiKueueConfigs"] == {"name": "workers", "clusters": ["west"], "adopt": True}
-    assert taken["queues.admissionChecks"] == {"name": "elsewhere", **check, "parameters": parameters, "adopt": True}
-    queue = taken["queues.clusterQueues"]
+    adopted = dict(entries(make_empty(), found))
+    assert adopted["queues.topologies"] == {"name": "racks", "levels": ["rack"], "adopt": True}
+    assert adopted["queues.multiKueueClusters"] == {"name": "west", **source, "adopt": True}
+    assert adopted["queues.multiKueueConfigs"] == {"name": "workers", "clusters": ["west"], "adopt": True}
+    assert adopted["queues.admissionChecks"] == {"name": "elsewhere", **check, "parameters": parameters, "adopt": True}
+    queue = adopted["queues.clusterQueues"]
     assert isinstance(queue, dict)
     assert {key: queue[key] for key in ("admissionChecks", "fairSharing", "admissionScope")} == {
         "admissionChecks": checks,
@@ -299,23 +299,23 @@ def test_a_queue_with_checks_shares_and_a_topology_is_taken_over_with_what_it_re
     }
 
 
-def test_a_provisioning_request_is_taken_over_with_what_is_not_the_default() -> None:
+def test_a_provisioning_request_config_is_adopted_with_values_other_than_the_defaults() -> None:
     retries = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
     spec = {"provisioningClassName": "check-capacity.autoscaling.x-k8s.io", "retryStrategy": retries}
     assert fields(PROVISIONING_REQUEST_CONFIG, make_live(KUEUE, "ProvisioningRequestConfig", "nodes", spec=spec)) == []
-    given = {**spec, "retryStrategy": {**retries, "backoffLimitCount": 0}, "parameters": {"a": "b"}}
-    live = make_live(KUEUE, "ProvisioningRequestConfig", "nodes", spec=given)
+    changed = {**spec, "retryStrategy": {**retries, "backoffLimitCount": 0}, "parameters": {"a": "b"}}
+    live = make_live(KUEUE, "ProvisioningRequestConfig", "nodes", spec=changed)
     assert PROVISIONING_REQUEST_CONFIG.element(live)["retryStrategy"]["backoffLimitCount"] == 0
     assert fields(PROVISIONING_REQUEST_CONFIG, live) == []
 
 
-def test_what_has_no_spec_is_left_with_what_is_missing() -> None:
+def test_the_reason_for_an_object_without_a_spec_names_the_missing_field() -> None:
     """Kueue's definitions do not require a spec."""
     assert fields(TOPOLOGY, make_live(KUEUE, "Topology", "racks")) == ["levels is missing"]
 
 
 def test_quantities_are_the_same_in_any_spelling() -> None:
-    """The API server keeps what was written in a Cohort or LocalQueue, and gives a weight the default 1, an integer."""
+    """The API server keeps the spelling in a Cohort or LocalQueue, and sets the default weight to the integer 1."""
     for weight in (1, 2, "1e3", "1000m"):
         assert fields(COHORT, make_live(KUEUE, "Cohort", "lab", spec={"fairSharing": {"weight": weight}})) == []
     quotas = [{"name": "cpu", "nominalQuota": 5, "lendingLimit": "1000m"}]
@@ -326,7 +326,7 @@ def test_quantities_are_the_same_in_any_spelling() -> None:
 
 
 def make_volume(name: str = "pv", **changes: Any) -> dict[str, Any]:
-    """A volume on a folder, of the class `fast` and held by nobody."""
+    """Return an unbound hostPath volume of the class `fast`."""
     spec = {
         "accessModes": ["ReadWriteMany"],
         "capacity": {"storage": "1Gi"},
@@ -338,11 +338,11 @@ def make_volume(name: str = "pv", **changes: Any) -> dict[str, Any]:
     return make_live("v1", "PersistentVolume", name, spec={**spec, **changes})
 
 
-def test_a_volume_on_a_host_keeps_its_kind() -> None:
-    """Made without a type, on one node or on every one; another reclaim policy or source is left."""
-    here = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}]}
+def test_a_host_path_volume_is_expressible() -> None:
+    """The volume may have a node affinity. Another reclaim policy or volume source is not expressible."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}]}
     assert fields(PERSISTENT_VOLUME, make_volume(claimRef={"name": "x"})) == []
-    assert fields(PERSISTENT_VOLUME, make_volume(nodeAffinity={"required": {"nodeSelectorTerms": [here]}})) == []
+    assert fields(PERSISTENT_VOLUME, make_volume(nodeAffinity={"required": {"nodeSelectorTerms": [term]}})) == []
     assert fields(PERSISTENT_VOLUME, make_volume(persistentVolumeReclaimPolicy="Delete")) == [
         "spec.persistentVolumeReclaimPolicy"
     ]
@@ -350,20 +350,20 @@ def test_a_volume_on_a_host_keeps_its_kind() -> None:
 
 
 def volumes_taken(claim: dict[str, Any], *volumes: dict[str, Any]) -> list[str]:
-    """The volumes that are taken over with the claim."""
-    taken = adopt(make_empty(), Found(namespace="vision", claims=(claim,), persistent_volumes=volumes)).taken
-    return [each.removeprefix("PersistentVolume ") for each in taken if each.startswith("PersistentVolume ")]
+    """Return the names of the volumes that are adopted with the claim."""
+    names = adopt(make_empty(), Found(namespace="vision", claims=(claim,), persistent_volumes=volumes)).taken
+    return [name.removeprefix("PersistentVolume ") for name in names if name.startswith("PersistentVolume ")]
 
 
-def test_a_free_volume_is_taken_only_where_the_claim_names_it() -> None:
-    """By a selector, and if it fits; another one of the class may be any team's."""
+def test_an_unbound_volume_is_adopted_only_if_the_claim_selects_it() -> None:
+    """The volume must also fit the claim. Any team may use the other volumes of the class."""
     labels = {"for": "models"}
 
     def labelled(name: str, **changes: Any) -> dict[str, Any]:
         live = make_volume(name, **changes)
         return {**live, "metadata": {**live["metadata"], "labels": labels}}
 
-    free = (
+    volumes = (
         make_volume("plain"),
         labelled("fits"),
         labelled("small", capacity={"storage": "1Mi"}),
@@ -371,54 +371,54 @@ def test_a_free_volume_is_taken_only_where_the_claim_names_it() -> None:
         labelled("of-another-class", storageClassName="slow"),
         labelled("held", claimRef={"namespace": "audio", "name": "data", "uid": "2"}),
     )
-    assert volumes_taken(make_claim(volumeName=None), *free) == []
-    assert volumes_taken(make_claim(volumeName=None, selector={"matchLabels": labels}), *free) == ["fits"]
+    assert volumes_taken(make_claim(volumeName=None), *volumes) == []
+    assert volumes_taken(make_claim(volumeName=None, selector={"matchLabels": labels}), *volumes) == ["fits"]
     expression = {"key": "disk", "operator": "Exists"}
-    chosen = {"matchLabels": labels, "matchExpressions": [expression]}
-    assert volumes_taken(make_claim(volumeName=None, selector=chosen), *free) == []
+    selector = {"matchLabels": labels, "matchExpressions": [expression]}
+    assert volumes_taken(make_claim(volumeName=None, selector=selector), *volumes) == []
 
 
-def test_a_volume_that_is_kept_for_a_claim_is_taken_with_it() -> None:
-    """Bound, or kept by hand; not one that was an earlier claim's of that name, or another namespace's."""
-    own = {"namespace": "vision", "name": "data"}
-    held = (
-        make_volume("bound", claimRef={**own, "uid": "1"}),
-        make_volume("kept", claimRef=own),
-        make_volume("released", claimRef={**own, "uid": "0"}),
-        make_volume("pvc-1", claimRef={**own, "namespace": "audio"}),
+def test_a_volume_that_refers_to_a_claim_is_adopted_with_it() -> None:
+    """A bound or a pre-bound volume. Not a volume of an earlier claim of that name, or of another namespace."""
+    reference = {"namespace": "vision", "name": "data"}
+    volumes = (
+        make_volume("bound", claimRef={**reference, "uid": "1"}),
+        make_volume("kept", claimRef=reference),
+        make_volume("released", claimRef={**reference, "uid": "0"}),
+        make_volume("pvc-1", claimRef={**reference, "namespace": "audio"}),
     )
-    assert volumes_taken(make_claim(), *held) == ["bound", "kept"]
+    assert volumes_taken(make_claim(), *volumes) == ["bound", "kept"]
 
 
-def test_what_is_not_by_hand_is_left_to_its_owner() -> None:
-    """Another stack's, another tool's, a controller's, or declared here already."""
+def test_an_object_with_another_owner_is_not_adopted() -> None:
+    """The owner is another stack, another tool, a controller, or this environment."""
 
-    def held(**metadata: Any) -> dict[str, Any]:
+    def make_owned(**metadata: Any) -> dict[str, Any]:
         live = make_claim()
         return {**live, "metadata": {**live["metadata"], **metadata}}
 
     reasons = {
-        "belongs to stack 'other'": held(labels={"trainstack.dev/stack": "other"}),
-        "is managed by Helm, which would overwrite it": held(labels={"app.kubernetes.io/managed-by": "Helm"}),
-        "is managed by Flux, which would overwrite it": held(labels={"kustomize.toolkit.fluxcd.io/name": "x"}),
-        "is managed by Argo CD, which would overwrite it": held(
+        "belongs to stack 'other'": make_owned(labels={"trainstack.dev/stack": "other"}),
+        "is managed by Helm, which would overwrite it": make_owned(labels={"app.kubernetes.io/managed-by": "Helm"}),
+        "is managed by Flux, which would overwrite it": make_owned(labels={"kustomize.toolkit.fluxcd.io/name": "x"}),
+        "is managed by Argo CD, which would overwrite it": make_owned(
             annotations={"argocd.argoproj.io/tracking-id": "x:/PersistentVolumeClaim:vision/data"}
         ),
-        "belongs to StatefulSet db": held(ownerReferences=[{"kind": "StatefulSet", "name": "db"}]),
-        "is being deleted": held(deletionTimestamp="2026-01-01T00:00:00Z"),
+        "belongs to StatefulSet db": make_owned(ownerReferences=[{"kind": "StatefulSet", "name": "db"}]),
+        "is being deleted": make_owned(deletionTimestamp="2026-01-01T00:00:00Z"),
     }
     for reason, claim in reasons.items():
         assert left(make_empty(), Found(namespace="vision", claims=(claim,))) == {
             "PersistentVolumeClaim vision/data": reason
         }
-    ours = held(name="training", namespace="research")
-    assert left(make_settings(), Found(namespace="research", claims=(ours,))) == {
+    declared = make_owned(name="training", namespace="research")
+    assert left(make_settings(), Found(namespace="research", claims=(declared,))) == {
         "PersistentVolumeClaim research/training": "is declared by test already"
     }
 
 
-def test_a_priority_of_the_shared_defaults_is_taken_as_it_is() -> None:
-    """The environment's own file overrides what defaults.yaml says of it."""
+def test_a_priority_class_of_the_shared_defaults_is_adopted_with_the_live_values() -> None:
+    """The environment's own file overrides defaults.yaml."""
     settings = make_empty(queues=Queues(priority_classes=(PriorityClass(name="normal", value=1, description="x"),)))
     live = make_live(KUEUE, "WorkloadPriorityClass", "normal", value=7)
     found = Found(namespace="default", priority_classes=(live,))
@@ -428,7 +428,7 @@ def test_a_priority_of_the_shared_defaults_is_taken_as_it_is() -> None:
     assert adopt(settings, found).left == {"WorkloadPriorityClass normal": "is declared by test already"}
 
 
-def test_operators_are_named_with_version_and_place() -> None:
-    """They stay their installer's."""
+def test_operators_are_listed_with_version_and_namespace() -> None:
+    """Adoption leaves them to the owner who installed them."""
     found = Found(namespace="vision", operators=(Operator(name="Kueue", namespace="kueue-system", version="v0.15.2"),))
     assert list(operators(found)) == ["Kueue v0.15.2 in namespace kueue-system"]

@@ -1,4 +1,4 @@
-"""A Pod with `restartPolicy: Always`: it trains again whenever it has ended, and never succeeds."""
+"""A Pod with `restartPolicy: Always` restarts its training whenever it has ended, and never succeeds."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,20 +21,20 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s r
 
 
 def ended(exit_code: int, reason: str = "") -> Body:
-    """The state of a container that has ended."""
+    """Return the state of a container that has ended."""
     reason = reason or ("Completed" if exit_code == 0 else "Error")
     return {"terminated": {"exitCode": exit_code, "reason": reason, "startedAt": NOW, "finishedAt": END}}
 
 
 def attempt(exit_code: int) -> Attempt:
-    """The same as it is read."""
+    """Return the attempt that is read from that state."""
     return Attempt(exit_code, "Completed" if exit_code == 0 else "Error", datetime.fromisoformat(END))
 
 
 def make_endless(
     state: Body, last_state: Body | None = None, *, restarts: int = 0, policy: str = "Always", **spec: Any
 ) -> Body:
-    """A launched Pod of one training container and an injected sidecar, in this state."""
+    """Return a launched Pod with a training container in this state and an injected sidecar."""
     body = make_launch_body(queue=None) | {"kind": "Pod", "apiVersion": "v1"}
     body["spec"] = {
         "nodeName": "local",
@@ -51,7 +51,7 @@ def make_endless(
 
 
 def view(body: Body) -> RunView:
-    """The launch, whose only pod is itself."""
+    """Return the view of the launch, whose only pod is the launch itself."""
     return run_view(RunObjects(launch=body, queueing=Queueing(None, None), pods=[body]), LATER)
 
 
@@ -68,7 +68,7 @@ def view(body: Body) -> RunView:
     ],
 )
 def test_the_attempts_that_kubernetes_remembers(body: Body, last: Attempt | None, previous: Attempt | None) -> None:
-    """Of the container that trains, wherever it stands in the pod."""
+    """The attempts are those of the training container, at any position in the pod."""
     assert (last_attempt(body), previous_attempt(body)) == (last, previous)
 
 
@@ -93,7 +93,7 @@ def test_an_endless_pod_stays_active_and_is_awaited_until_an_attempt_succeeds(
 
 
 def test_a_pod_that_its_deadline_ended_has_failed() -> None:
-    """Whatever its restart policy."""
+    """Its restart policy does not matter."""
     body = make_endless(ended(137), activeDeadlineSeconds=60)
     body["status"]["phase"] = "Failed"
     launch = live_launch(body)
@@ -101,7 +101,7 @@ def test_a_pod_that_its_deadline_ended_has_failed() -> None:
 
 
 def test_a_pause_after_a_success_is_no_problem() -> None:
-    """The kubelet calls it CrashLoopBackOff; after a failure it is one."""
+    """The kubelet reports CrashLoopBackOff in both cases; only after a failure is it a problem."""
     assert problems(make_endless(BACK_OFF, ended(0))) == ()
     (problem,) = problems(make_endless(BACK_OFF, ended(1)))
     assert problem.startswith("CrashLoopBackOff")
@@ -125,18 +125,18 @@ def test_a_pause_after_a_success_is_no_problem() -> None:
     ],
 )
 def test_a_summary_has_the_restarts_and_the_last_end(body: Body, summary: str) -> None:
-    """Where restarts do not depend on how it ended."""
+    """The restart policy must be Always."""
     assert view(body).summary() == summary
 
 
-def test_what_depends_on_it_is_not_launched() -> None:
-    """Its program has succeeded, but it trains again and holds node and volume."""
+def test_a_run_that_depends_on_an_endless_pod_is_not_launched() -> None:
+    """The Pod's program has succeeded, but it restarts and uses its node and volume."""
     launch = live_launch(make_endless(RUNNING, ended(0), restarts=1))
     assert waiting({"other-0123456789": (RUN,)}, (), [launch], []) == {"other-0123456789": (RUN,)}
 
 
-def test_a_refusal_does_not_advise_to_wait_for_it() -> None:
-    """It would wait for ever."""
+def test_a_refusal_does_not_advise_to_wait_for_an_endless_pod() -> None:
+    """The wait would never end."""
     launch = live_launch(make_endless(RUNNING, ended(0), restarts=1))
     (refusal,) = decide([], [launch], [make_ledger()], (), LATER + timedelta(seconds=1)).refusals
     assert refusal.endswith(

@@ -1,4 +1,4 @@
-"""Operators are recognized on a cluster whatever owns the pods of their controllers."""
+"""Operators are recognized on a cluster by their pods and Deployments, for any owner of the pods."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ TRAINING = OPERATORS["training-operator"]
 
 
 def make_deployment(name: str, image: str, *, labels: Mapping[str, str] | None = None, ready: int = 1) -> Body:
-    """A controller as its release installs it, in a namespace of somebody's choice."""
+    """Return a controller as its release installs it, in the namespace `ops`."""
     pod = {"containers": [{"name": "kube-rbac-proxy", "image": "proxy:v1"}, {"name": "manager", "image": image}]}
     return {
         "metadata": {"name": name, "namespace": "ops", "labels": dict(labels or {})},
@@ -36,7 +36,7 @@ def make_deployment(name: str, image: str, *, labels: Mapping[str, str] | None =
 def make_controller_pod(
     name: str, *images: str, labels: Mapping[str, str] = JUJU, ready: bool = True, **metadata: Any
 ) -> Body:
-    """A pod with a container for each image, the first of them a supervisor's."""
+    """Return a pod with a container for each image; the first container is a supervisor."""
     containers = [{"name": f"container-{number}", "image": image} for number, image in enumerate(images)]
     return {
         "metadata": {"name": name, "namespace": "kubeflow", "labels": dict(labels), **metadata},
@@ -49,7 +49,7 @@ STATEFUL = make_controller_pod("training-operator-0", "jujusolutions/charm-base:
 
 
 def test_an_operator_in_a_stateful_set_is_found_by_its_pod() -> None:
-    """By the image of one of its containers; the other one supervises it."""
+    """The image of one container identifies the operator; the other container supervises it."""
     found = Controllers((), (STATEFUL,)).find(TRAINING)
     assert found is not None
     assert (found.kind, found.namespace, found.ready) == ("Pod", "kubeflow", True)
@@ -68,15 +68,15 @@ def test_an_operator_in_a_stateful_set_is_found_by_its_pod() -> None:
     ],
     ids=["by its label", "by its image", "by its container"],
 )
-def test_a_pod_is_an_operators_by_any_of_its_marks(pod: Body) -> None:
-    """Whoever mirrors its image under another name leaves its labels or its container's name."""
+def test_a_label_an_image_or_a_container_name_identifies_an_operators_pod(pod: Body) -> None:
+    """A mirror may rename the image, but keeps the labels or the container's name."""
     found = Controllers((), (pod,)).find(TRAINING)
     assert found is not None
     assert found.body is pod
 
 
-def test_a_pod_that_only_installs_an_operator_is_not_taken_for_it() -> None:
-    """A newer charm has a pod of the operator's name, and makes a Deployment for the operator itself."""
+def test_a_pod_that_only_installs_an_operator_is_not_the_operator() -> None:
+    """A newer charm has a pod with the operator's name, and creates a Deployment for the operator."""
     charm = make_controller_pod("training-operator-0", "jujusolutions/charm-base:ubuntu-22.04")
     assert Controllers((), (charm,)).find(TRAINING) is None
     deployment = make_deployment("training-operator", "docker.io/kubeflow/training-operator:v1-aaaaaaa")
@@ -85,8 +85,8 @@ def test_a_pod_that_only_installs_an_operator_is_not_taken_for_it() -> None:
     assert found.body is deployment
 
 
-def test_a_deployment_comes_before_its_own_pods() -> None:
-    """The one of the release's name first, in whatever namespace; the proxy in its pods is not its controller."""
+def test_a_deployment_has_precedence_over_its_pods() -> None:
+    """The Deployment with the release's name is first, in any namespace. The proxy container is not the controller."""
     other = make_deployment("my-kueue", "registry.k8s.io/kueue/kueue:v0.15.2")
     named = make_deployment("kueue-controller-manager", "mirror/queues:1", ready=0)
     pod = make_controller_pod("kueue-controller-manager-5d", "registry.k8s.io/kueue/kueue:v0.15.2")
@@ -98,14 +98,14 @@ def test_a_deployment_comes_before_its_own_pods() -> None:
         assert found.ready is (body is other)
 
 
-def test_a_pod_that_is_ready_stands_for_all() -> None:
-    """One that is being deleted does not: a StatefulSet of two in the middle of an update still works."""
-    going = make_controller_pod("training-operator-0", CHARM, deletionTimestamp="2026-01-02T03:04:05Z")
+def test_one_ready_pod_is_enough() -> None:
+    """A terminating pod does not count: a StatefulSet with two pods works during an update."""
+    terminating = make_controller_pod("training-operator-0", CHARM, deletionTimestamp="2026-01-02T03:04:05Z")
     starting = make_controller_pod("training-operator-1", CHARM, ready=False)
-    found = Controllers((), (going, starting)).find(TRAINING)
+    found = Controllers((), (terminating, starting)).find(TRAINING)
     assert found is not None
     assert (found.ready, found.pods) == (False, (starting,))
-    found = Controllers((), (going, starting, STATEFUL)).find(TRAINING)
+    found = Controllers((), (terminating, starting, STATEFUL)).find(TRAINING)
     assert found is not None
     assert (found.ready, found.body) == (True, STATEFUL)
 
@@ -118,14 +118,14 @@ def test_a_pod_that_is_ready_stands_for_all() -> None:
         {"status": {"phase": "Failed"}},
     ],
 )
-def test_a_pod_that_is_left_of_an_operator_is_not_taken_for_it(changes: Body) -> None:
-    """After a teardown, or on a node that was lost."""
+def test_a_leftover_pod_of_an_operator_is_not_the_operator(changes: Body) -> None:
+    """A teardown or a lost node leaves such a pod."""
     pod = {key: {**value, **changes.get(key, {})} for key, value in STATEFUL.items()}
     assert Controllers((), (pod,)).find(TRAINING) is None
 
 
-def test_operators_are_told_apart() -> None:
-    """Many controllers have kubebuilder's label; of whom a pod is, its image says."""
+def test_operators_are_distinguished() -> None:
+    """Many controllers have kubebuilder's label; the image identifies the operator."""
     labels = {"control-plane": "controller-manager"}
     images = {
         "kueue": "registry.k8s.io/kueue/kueue:v0.15.2",
@@ -135,14 +135,14 @@ def test_operators_are_told_apart() -> None:
     pods = tuple(make_controller_pod(name, image, labels=labels) for name, image in images.items())
     others = (make_controller_pod("cert-manager", "quay.io/jetstack/cert-manager:v1", labels=labels),)
     found = {name: Controllers((), (*others, *pods)).find(facts) for name, facts in OPERATORS.items()}
-    assert {name: each and each.body["metadata"]["name"] for name, each in found.items()} == {
+    assert {name: controller and controller.body["metadata"]["name"] for name, controller in found.items()} == {
         **{name: name for name in images},
         **dict.fromkeys(("training-operator", "kuberay", "mpi-operator")),
     }
 
 
-def test_operators_that_are_not_installed_here_are_recognized() -> None:
-    """As their own manifests and charts install them."""
+def test_operators_that_this_project_does_not_install_are_recognized() -> None:
+    """Their own manifests and charts install them."""
     ray = make_deployment("kuberay-operator", "quay.io/kuberay/operator:v1.5.1")
     named = make_deployment("ray", "mirror/operator:1", labels=OPERATORS["kuberay"].labels)
     mpi = make_deployment("mpi-operator", "mpioperator/mpi-operator:0.7.0")
@@ -152,8 +152,8 @@ def test_operators_that_are_not_installed_here_are_recognized() -> None:
         assert found.body is body
 
 
-def test_lists_that_may_not_be_read_are_not_taken_for_empty() -> None:
-    """Neither Deployments nor pods; a pod that both lists hold is one."""
+def test_unreadable_lists_do_not_count_as_empty() -> None:
+    """The lists are of Deployments and pods. A pod in both lists counts once."""
     answers = {DEPLOYMENTS: Answer(200, {"items": []}), **{path: Answer(200, {"items": [STATEFUL]}) for path in PODS}}
     assert controllers(answers) == Controllers((), (STATEFUL,))
     for path in LISTS:
@@ -169,13 +169,13 @@ def test_lists_that_may_not_be_read_are_not_taken_for_empty() -> None:
     ],
 )
 def test_an_image_is_split_into_its_last_part_and_its_tag(image: str, parts: tuple[str, str]) -> None:
-    """A colon before the last slash is a port's."""
+    """A colon before the last slash separates a port."""
     assert split_image(image) == parts
 
 
 def make_cluster(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer]) -> list[str]:
-    """A cluster with these answers, empty otherwise; returns what it will be asked."""
-    asked: list[str] = []
+    """Patch the reads with these answers, or empty lists; return the list of the paths that will be read."""
+    requests: list[str] = []
 
     async def connect(_: str | None) -> object:
         async def version() -> dict[str, str]:
@@ -185,7 +185,7 @@ def make_cluster(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
         return SimpleNamespace(version=version)
 
     async def get_all(_: object, paths: Iterable[str], **__: bool) -> dict[str, Answer]:
-        asked.extend(paths)
+        requests.extend(paths)
         return {path: answers.get(path, Answer(200, {"items": []})) for path in paths}
 
     async def read_lists(*_: object) -> dict[str, None]:
@@ -198,7 +198,7 @@ def make_cluster(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
 
     for function in (connect, get_all, read_lists, dry_run):
         monkeypatch.setattr(environment, function.__name__, function)
-    return asked
+    return requests
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def make_cluster(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
 def test_whether_local_path_volumes_are_shared(
     monkeypatch: pytest.MonkeyPatch, configuration: str | None, shared: bool | None
 ) -> None:
-    """Its ConfigMap shows it, wherever the provisioner is installed."""
+    """The provisioner's ConfigMap shows it, in any namespace."""
     volumes = [{"name": "config", "configMap": {"name": "local-path-config"}}]
     container = {"name": "provisioner", "image": "docker.io/rancher/local-path-provisioner:v0.0.30"}
     deployment = {
@@ -229,7 +229,7 @@ def test_whether_local_path_volumes_are_shared(
 
 @pytest.mark.parametrize(("status", "exists"), [(200, True), (404, False), (403, None)])
 def test_whether_a_secret_exists(monkeypatch: pytest.MonkeyPatch, status: int, exists: bool | None) -> None:
-    """Unknown if the user may not read it."""
+    """The result is unknown if the user may not read the Secret."""
     path = "/api/v1/namespaces/research/secrets/registry"
     make_cluster(monkeypatch, {path: Answer(status, {})})
     live = environment.read_environment(make_settings(make_run(image_pull_secrets=("registry",))), ())
@@ -237,25 +237,25 @@ def test_whether_a_secret_exists(monkeypatch: pytest.MonkeyPatch, status: int, e
 
 
 def test_an_environment_reads_an_operator_in_a_stateful_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the image that runs, and why it is not ready; its pods are not asked for again."""
+    """The result has the running image, and the reason if it is not ready. Its pods are not read again."""
     starting = {"name": "training-operator", "state": {"waiting": {"reason": "ImagePullBackOff"}}, "image": "image:1"}
-    sick = {**STATEFUL, "status": {"conditions": [], "containerStatuses": [starting]}}
+    unready = {**STATEFUL, "status": {"conditions": [], "containerStatuses": [starting]}}
     settings = make_settings(make_distributed(), operators=Operators())
     operator = Operator("kubeflow", "training-operator-0", CHARM, ready=True, kind="Pod")
-    why = "ImagePullBackOff (the image image:1 cannot be pulled: build and push it, or correct the run's `image`)"
+    problem = "ImagePullBackOff (the image image:1 cannot be pulled: build and push it, or correct the run's `image`)"
     for pod, expected in (
         (STATEFUL, operator),
-        (sick, replace(operator, ready=False, problems=(why,))),
+        (unready, replace(operator, ready=False, problems=(problem,))),
     ):
-        asked = make_cluster(monkeypatch, {PODS[1]: Answer(200, {"items": [pod]})})
+        requests = make_cluster(monkeypatch, {PODS[1]: Answer(200, {"items": [pod]})})
         live = environment.read_environment(settings, ())
         assert live.operators is not None
         assert live.operators["training-operator"] == expected
-        assert [path for path in asked if "/pods" in path] == list(PODS)
+        assert [path for path in requests if "/pods" in path] == list(PODS)
 
 
-def test_kueues_configuration_is_read_from_whatever_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the ConfigMap that its pods mount; feature gates also from the container's arguments."""
+def test_kueues_configuration_is_read_from_a_pod_without_a_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pods mount its ConfigMap; the container's arguments may also set feature gates."""
     kueue = {"app.kubernetes.io/name": "kueue"}
     pod = make_controller_pod("kueue-0", "registry.k8s.io/kueue/kueue:v0.15.2", labels=kueue)
     pod["spec"]["volumes"] = [{"name": "config", "configMap": {"name": "kueue-config"}}]

@@ -1,4 +1,4 @@
-"""Operators' definitions: which of them a change applies, from the metadata of the live ones."""
+"""The metadata of live definitions decides which definitions of operators a change applies."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -35,7 +35,7 @@ Metadata = dict[str, Any]
 
 
 def make_definition(name: str = NAME, **spec: Any) -> dict[str, Any]:
-    """A definition as a release has it, with our labels."""
+    """Return a definition of a release, with the labels of the stack."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -45,7 +45,7 @@ def make_definition(name: str = NAME, **spec: Any) -> dict[str, Any]:
 
 
 def make_declared(*definitions: dict[str, Any]) -> Declared:
-    """An environment whose Kueue has these definitions; the training operator's release has none."""
+    """Return an environment whose Kueue has these definitions; the training operator's release has none."""
     installs = Operators(kueue=make_kueue(), training_operator=make_training_operator(manifest=make_manifest()))
     declared = Declared(Settings(stack="dev", operators=installs))
     empty = OperatorManifests(crds=(), setup=(), deployments=(), extensions=())
@@ -63,12 +63,12 @@ def make_plan(
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """A set of fields as the API server writes it."""
+    """Return a set of fields in the format of the API server."""
     return {f"f:{key}": fields_of(below) for key, below in value.items()} if isinstance(value, dict) else {}
 
 
 def make_live(release: Release, *, state: str = OWN) -> dict[Identity, Metadata]:
-    """The metadata of the definitions of a release that were just applied."""
+    """Return the metadata of the definitions of a release that were just applied."""
     return {
         ("CustomResourceDefinition", None, manifest["metadata"]["name"]): {
             **manifest["metadata"],
@@ -89,14 +89,14 @@ def make_live(release: Release, *, state: str = OWN) -> dict[Identity, Metadata]
 
 
 def stored(releases: Mapping[str, Release]) -> Mapping[str, str]:
-    """The revisions in the state after an `up` with this plan."""
+    """Return the revisions in the state after an `up` with this plan."""
     return {
         name: revision for release in releases.values() for name, revision in release.recorded["definitions"].items()
     }
 
 
 def test_the_state_has_a_digest_of_each_definition() -> None:
-    """The applied manifest has it, too, with the identity of the state. A release without definitions is left out."""
+    """The applied manifest also has it, with the identity of the state. A release without definitions is left out."""
     releases = make_plan()
     assert {*releases} == {"kueue"}
     (manifest,) = releases["kueue"].manifests
@@ -108,22 +108,22 @@ def test_the_state_has_a_digest_of_each_definition() -> None:
     assert releases["kueue"].manager == field_manager(OWN)
 
 
-def test_what_was_applied_is_the_same_in_the_next_change() -> None:
-    """Also what another client adds to it, such as the CA of a conversion webhook, and after several repairs."""
+def test_an_applied_definition_is_unchanged_in_the_next_change() -> None:
+    """This also holds if another client adds a field, such as a conversion webhook's CA, and after several repairs."""
     before = make_plan(stored=stored(make_plan()))
     live = make_live(before["kueue"])
-    added = {"manager": "kueue", "operation": "Update", "fieldsV1": {"f:spec": {"f:conversion": {"f:caBundle": {}}}}}
-    live[WHO]["managedFields"].append(added)
+    update = {"manager": "kueue", "operation": "Update", "fieldsV1": {"f:spec": {"f:conversion": {"f:caBundle": {}}}}}
+    live[WHO]["managedFields"].append(update)
     after = make_plan(live=live, stored=stored(before))
     assert after == before
     assert drifted(after, live, stored(before)) == ()
 
 
-def without(fields: dict[str, Any], *path: str) -> None:
-    """Have another manager take a field; the API server keeps no empty sets."""
+def remove_field(fields: dict[str, Any], *path: str) -> None:
+    """Remove a field that another manager takes over; the API server keeps no empty sets."""
     first, *rest = path
     if rest:
-        without(fields[first], *rest)
+        remove_field(fields[first], *rest)
     if not rest or not fields[first]:
         del fields[first]
 
@@ -139,10 +139,10 @@ def without(fields: dict[str, Any], *path: str) -> None:
     ids=lambda path: path[-1],
 )
 def test_a_changed_field_is_applied_again(path: tuple[str, ...]) -> None:
-    """Another client's write takes the field out of the set of what this state has applied."""
+    """The write of another client removes the field from the set of fields that this state has applied."""
     before = make_plan()
     live = make_live(before["kueue"])
-    without(live[WHO]["managedFields"][1]["fieldsV1"], *path)
+    remove_field(live[WHO]["managedFields"][1]["fieldsV1"], *path)
     after = make_plan(live=live, stored=stored(before))
     assert stored(after) == {NAME: f"{stored(before)[NAME]}-1"}
     assert drifted(after, live, stored(before)) == (
@@ -154,7 +154,7 @@ def test_a_changed_field_is_applied_again(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("revision", ["", "0" * 16])
 def test_a_changed_revision_is_applied_again(revision: str) -> None:
-    """Without the right one it is unknown which manifest the fields are of."""
+    """Without the right revision the manifest of the fields is unknown."""
     before = make_plan()
     live = make_live(before["kueue"])
     live[WHO]["annotations"] = {**live[WHO]["annotations"], REVISION: revision}
@@ -162,18 +162,18 @@ def test_a_changed_revision_is_applied_again(revision: str) -> None:
 
 
 def test_a_deleted_definition_is_applied_again_each_time() -> None:
-    """The revision differs from the stored one, however often the same definition was applied before."""
+    """The revision always differs from the stored one, also after several repairs of the same definition."""
     revision = stored(make_plan())[NAME]
-    for known, expected in ((revision, f"{revision}-1"), (f"{revision}-1", f"{revision}-2")):
-        releases = make_plan(stored={NAME: known})
+    for stored_revision, expected in ((revision, f"{revision}-1"), (f"{revision}-1", f"{revision}-2")):
+        releases = make_plan(stored={NAME: stored_revision})
         assert stored(releases) == {NAME: expected}
-        assert drifted(releases, {}, {NAME: known}) == (
+        assert drifted(releases, {}, {NAME: stored_revision}) == (
             f"CustomResourceDefinition {NAME} was deleted outside of this stack; `up` applies it again",
         )
 
 
 def test_a_terminating_definition_is_applied_again() -> None:
-    """Once it is deleted."""
+    """The engine applies it after the deletion."""
     before = make_plan()
     live = make_live(before["kueue"])
     live[WHO]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
@@ -181,7 +181,7 @@ def test_a_terminating_definition_is_applied_again() -> None:
 
 
 def test_another_release_is_another_revision_and_no_drift() -> None:
-    """What it removes is no longer in the state, and stays in the cluster."""
+    """A definition that the release removes is no longer in the state, but stays in the cluster."""
     before = make_plan(make_definition(), make_definition("cohorts.kueue.x-k8s.io"))
     live = make_live(before["kueue"])
     after = make_plan(make_definition(versions=[{"name": "v2"}]), live=live, stored=stored(before))
@@ -202,8 +202,8 @@ def test_an_interrupted_change_is_completed() -> None:
     assert stored(make_plan(live=live, stored=stored(old))) == {NAME: f"{stored(old)[NAME]}-1"}
 
 
-def test_what_another_state_applied_is_applied_again() -> None:
-    """`takeOver` allows it; the fields are the other state's until then."""
+def test_a_definition_that_another_state_applied_is_applied_again() -> None:
+    """`takeOver` allows it; until then the other state owns the fields."""
     other = make_plan(state=OTHER)
     live = make_live(other["kueue"], state=OTHER)
     assert make_plan(live=live)["kueue"].recorded["state"] == OWN
@@ -211,7 +211,7 @@ def test_what_another_state_applied_is_applied_again() -> None:
 
 
 def test_a_program_without_our_state_has_a_field_manager_too() -> None:
-    """Its definitions have no identity of a state."""
+    """The annotations of its definitions have no identity of a state."""
     release = make_plan(state="")["kueue"]
     assert release.manager == "trainstack"
     assert {*release.manifests[0]["metadata"]["annotations"]} == {"release", REVISION}
@@ -220,7 +220,7 @@ def test_a_program_without_our_state_has_a_field_manager_too() -> None:
 
 
 def test_a_program_that_cannot_read_its_state_salts_its_revisions() -> None:
-    """Each is another than the stored one, except those of definitions that are as declared."""
+    """Each revision differs from the stored one, except for definitions that match the declared ones."""
     declared = make_declared(make_definition())
     before = planned(declared, {}, {}, salt="1a")
     live = make_live(before["kueue"], state="")
@@ -228,8 +228,8 @@ def test_a_program_that_cannot_read_its_state_salts_its_revisions() -> None:
     assert stored(planned(declared, {}, {}, salt="2b")) == {NAME: stored(before)[NAME].replace("-1a", "-2b")}
 
 
-def test_what_an_earlier_release_has_stored_one_by_one_is_told() -> None:
-    """The engine reports a deletion of each."""
+def test_a_note_names_each_definition_that_an_earlier_release_stored_as_a_resource() -> None:
+    """The engine reports a deletion for each of them."""
     (note,) = moved(OwnState(OWN, moved=frozenset({NAME})))
     assert note.startswith(f"CustomResourceDefinition {NAME}: ")
     assert note.endswith("nothing is deleted in the cluster")
@@ -237,12 +237,12 @@ def test_what_an_earlier_release_has_stored_one_by_one_is_told() -> None:
 
 
 def test_the_state_is_read_by_type_and_parent() -> None:
-    """Other values in a state have the same type."""
+    """A state has other values of the same type."""
     recorded = make_plan()["kueue"].recorded
-    found = StateResource(RESOURCE, COMPONENT, "kueue-definitions", {"input": recorded, "output": "x"})
-    assert revisions(found) == recorded["definitions"]
-    assert revisions(replace(found, parent_type="")) == {}
-    assert revisions(replace(found, outputs={})) == {}
+    resource = StateResource(RESOURCE, COMPONENT, "kueue-definitions", {"input": recorded, "output": "x"})
+    assert revisions(resource) == recorded["definitions"]
+    assert revisions(replace(resource, parent_type="")) == {}
+    assert revisions(replace(resource, outputs={})) == {}
     assert identities(recorded["definitions"]) == {WHO}
     (manifest,) = recorded_manifests({"input": recorded})
     assert manifest["metadata"] == {"name": NAME, "annotations": {STATE: OWN}}
@@ -253,19 +253,19 @@ def make_entry(manager: str, operation: str, time: str, **fields: Any) -> dict[s
 
 
 def test_updates_of_the_provider_become_applied_fields() -> None:
-    """An earlier release of ours let the provider update definitions; the set is the union of both."""
+    """An earlier release let the provider update definitions; the new set is the union of both."""
     own = field_manager(OWN)
     applied = make_entry(own, "Apply", "1", spec={"names": {"kind": 1}}, metadata={"labels": {"a": 1}})
     updated = make_entry(own, "Update", "2", spec={"versions": 1, "names": {"plural": 1}})
     generated = make_entry("pulumi-kubernetes-3f", "Apply", "0", spec={"group": 1})
-    theirs = make_entry("kueue", "Update", "3", spec={"conversion": 1})
+    foreign = make_entry("kueue", "Update", "3", spec={"conversion": 1})
     status = {**make_entry(own, "Update", "4"), "subresource": "status"}
-    assert to_take_over({"managedFields": [applied, theirs, status]}, own) == {}
+    assert to_take_over({"managedFields": [applied, foreign, status]}, own) == {}
     assert to_take_over({}, own) == {}
-    change = to_take_over({"managedFields": [generated, applied, updated, theirs, status]}, own)
+    change = to_take_over({"managedFields": [generated, applied, updated, foreign, status]}, own)
     assert {*change} == {"managedFields"}
     assert change["managedFields"] == [
-        theirs,
+        foreign,
         status,
         {
             **make_entry(own, "Apply", "2"),
@@ -280,7 +280,7 @@ def test_updates_of_the_provider_become_applied_fields() -> None:
 
 
 def test_a_restored_revision_is_no_conflict() -> None:
-    """Its owner is the client that restored the definition. What another state has applied is a conflict."""
+    """Its owner is the client that restored the definition. A field that another state has applied is a conflict."""
     own, fields = field_manager(OWN), {"metadata": {"annotations": {REVISION: 1}}}
     applied, restored = make_entry(own, "Apply", "1", **fields), make_entry("velero-server", "Update", "2", **fields)
     other = make_entry(field_manager(OTHER), "Apply", "2", **fields)
@@ -290,6 +290,6 @@ def test_a_restored_revision_is_no_conflict() -> None:
 
 
 def test_a_suffix_that_another_client_has_written_is_replaced() -> None:
-    """It need not be a number."""
+    """The suffix need not be a number."""
     revision = stored(make_plan())[NAME]
     assert stored(make_plan(stored={NAME: f"{revision}-x"})) == {NAME: f"{revision}-1"}

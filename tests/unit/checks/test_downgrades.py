@@ -1,4 +1,4 @@
-"""A change that would put an older operator in the place of a newer one is refused, and says why."""
+"""A change that would replace an operator by an older release is refused with the reason."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ CONTROLLER: Identity = ("Deployment", "kueue-system", "kueue-controller-manager"
 
 
 def make_install(release: str) -> OperatorManifests:
-    """Kueue of this release: one definition and its controller."""
+    """Return this release of Kueue: one definition and its controller."""
     return staged(
         [
             {"kind": CRD[0], "metadata": {"name": CRD[2]}},
@@ -26,7 +26,7 @@ def make_install(release: str) -> OperatorManifests:
 
 
 def refusal(running: str, declared: str, place: str) -> str:
-    """The message."""
+    """Return the message of a refusal."""
     return (
         f"Kueue {running} is installed ({place}), and this change would downgrade it to {declared}: {WHY}; set "
         f"operators.kueue.manifest to {running} or a later release"
@@ -45,7 +45,7 @@ def refusal(running: str, declared: str, place: str) -> str:
             "v0.14.0",
             {CRD: {RELEASE: "v0.15.2"}, CONTROLLER: {RELEASE: "v0.15.2"}},
             (refusal("v0.15.2", "v0.14.0", "Deployment kueue-system/kueue-controller-manager"),),
-            id="a downgrade is told once",
+            id="a downgrade is reported once",
         ),
         pytest.param(
             "v0.15.1",
@@ -55,23 +55,23 @@ def refusal(running: str, declared: str, place: str) -> str:
         ),
         pytest.param(
             "v0.9.0",
-            # Somewhere between the two: an upgrade broke off.
+            # An upgrade was interrupted between the two.
             {CRD: {RELEASE: "v0.10.0"}, CONTROLLER: {RELEASE: "v0.9.0"}},
             (refusal("v0.10.0", "v0.9.0", "CustomResourceDefinition workloads.kueue.x-k8s.io"),),
             id="numbers are compared, not letters",
         ),
     ],
 )
-def test_what_is_newer_than_declared_is_refused(
+def test_a_downgrade_is_refused(
     declared: str, live: Mapping[Identity, Mapping[str, str]], expected: tuple[str, ...]
 ) -> None:
-    """By what the live definitions and controllers say of themselves."""
+    """The labels of live definitions and controllers show the installed release."""
     assert refusals({"kueue": make_install(declared)}, live) == expected
 
 
 def test_labels_of_the_release_itself_stay() -> None:
     """Only the owner and the release's version are added."""
     crd: Manifest = {"kind": "CustomResourceDefinition", "metadata": {"name": "a", "labels": {"a": "b"}}}
-    (made,) = staged([crd], "dev", "v1.2.3").crds
-    assert made["metadata"] == {"name": "a", "labels": {"a": "b", **mark("dev"), RELEASE: "v1.2.3"}}
+    (definition,) = staged([crd], "dev", "v1.2.3").crds
+    assert definition["metadata"] == {"name": "a", "labels": {"a": "b", **mark("dev"), RELEASE: "v1.2.3"}}
     assert crd["metadata"]["labels"] == {"a": "b"}

@@ -1,4 +1,4 @@
-"""Which `up` needs no refresh: the objects are as the engine recorded them."""
+"""An `up` needs no refresh if the live objects match the engine's state."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ JOB: Identity = ("Job", "lab", "digits-0f3c9a1b2d-aaaaaa")
 
 
 def make_metadata(**changes: Any) -> dict[str, Any]:
-    """Of an object that was not changed since the engine recorded it, except for the changes."""
-    before = {"uid": "1", "resourceVersion": "5", "generation": 1, "labels": {STACK: "lab"}}
-    return {key: value for key, value in {**before, **changes}.items() if value is not None}
+    """Return the metadata of an object as the engine recorded it, with changes."""
+    recorded = {"uid": "1", "resourceVersion": "5", "generation": 1, "labels": {STACK: "lab"}}
+    return {key: value for key, value in {**recorded, **changes}.items() if value is not None}
 
 
 def make_recorded(who: Identity, **changes: Any) -> dict[str, Any]:
-    """A resource whose live object the engine recorded."""
+    """Return a resource of the state with the live object's metadata in its outputs."""
     return make_resource(who, outputs={"metadata": make_metadata()}, **changes)
 
 
@@ -57,15 +57,14 @@ def test_the_program_compares_the_definitions_of_releases() -> None:
         (JOB, {"deletionTimestamp": "2026-11-22T12:00:00Z"}, True),
     ],
 )
-def test_what_counts_as_a_change(who: Identity, changes: dict[str, Any], drifted: bool) -> None:
-    """Any new version, except of an object whose controller writes its status."""
+def test_which_differences_count_as_drift(who: Identity, changes: dict[str, Any], drifted: bool) -> None:
+    """Any new resourceVersion counts, except of an object whose controller writes its status."""
     labels = {RUN: "digits-0f3c9a1b2d"} if who == JOB else {}
     resource = make_recorded(who, inputs={"metadata": {"labels": labels}})
     assert has_drifted(make_state(make_identity("a"), resource), {who: make_metadata(**changes)}) == drifted
 
 
-def test_a_missing_object_is_a_change() -> None:
-    """Also a launch that its TTL removed."""
+def test_a_missing_object_is_drift() -> None:
     assert has_drifted(make_state(make_recorded(SECRET), make_recorded(QUEUE)), {SECRET: make_metadata()})
 
 
@@ -79,8 +78,8 @@ def test_a_missing_object_is_a_change() -> None:
     ],
     ids=str,
 )
-def test_what_the_engine_left_unfinished_or_hides_needs_a_refresh(changes: dict[str, Any]) -> None:
-    """It cannot be compared."""
+def test_an_unfinished_or_encrypted_resource_needs_a_refresh(changes: dict[str, Any]) -> None:
+    """The resource cannot be compared."""
     resource = {**make_recorded(SECRET), **changes}
     assert has_drifted(make_state(resource), {SECRET: make_metadata()})
 

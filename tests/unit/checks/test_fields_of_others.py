@@ -1,4 +1,4 @@
-"""What another field manager has set is told before it is overwritten, by object, field, manager and both values."""
+"""A change that overwrites another manager's field is reported with object, field, manager and both values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,12 +29,12 @@ LABELS: dict[str, Any] = {"f:labels": {".": {}, "f:team.io/name": {}, "f:other":
 
 
 def make_metadata(fields: dict[str, Any], manager: str = "kubectl-edit", **entry: str) -> dict[str, Any]:
-    """The metadata of an object whose fields a manager owns."""
+    """Return the metadata of an object whose fields a manager owns."""
     return {"managedFields": [{"manager": manager, "time": "2026-01-01T00:00:00Z", "fieldsV1": fields, **entry}]}
 
 
 @pytest.mark.parametrize(
-    ("fields", "change", "said"),
+    ("fields", "change", "message"),
     [
         (
             {"f:metadata": LABELS},
@@ -63,36 +63,36 @@ def make_metadata(fields: dict[str, Any], manager: str = "kubectl-edit", **entry
         ),
     ],
 )
-def test_a_value_of_another_manager_is_told_with_ours(
-    fields: dict[str, Any], change: dict[str, Any], said: str
+def test_a_value_of_another_manager_is_reported_with_the_declared_one(
+    fields: dict[str, Any], change: dict[str, Any], message: str
 ) -> None:
-    """Whatever the field is: in a map, in a list with keys, a list that is one value, or of one without keys."""
+    """The field is in a map, in a list with keys, in an atomic list, or in a list without keys."""
     found = held(DECLARED, make_metadata(fields))
-    assert overwritten(DECLARED, change, found) == (f"ClusterQueue research: {said} declared",)
+    assert overwritten(DECLARED, change, found) == (f"ClusterQueue research: {message} declared",)
 
 
 @pytest.mark.parametrize("live", [{"stopPolicy": "None"}, {"stopPolicy": None}, {}])
-def test_the_same_value_and_no_value_are_nobodys_loss(live: dict[str, Any]) -> None:
-    """Who else owns the field does not matter then."""
+def test_an_equal_or_missing_value_is_not_reported(live: dict[str, Any]) -> None:
+    """The owner of the field does not matter then."""
     found = held(DECLARED, make_metadata({"f:spec": {"f:stopPolicy": {}}}))
     assert len(found) == 1
     assert overwritten(DECLARED, {"spec": live}, found) == ()
 
 
 @pytest.mark.parametrize(
-    ("here", "there"),
+    ("declared", "live"),
     [("1", 1), ("1000m", "1"), ({"a": 1}, {"a": 1, "filled": "in"}), ([{"a": 1}], [{"a": 1, "b": 2}])],
 )
-def test_what_the_api_server_spells_or_fills_in_is_the_same_value(here: object, there: object) -> None:
-    """Quantities by their amount; defaults in what is one value to the API server."""
-    manifest = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "spec": here}
+def test_other_spellings_and_defaults_of_the_api_server_are_equal_values(declared: object, live: object) -> None:
+    """Quantities are compared by amount; atomic values may have additional defaults."""
+    manifest = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "spec": declared}
     found = held(manifest, make_metadata({"f:spec": {}}))
     assert len(found) == 1
-    assert overwritten(manifest, {"spec": there}, found) == ()
+    assert overwritten(manifest, {"spec": live}, found) == ()
 
 
-def test_fields_of_ours_and_those_that_we_do_not_declare_are_not_contested() -> None:
-    """Nor a status, the mere presence of a map, or members of a set, which are their own values."""
+def test_own_and_undeclared_fields_are_not_contested() -> None:
+    """A status, the presence of a map, and members of a set, which have no other value, are not contested either."""
     fields: dict[str, Any] = {"f:spec": {"f:stopPolicy": {}}}
     for manager in ("trainstack", "pulumi-kubernetes"):
         assert held(DECLARED, make_metadata(fields, manager)) == ()
@@ -105,22 +105,22 @@ def test_fields_of_ours_and_those_that_we_do_not_declare_are_not_contested() -> 
 
 
 def test_a_launch_is_never_edited_and_so_never_contested() -> None:
-    """Kueue and the operators write into it, as they should."""
+    """Kueue and the operators write fields of a launch."""
     assert held(make_launch_body("PyTorchJob"), make_metadata({"f:spec": {"f:runPolicy": {}}})) == ()
 
 
-def test_no_value_of_a_secret_is_told() -> None:
-    """That it differs is enough."""
+def test_no_value_of_a_secret_is_reported() -> None:
+    """The message only states that the value differs."""
     secret = {"kind": "Secret", "metadata": {"name": "key", "namespace": "research"}, "data": {"key": "b3Vycw=="}}
     found = held(secret, make_metadata({"f:data": {"f:key": {}}}))
-    (said,) = overwritten(secret, {"data": {"key": "dGhlaXJz"}}, found)
-    assert said.startswith("Secret research/key: data.key is a secret value, set by 'kubectl-edit'")
-    assert "b3Vycw" not in said
-    assert "dGhlaXJz" not in said
+    (message,) = overwritten(secret, {"data": {"key": "dGhlaXJz"}}, found)
+    assert message.startswith("Secret research/key: data.key is a secret value, set by 'kubectl-edit'")
+    assert "b3Vycw" not in message
+    assert "dGhlaXJz" not in message
 
 
-def test_a_secret_of_the_environment_is_a_warning_since_its_value_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other objects are refused, unless they are taken over."""
+def test_a_secret_of_the_environment_is_a_warning_since_its_value_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes of other objects are refused, unless they are adopted."""
     declared = Secret(name="key", namespace="research", values={"key": Encrypted(secure="v1:a")})
     settings = make_settings(secrets=Secrets(secrets=(declared,)))
     manifest = {**DECLARED, "apiVersion": "kueue.x-k8s.io/v1beta2"}
@@ -144,11 +144,11 @@ def test_a_secret_of_the_environment_is_a_warning_since_its_value_is_not_known(m
     assert notes[0].endswith('and "None" is declared, which wins (adopt: true)')
 
 
-OWN, OTHER, EARLIER = (field_manager(each) for each in ("a" * 32, "b" * 32, "c" * 32))
+OWN, OTHER, EARLIER = (field_manager(state) for state in ("a" * 32, "b" * 32, "c" * 32))
 
 
 def make_entry(manager: str, time: str = "2026-01-01T00:00:00Z", operation: str = "Apply") -> dict[str, Any]:
-    """One entry of `managedFields`."""
+    """Return one entry of `managedFields`."""
     return {"manager": manager, "operation": operation, "time": time, "fieldsV1": {"f:spec": {}}}
 
 
@@ -163,17 +163,17 @@ def make_entry(manager: str, time: str = "2026-01-01T00:00:00Z", operation: str 
     ],
 )
 def test_the_fields_of_another_state_are_known_by_its_field_manager(managers: list[str], *, expected: bool) -> None:
-    """Every state has one of its own; other tools' do not count."""
-    assert of_other_states({"managedFields": [make_entry(each) for each in managers]}, OWN) == expected
+    """Every state has its own field manager; those of other tools do not count."""
+    assert of_other_states({"managedFields": [make_entry(manager) for manager in managers]}, OWN) == expected
 
 
 def test_an_object_without_managed_fields_has_none_of_another_state() -> None:
-    """The API server may not have any."""
+    """The API server may omit them."""
     assert not of_other_states({}, OWN)
 
 
 def test_the_latest_set_that_another_state_applied_is_inherited() -> None:
-    """What only created or patched the object is dropped, and so are older sets; other tools keep theirs."""
+    """Sets of clients that only created or patched the object, and older sets, are dropped; other tools keep theirs."""
     edit = make_entry("kubectl-edit", operation="Update")
     latest = make_entry(OTHER, "2026-03-01T00:00:00Z")
     claim = make_entry(OTHER, "2026-04-01T00:00:00Z", "Update")
@@ -182,7 +182,7 @@ def test_the_latest_set_that_another_state_applied_is_inherited() -> None:
 
 
 def test_the_last_set_is_never_dropped() -> None:
-    """The API server would give an object without any to a manager of its own, which nobody can take over."""
+    """Without any set the API server would assign the fields to its own manager, and no client could take them over."""
     claim = make_entry(OTHER, operation="Update")
     assert inherited([claim], OWN) == [{**claim, "manager": OWN}]
     assert inherited([make_entry(EARLIER, operation="Update"), {**claim, "time": "2026-02-01T00:00:00Z"}], OWN) == [
@@ -190,7 +190,7 @@ def test_the_last_set_is_never_dropped() -> None:
     ]
 
 
-def test_what_the_state_applied_itself_is_kept() -> None:
-    """One manager cannot have two sets that it applied."""
+def test_a_set_that_the_state_applied_is_kept() -> None:
+    """A manager cannot have two applied sets."""
     own = make_entry(OWN)
     assert inherited([make_entry(OTHER, "2026-03-01T00:00:00Z"), own], OWN) == [own]

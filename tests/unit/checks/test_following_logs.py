@@ -1,4 +1,4 @@
-"""Following a container's log through broken connections and restarts, against an API server of our own."""
+"""Following a container's log through broken connections and restarts, against a fake API server."""
 
 import asyncio
 import json
@@ -24,36 +24,34 @@ SOURCE = Source("team", "a-1", "uid-1", "training")
 
 
 class Server(ThreadingHTTPServer):
-    """An API server with one pod, whose log it gives in pieces."""
+    """An API server with one pod, whose log it returns in pieces."""
 
     lines: tuple[str, ...] = ()
-    """The log of the container as it is now."""
+    """The log of the current container."""
     previous: tuple[str, ...] = ()
-    """That of the container before its restart."""
+    """The log of the container before its restart."""
     cuts: tuple[int, ...] = ()
-    """After how many lines of all its log each stream breaks off; then none does."""
+    """The number of lines of the log after which each stream breaks; later streams do not break."""
     restarts_after = 10**6
-    """The stream after which the container has been started again."""
+    """The number of streams after which the container has restarted."""
     restarts = 0
-    """How often it had been before."""
+    """The number of earlier restarts."""
     status = 200
     streams = 0
 
 
 def stamped(lines: tuple[str, ...], first: int, since: datetime | None) -> list[str]:
-    """The lines, four to a second, from a moment on."""
-    moments = [START + timedelta(seconds=(first + number) // 4) for number in range(len(lines))]
-    told = [(at, text) for at, text in zip(moments, lines, strict=True) if since is None or at >= since]
-    return [f"{at.strftime('%Y-%m-%dT%H:%M:%S')}.000000000Z {text}" for at, text in told]
+    """Return the lines since a time with timestamps, four lines per second."""
+    times = [START + timedelta(seconds=(first + number) // 4) for number in range(len(lines))]
+    selected = [(time, text) for time, text in zip(times, lines, strict=True) if since is None or time >= since]
+    return [f"{time.strftime('%Y-%m-%dT%H:%M:%S')}.000000000Z {text}" for time, text in selected]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Its answers."""
-
     server: Server
 
     def do_GET(self) -> None:
-        """The version, the pod or its log."""
+        """Answer with the version, the pod or its log."""
         address = urlparse(self.path)
         if address.path.endswith("/log"):
             self._log({key: value[0] for key, value in parse_qs(address.query).items()})
@@ -68,23 +66,23 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._send(json.dumps({"gitVersion": "v1.34.4"}))
 
-    def _log(self, asked: dict[str, str]) -> None:
+    def _log(self, query: dict[str, str]) -> None:
         server = self.server
         if server.status != 200:
             self.send_error(server.status)
             return
-        since = datetime.fromisoformat(asked["sinceTime"]) if "sinceTime" in asked else None
-        before = server.streams < server.restarts_after
+        since = datetime.fromisoformat(query["sinceTime"]) if "sinceTime" in query else None
+        not_restarted = server.streams < server.restarts_after
         old = server.previous
-        if "previous" in asked:
+        if "previous" in query:
             self._send("\n".join(stamped(old, 0, since)))
             return
-        now, first = (old, 0) if before and old else (server.lines, len(old))
-        served = stamped(now, first, since)
-        if "follow" in asked:
-            cut = server.cuts[server.streams] if server.streams < len(server.cuts) else len(now)
+        log, first = (old, 0) if not_restarted and old else (server.lines, len(old))
+        served = stamped(log, first, since)
+        if "follow" in query:
+            cut = server.cuts[server.streams] if server.streams < len(server.cuts) else len(log)
             server.streams += 1
-            served = served[: max(0, cut - (len(now) - len(served)))]
+            served = served[: max(0, cut - (len(log) - len(served)))]
         self._send("".join(f"{line}\n" for line in served))
 
     def _send(self, text: str) -> None:
@@ -93,16 +91,16 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keep the test output free of request logs."""
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that KUBECONFIG names."""
-    with Server(("127.0.0.1", 0), Handler) as made:
+    """Start a server that KUBECONFIG points to."""
+    with Server(("127.0.0.1", 0), Handler) as api_server:
         file = tmp_path / "kubeconfig"
         config = {
-            "clusters": [{"name": "c", "cluster": make_endpoint(made.server_port)}],
+            "clusters": [{"name": "c", "cluster": make_endpoint(api_server.server_port)}],
             "users": [{"name": "u", "user": {"token": "t"}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",
@@ -110,14 +108,14 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
         monkeypatch.setenv("KUBECONFIG", str(file))
         monkeypatch.setattr("trainstack.live.logs._PAUSE_SECONDS", 0.01)
-        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
-        yield made
-        made.shutdown()
+        threading.Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
+        yield api_server
+        api_server.shutdown()
 
 
 def followed(source: Source = SOURCE, *, after: int = 0) -> list[str]:
-    """The lines that are told of the container, to its end; `after`: so many were told before."""
-    told: list[str] = []
+    """Return the followed lines of the container until its end; `after` is the number of lines printed before."""
+    lines: list[str] = []
     cursor = Cursor()
 
     async def follow() -> None:
@@ -125,77 +123,76 @@ def followed(source: Source = SOURCE, *, after: int = 0) -> list[str]:
         if after:
             for line in (await read_logs(workers, [source]))[source][:after]:
                 cursor.take(line)
-        await follow_log(workers, source, cursor, lambda _, line: told.append(line.text))
+        await follow_log(workers, source, cursor, lambda _, line: lines.append(line.text))
 
     asyncio.run(follow())
-    return told
+    return lines
 
 
 @pytest.mark.parametrize("cuts", [(), (3,), (4,), (5, 5, 6), (0, 1, 2, 3, 11, 12)])
-def test_a_stream_that_breaks_off_is_taken_up_where_it_was(server: Server, cuts: tuple[int, ...]) -> None:
-    """Wherever in a second that is: four lines bear the same moment here."""
+def test_a_broken_stream_is_resumed_without_loss(server: Server, cuts: tuple[int, ...]) -> None:
+    """The position within a second does not matter: four lines have the same timestamp."""
     server.lines, server.cuts = tuple(f"line {number}" for number in range(13)), cuts
     assert followed() == list(server.lines)
 
 
 def test_a_stream_is_split_at_line_feeds_alone(server: Server) -> None:
-    """A progress bar is one line, and so is what holds another separator."""
+    """A progress bar is one line, and so is a line with another separator."""
     server.lines = ("\r 10%\r100%", "a\x0cb\x85c\u2028d", "end")
     assert followed() == ["100%", "a\x0cb\x85c\u2028d", "end"]
 
 
-def test_the_log_of_a_container_that_was_started_again_is_told_on(server: Server) -> None:
-    """What it wrote before, and was not told yet, first."""
+def test_the_log_of_a_restarted_container_is_followed_on(server: Server) -> None:
+    """The unread lines from before the restart are first."""
     server.previous, server.lines = ("a", "b", "c", "d", "e", "f"), ("g", "h")
     server.cuts, server.restarts_after = (5,), 1
     assert followed() == list("abcdefgh")
 
 
-def test_restarts_before_the_first_look_repeat_nothing(server: Server) -> None:
-    """What was told of the container as it is now stays told."""
+def test_restarts_before_the_first_read_repeat_nothing(server: Server) -> None:
+    """Lines of the current container that were printed before are not printed again."""
     server.lines, server.restarts = ("a", "b", "c", "d", "e"), 2
     assert followed(after=3) == ["d", "e"]
 
 
-def test_a_container_that_failed_before_its_first_line_was_told_is_told_whole(server: Server) -> None:
-    """It ended and was started again between two looks."""
+def test_the_log_of_a_container_that_failed_between_two_reads_is_complete(server: Server) -> None:
+    """The container ended and restarted between two reads."""
     server.previous, server.lines = ("a", "b"), ("c",)
     server.cuts, server.restarts_after = (0,), 1
     assert followed() == list("abc")
 
 
 def read_at_once(*, tail: int | None = None) -> list[str]:
-    """The lines of a container whose attempt before the present one succeeded."""
+    """Return the lines of a container whose previous attempt succeeded."""
 
-    async def look() -> list[str]:
+    async def read_lines() -> list[str]:
         logs = await read_logs(Workers(make_settings()), [SOURCE], tail=tail, repeated=[SOURCE])
         return [line.text for line in logs[SOURCE]]
 
-    return asyncio.run(look())
+    return asyncio.run(read_lines())
 
 
-def test_the_log_of_the_attempt_before_is_read_first(server: Server) -> None:
-    """And is not read twice while the container waits for its restart: then the API server gives it for both."""
+def test_the_log_of_the_previous_attempt_is_read_first(server: Server) -> None:
+    """It is not read twice while the container waits for its restart: then the API server returns it for both."""
     server.previous, server.lines = ("a", "b", "c"), ("d",)
     assert read_at_once() == list("abc")
     server.restarts_after = 0
     assert read_at_once() == list("abcd")
 
 
-def test_the_end_of_both_logs_is_cut_to_what_was_asked_for(server: Server) -> None:
-    """As of one log."""
+def test_the_tail_counts_the_lines_of_both_logs(server: Server) -> None:
+    """The tail is the end of the concatenated logs."""
     server.previous, server.lines, server.restarts_after = ("a", "b", "c"), ("d",), 0
     assert read_at_once(tail=2) == ["c", "d"]
 
 
-def test_a_pod_that_took_the_name_of_another_is_not_its_log(server: Server) -> None:
-    """It is followed by itself."""
+def test_the_log_of_a_new_pod_with_the_same_name_is_not_followed(server: Server) -> None:
+    """The new pod has another uid and is a source of its own."""
     server.lines = ("a",)
     assert followed(Source("team", "a-1", "uid-of-the-one-before", "training")) == []
 
 
-def test_a_missing_right_is_a_sentence(server: Server) -> None:
-    """With who can grant it."""
+def test_the_error_about_a_missing_right_names_who_can_grant_it(server: Server) -> None:
     server.status = 403
     with pytest.raises(ClusterError, match=r"log of pod team/a-1 .* ask the namespace's administrator for the right"):
         followed()

@@ -1,4 +1,4 @@
-"""A fixed name is waited for while its former owner goes, and never taken from a launch that stays."""
+"""`up` waits for a fixed name while its former owner terminates, and refuses to take it from an existing launch."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,55 +14,55 @@ MANIFEST: dict[str, Any] = {
     "kind": "Job",
     "metadata": {"name": "train", "namespace": "research", "labels": {"trainstack.dev/launch": "train-1-2"}},
 }
-GONE = Answer(404, {})
+ABSENT = Answer(404, {})
 
 
 def make_live(launch: str, **metadata: Any) -> Answer:
-    """The object that has the name now."""
+    """Return the object that has the name."""
     return Answer(200, {"metadata": {**MANIFEST["metadata"], "labels": {"trainstack.dev/launch": launch}, **metadata}})
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, *answers: Answer) -> Iterator[Answer]:
-    """A cluster that gives these answers in turn; what is left of them can be taken afterwards."""
-    left = iter(answers)
-    monkeypatch.setattr(names, "read", lambda paths, _, **__: {paths[0]: next(left)})
+    """Patch the reads with these answers in turn; return the iterator of the remaining ones."""
+    remaining = iter(answers)
+    monkeypatch.setattr(names, "read", lambda paths, _, **__: {paths[0]: next(remaining)})
     monkeypatch.setattr(names, "_PAUSE_SECONDS", 0)
-    return left
+    return remaining
 
 
 @pytest.mark.parametrize(
     "answers",
     [
-        pytest.param([GONE], id="free"),
+        pytest.param([ABSENT], id="free"),
         pytest.param([make_live("train-1-2")], id="left by an interrupted `up`"),
-        pytest.param([make_live("train-0-0", deletionTimestamp="now"), GONE], id="another one, going"),
-        pytest.param([make_live("train-1-2", deletionTimestamp="now"), GONE], id="the same, going"),
+        pytest.param([make_live("train-0-0", deletionTimestamp="now"), ABSENT], id="another one, terminating"),
+        pytest.param([make_live("train-1-2", deletionTimestamp="now"), ABSENT], id="the same, terminating"),
     ],
 )
-def test_a_name_is_free_once_nobody_else_has_it(monkeypatch: pytest.MonkeyPatch, answers: list[Answer]) -> None:
-    """Asked until it is, and no longer."""
-    left = answering(monkeypatch, *answers)
+def test_a_name_is_free_once_no_other_object_has_it(monkeypatch: pytest.MonkeyPatch, answers: list[Answer]) -> None:
+    """The object is read until the name is free, and not again."""
+    remaining = answering(monkeypatch, *answers)
     wait_until_free(MANIFEST, None)
-    assert list(left) == []
+    assert list(remaining) == []
 
 
-def test_a_launch_that_stays_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state does not know it, so the engine would edit it instead."""
+def test_an_existing_launch_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launch is not in the state, so the engine would edit it."""
     answering(monkeypatch, make_live("train-0-0"))
     with pytest.raises(ClusterError, match=r"Job research/train is another.*kubectl delete job -n research train"):
         wait_until_free(MANIFEST, None)
 
 
-def test_a_launch_that_does_not_go_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what holds it."""
-    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["foregroundDeletion"]}
-    answering(monkeypatch, make_live("train-0-0", **going))
+def test_a_launch_that_keeps_terminating_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names its finalizers."""
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["foregroundDeletion"]}
+    answering(monkeypatch, make_live("train-0-0", **metadata))
     with pytest.raises(ClusterError, match=r"Job research/train has been terminating for .*held by foregroundDeletion"):
         wait_until_free(MANIFEST, None, deadline_seconds=0)
 
 
-def test_what_may_not_be_read_is_not_taken_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An object of that name may be there."""
+def test_an_unreadable_object_does_not_count_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object of that name may exist."""
     answering(monkeypatch, Answer(403, {}))
     with pytest.raises(ClusterError, match="403"):
         wait_until_free(MANIFEST, None)

@@ -1,4 +1,4 @@
-"""The environments that tests of faults draw: whatever the seed, each is one that a person could bring up."""
+"""The environments that the tests of faults draw are valid for every seed."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project's folder with what these environments name."""
+    """Return a project's folder with the files that these environments refer to."""
     root = tmp_path_factory.mktemp("drawn")
     for name in ("defaults.yaml", "workloads", "trainstack"):
         (root / name).symlink_to(ROOT / name)
@@ -30,16 +30,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_every_drawn_environment_passes_the_preflight(project: Path, environment: Environment) -> None:
-    """Loaded, judged to fit by Kueue's arithmetic, and built: what is launched is what was drawn."""
+    """The environment loads, fits by Kueue's arithmetic, and declares the drawn launches."""
     for number in range(COUNT):
         drawn = draw(SEED, environment, number)
         text = yaml.dump({"config": stack_config(drawn)}, Dumper=yaml.CSafeDumper, sort_keys=False)
         (project / f"Pulumi.{drawn.name}.yaml").write_text(text)
         loaded = load_with_places(project, drawn.name)
         checked = examine(Declared(loaded.settings), project, loaded.places)
-        assert not [str(each) for each in checked.findings if each.stops], (SEED, drawn.told)
-        judged = {verdict.outcome for verdict in checked.verdicts}
-        assert judged == ({"fits"} if environment == "owner" else {"unknown"}), (SEED, drawn.told, checked.verdicts)
+        assert not [str(finding) for finding in checked.findings if finding.stops], (SEED, drawn.told)
+        outcomes = {verdict.outcome for verdict in checked.verdicts}
+        assert outcomes == ({"fits"} if environment == "owner" else {"unknown"}), (SEED, drawn.told, checked.verdicts)
         inputs = read_inputs(loaded.settings, project, commit="")
         built = len(Declared(loaded.settings, inputs).runs) + sum(
             share.objects for share in drawn.shares if share.swept
@@ -49,24 +49,33 @@ def test_every_drawn_environment_passes_the_preflight(project: Path, environment
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_over_all_configurations_each_kind_comes_through_each_state(environment: Environment) -> None:
-    """With either of two seeds; and a configuration has place for a part of one workload, and for all of the others."""
+def test_the_configurations_cover_each_kind_in_each_state(environment: Environment) -> None:
+    """Each of two seeds covers them. A configuration has quota for part of one workload, and for all others."""
     for seed in (1, 2):
         drawn = [draw(seed, environment, number) for number in range(COUNT)]
         kinds = {*(KINDS if environment != "site" else OF_JOBS)}
-        assert {one.late.kind for one in drawn} == {one.now.kind for one in drawn} == kinds
-        assert {one.partly.kind for one in drawn} == {"several", "indexed"}
-        for one in drawn:
-            assert one.partly.least is not None
-            assert one.partly.least <= one.given < one.partly.at_once <= one.partly.ends
-            assert sum(share.brief for share in one.shares) == 1
-            assert one == draw(seed, environment, one.number)
+        assert (
+            {configuration.late.kind for configuration in drawn}
+            == {configuration.now.kind for configuration in drawn}
+            == kinds
+        )
+        assert {configuration.partly.kind for configuration in drawn} == {"several", "indexed"}
+        for configuration in drawn:
+            assert configuration.partly.least is not None
+            assert (
+                configuration.partly.least
+                <= configuration.given
+                < configuration.partly.at_once
+                <= configuration.partly.ends
+            )
+            assert sum(share.brief for share in configuration.shares) == 1
+            assert configuration == draw(seed, environment, configuration.number)
 
 
 def test_another_seed_draws_others() -> None:
-    """As the seed that a test prints is to repeat it."""
+    """A test prints its seed, so that it can be repeated."""
 
-    def drawn(seed: int) -> list[Configuration]:
+    def configurations(seed: int) -> list[Configuration]:
         return [draw(seed, "owner", number) for number in range(COUNT)]
 
-    assert drawn(1) != drawn(2)
+    assert configurations(1) != configurations(2)

@@ -1,4 +1,4 @@
-"""How much of a GPU a piece of a resource is."""
+"""The share of a GPU that a unit of a resource is."""
 
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from trainstack.preflight.gpu_resources import PRODUCT, share
         ("amd.com/gpu", "", "1"),
         ("cpu", "NVIDIA-A100-SXM4-40GB", "0"),
         ("memory", "", "0"),
-        # A strategy that slices all GPUs of a node alike: the product says how.
+        # The single strategy slices all GPUs of a node in the same way: the product label has the profile.
         ("nvidia.com/gpu", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "1/7"),
         ("nvidia.com/gpu", "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb", "3/7"),
         ("nvidia.com/gpu", "NVIDIA-H100-80GB-HBM3-MIG-1g.20gb", "1/7"),
@@ -23,18 +23,18 @@ from trainstack.preflight.gpu_resources import PRODUCT, share
         ("nvidia.com/gpu", "NVIDIA-A100-SXM4-40GB-MIG-1c.3g.20gb", "1/7"),
         ("nvidia.com/gpu", "NVIDIA-A30-MIG-2g.12gb", "1/2"),
         ("nvidia.com/gpu", "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition-MIG-1g.24gb", "1/4"),
-        # The mixed strategy: the resource says it.
+        # The mixed strategy: the name of the resource has the profile.
         ("nvidia.com/mig-1g.5gb", "NVIDIA-A100-SXM4-40GB", "1/7"),
         ("nvidia.com/mig-1g.5gb.me", "NVIDIA-A100-SXM4-40GB", "1/7"),
         ("nvidia.com/mig-1c.2g.10gb", "", "1/7"),
         ("nvidia.com/mig-1g.24gb", "NVIDIA-H100-96GB", "1/7"),
         ("nvidia.com/mig-1g.6gb", "", "1/4"),
         ("nvidia.com/mig-4g.24gb", "NVIDIA-A30", "1"),
-        # What is no profile counts as a whole.
+        # An unknown profile counts as a whole GPU.
         ("nvidia.com/mig-new", "", "1"),
         ("nvidia.com/gpu", "Tesla-T4-SHARED", "1"),
     ],
 )
 def test_a_slice_counts_by_its_share_of_the_compute(resource: str, product: str, expected: str) -> None:
-    """Whichever of NVIDIA's strategies names it; what is no GPU counts for nothing."""
+    """Both of NVIDIA's strategies are read; a resource that is not a GPU counts as 0."""
     assert share(resource, {PRODUCT: product} if product else {}) == Fraction(expected)

@@ -1,4 +1,4 @@
-"""A stack stays on the cluster that it was made on, and what tells clusters apart is read as far as it may be."""
+"""A stack stays on the cluster on which it was created; the facts that identify a cluster are read if readable."""
 
 import base64
 import hashlib
@@ -23,14 +23,14 @@ TENANT = {"vision": "u2", CA: "c1"}
 
 
 def make_cluster(**facts: str) -> Cluster:
-    """A cluster by its facts, as the context `lab` leads to it."""
+    """Return a cluster with these facts, reached through the context `lab`."""
     return Cluster(facts, "lab", "https://lab:6443")
 
 
 @pytest.mark.parametrize(
-    ("remembered", "here"),
+    ("stored", "live"),
     [
-        pytest.param({}, OWNER, id="nothing is remembered before the first up"),
+        pytest.param({}, OWNER, id="nothing is stored before the first up"),
         pytest.param(OWNER, OWNER, id="the same"),
         pytest.param(TENANT, {**TENANT, "text": "u3"}, id="a namespace more"),
         pytest.param(TENANT, {**TENANT, CA: "c2"}, id="the same namespace under a renewed CA"),
@@ -39,25 +39,25 @@ def make_cluster(**facts: str) -> Cluster:
         pytest.param({"text": "u3"}, TENANT, id="nothing to compare"),
     ],
 )
-def test_what_shows_no_other_cluster_goes_on(remembered: Mapping[str, str], here: Mapping[str, str]) -> None:
+def test_a_cluster_without_contrary_facts_is_accepted(stored: Mapping[str, str], live: Mapping[str, str]) -> None:
     """A UID in common decides; what cannot be compared proves nothing."""
-    assert another(remembered, make_cluster(**here), "dev") == ""
+    assert another(stored, make_cluster(**live), "dev") == ""
 
 
 @pytest.mark.parametrize(
-    ("remembered", "here", "old", "new"),
+    ("stored", "live", "old", "new"),
     [
         (OWNER, {"kube-system": "u9"}, "UID of namespace kube-system: u1", "UID of namespace kube-system: u9"),
         (TENANT, {**TENANT, "vision": "u9"}, "UID of namespace vision: u2", "UID of namespace vision: u9"),
         (TENANT, {"text": "u3", CA: "c9"}, "sha256 of its CA: c1", "sha256 of its CA: c9"),
     ],
 )
-def test_another_cluster_is_refused_with_both_identities_and_the_way_on(
-    remembered: Mapping[str, str], here: Mapping[str, str], old: str, new: str
+def test_another_cluster_is_refused_with_both_identities_and_remedies(
+    stored: Mapping[str, str], live: Mapping[str, str], old: str, new: str
 ) -> None:
-    """What it was, what it is, by which context, how to go back, and how to go on."""
+    """The message has the stored and the live identity, the context, and how to use either cluster."""
     value = new.rpartition(" ")[2]
-    assert another(remembered, make_cluster(**here), "dev") == (
+    assert another(stored, make_cluster(**live), "dev") == (
         f"stack 'dev' was created on another cluster ({old}) than the one that the kubeconfig's context 'lab' "
         f"(https://lab:6443) leads to ({new}). Nothing was changed; use the kubeconfig or the context of the stack's "
         "own cluster (KUBECONFIG, `trainstack:cluster: context`). If the stack's own cluster no longer exists, move "
@@ -67,23 +67,23 @@ def test_another_cluster_is_refused_with_both_identities_and_the_way_on(
 
 
 @pytest.mark.parametrize("expected", [None, "u2", "c1"])
-def test_an_environment_may_name_its_cluster_by_any_of_the_facts(expected: str | None) -> None:
-    """Or none."""
+def test_an_environment_may_identify_its_cluster_by_any_fact(expected: str | None) -> None:
+    """The identity is optional."""
     assert unexpected(make_cluster(**TENANT), "dev", expected, None) == ""
 
 
 def test_an_environment_that_names_another_cluster_is_refused_with_its_line() -> None:
-    """And with everything that is known of the one before us."""
-    said = unexpected(make_cluster(**TENANT), "dev", "u7", Place("Pulumi.dev.yaml", 3))
-    assert said.startswith(
+    """The message also lists all facts of the reached cluster."""
+    message = unexpected(make_cluster(**TENANT), "dev", "u7", Place("Pulumi.dev.yaml", 3))
+    assert message.startswith(
         "Pulumi.dev.yaml:3: cluster.identity: stack 'dev' is for cluster u7, and the kubeconfig's context 'lab' "
         "(https://lab:6443) leads to another one (sha256 of its CA: c1, UID of namespace vision: u2). Nothing was "
     )
 
 
 def make_api(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer], **entry: str) -> list[str]:
-    """A cluster whose namespaces answer so, and the kubeconfig's entry for it; returns what it will be asked."""
-    asked: list[str] = []
+    """Patch the reads of namespaces and the kubeconfig's entry; return the list of the paths that will be read."""
+    requests: list[str] = []
     kubeconfig = SimpleNamespace(get_context=lambda _: {"cluster": "lab"}, get_cluster=lambda _: entry)
     ca = entry.get("certificate-authority")
     auth = SimpleNamespace(active_context="lab", server="https://lab:6443", kubeconfig=kubeconfig, server_ca_file=ca)
@@ -93,50 +93,54 @@ def make_api(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer], **e
 
     async def get_all(_: object, paths: Iterable[str], *, metadata_only: bool) -> dict[str, Answer]:
         assert metadata_only
-        asked.extend(paths)
+        requests.extend(paths)
         return {path: answers[path.rpartition("/")[2]] for path in paths}
 
     monkeypatch.setattr(reading, "connect", connect)
     monkeypatch.setattr(reading, "get_all", get_all)
-    return asked
+    return requests
 
 
 def make_namespace(uid: str, **annotations: str) -> Answer:
-    """An answer with a namespace."""
-    marks = {"annotations": {f"trainstack.dev/{key}": each for key, each in annotations.items()}} if annotations else {}
-    return Answer(200, {"metadata": {"uid": uid, **marks}})
+    """Return an answer with a namespace."""
+    metadata = (
+        {"annotations": {f"trainstack.dev/{key}": value for key, value in annotations.items()}} if annotations else {}
+    )
+    return Answer(200, {"metadata": {"uid": uid, **metadata}})
 
 
 def make_tenant() -> Settings:
-    """A tenant of two namespaces: the settings' volume is in the one, `research`."""
-    there = Existing(namespaces=("vision",))
-    return make_settings(environment=Environment(profile="tenant", layers=("training",), existing=there))
+    """Return a tenant with two namespaces; the settings' volume is in `research`."""
+    existing = Existing(namespaces=("vision",))
+    return make_settings(environment=Environment(profile="tenant", layers=("training",), existing=existing))
 
 
-def test_an_owner_knows_a_cluster_by_its_system_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And our local cluster by what a reset leaves as it is."""
-    asked = make_api(monkeypatch, {"kube-system": make_namespace("u1")})
+def test_an_owner_identifies_a_cluster_by_its_system_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local cluster has an annotation that survives a reset."""
+    requests = make_api(monkeypatch, {"kube-system": make_namespace("u1")})
     assert read_cluster(make_settings()) == make_cluster(**OWNER)
-    assert asked == ["/api/v1/namespaces/kube-system"]
+    assert requests == ["/api/v1/namespaces/kube-system"]
     make_api(monkeypatch, {"kube-system": make_namespace("u1", **{"local-cluster": "local-1"})})
     assert read_cluster(make_settings()).facts == {"kube-system": "local-1"}
 
 
-def test_an_owner_who_may_not_read_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was decided upon what is not known."""
+def test_an_owner_without_the_right_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown identity is no basis for a change."""
     make_api(monkeypatch, {"kube-system": Answer(403, {})})
     with pytest.raises(RightsError, match="403 to get /api/v1/namespaces/kube-system"):
         read_cluster(make_settings())
 
 
-def test_a_tenant_knows_it_by_his_namespaces_and_its_ca(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As far as he may read them; the CA is the same in the file and beside it."""
+def test_a_tenant_identifies_a_cluster_by_its_namespaces_and_the_ca(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Only readable namespaces count. The CA has the same digest in the kubeconfig and in a separate file."""
     answers = {"research": Answer(403, {}), "vision": make_namespace("u2")}
     digest = hashlib.sha256(b"PEM").hexdigest()
     data = {"certificate-authority-data": base64.b64encode(b"PEM\n").decode()}
-    asked = make_api(monkeypatch, answers, **data)
+    requests = make_api(monkeypatch, answers, **data)
     assert read_cluster(make_tenant()).facts == {"vision": "u2", CA: digest}
-    assert asked == ["/api/v1/namespaces/research", "/api/v1/namespaces/vision"]
+    assert requests == ["/api/v1/namespaces/research", "/api/v1/namespaces/vision"]
     (tmp_path / "ca.crt").write_bytes(b"PEM")
     make_api(monkeypatch, answers, **{"certificate-authority": str(tmp_path / "ca.crt")})
     assert read_cluster(make_tenant()).facts[CA] == digest

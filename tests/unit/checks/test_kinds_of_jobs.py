@@ -1,4 +1,4 @@
-"""JobSets and TrainJobs as those see them who look from outside."""
+"""Counts, pods and claims of JobSets and TrainJobs."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ COUNTS = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
 
 
 def make_live(kind: str, **status: Any) -> dict[str, Any]:
-    """A live launch of this kind, a JobSet of a driver and workers, with this status."""
+    """Return a live launch of this kind with this status; a JobSet has a driver and workers."""
     jobs = {"managed": False, "replicated_jobs": (DRIVER, WORKERS)}
     workload = make_run(kind=kind, **jobs) if kind == "JobSet" else make_distributed(kind=kind)
     return {**manifest(workload, "dev", make_launch()), "status": status}
 
 
 def make_pod(name: str, job: str, index: int) -> dict[str, Any]:
-    """A pod of a JobSet's Job."""
+    """Return a pod of a JobSet's Job."""
     labels = {
         "jobset.sigs.k8s.io/replicatedjob-name": job,
         "batch.kubernetes.io/job-completion-index": str(index),
@@ -30,8 +30,8 @@ def make_pod(name: str, job: str, index: int) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": name, "labels": labels}, "status": {"phase": "Running"}}
 
 
-def test_their_jobs_are_counted_by_the_name_that_they_are_declared_under() -> None:
-    """Also before their controllers have counted any."""
+def test_replicas_are_counted_by_their_declared_names() -> None:
+    """They are counted also before the controller has set a status."""
     counted = [{**COUNTS, "name": "driver", "succeeded": 1}, {**COUNTS, "name": "workers", "active": 2}]
     expected = (Replicas("driver", 1, succeeded=1), Replicas("workers", 2, active=2))
     assert KINDS["JobSet"].replicas(make_live("JobSet", replicatedJobsStatus=counted)) == expected
@@ -40,22 +40,22 @@ def test_their_jobs_are_counted_by_the_name_that_they_are_declared_under() -> No
     assert KINDS["TrainJob"].replicas(make_live("TrainJob", jobsStatus=counted)) == (Replicas("node", 1, failed=1),)
 
 
-def test_their_pods_have_the_job_as_role_and_an_index() -> None:
-    """By which `logs` chooses; node 0, which a TrainJob's log is read from, is the first."""
+def test_pods_have_the_job_as_role_and_an_index() -> None:
+    """`logs` selects by them; node 0, from which a TrainJob's log is read, is the first."""
     pods = [make_pod(f"x-node-0-{index}", "node", index) for index in (10, 2, 0)]
-    found = pod_views(pods, "TrainJob")
-    assert [(view.role, view.index) for view in found] == [("node", 0), ("node", 2), ("node", 10)]
+    views = pod_views(pods, "TrainJob")
+    assert [(view.role, view.index) for view in views] == [("node", 0), ("node", 2), ("node", 10)]
 
 
-def test_what_their_pods_mount_is_told() -> None:
-    """Of a TrainJob by its runtime, whose name it says; without that nothing is known."""
+def test_the_claims_of_pods_are_read() -> None:
+    """A TrainJob refers to its runtime, which has the claims; without the runtime they are unknown."""
     assert claims(make_live("JobSet")) == ("training",)
     live = make_live("TrainJob")
     (runtime,) = companions(make_distributed(kind="TrainJob"), "dev", make_launch())
     assert claims(live, [runtime]) == ("training",)
     assert claims(live) == ()
-    named = KINDS["TrainJob"].companion_of(live)
-    assert named is not None
-    assert (named["apiVersion"], named["kind"]) == (runtime["apiVersion"], runtime["kind"])
-    assert named["metadata"] == {key: runtime["metadata"][key] for key in ("name", "namespace")}
+    reference = KINDS["TrainJob"].companion_of(live)
+    assert reference is not None
+    assert (reference["apiVersion"], reference["kind"]) == (runtime["apiVersion"], runtime["kind"])
+    assert reference["metadata"] == {key: runtime["metadata"][key] for key in ("name", "namespace")}
     assert KINDS["JobSet"].companion_of(make_live("JobSet")) is None

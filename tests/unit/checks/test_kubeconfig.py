@@ -14,7 +14,7 @@ from trainstack.live.client import PermanentError, reach
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    """No test sees what another one has read or written."""
+    """Forget the kubeconfig and remove its copies before and after each test."""
     kubeconfig.forget()
     yield
     private_kubeconfig.remove_copies()
@@ -22,7 +22,7 @@ def _fresh() -> Iterator[None]:
 
 
 def make_file(path: Path, current: str, **servers: str) -> Path:
-    """A kubeconfig with a context of the same name for each server."""
+    """Write a kubeconfig with a context of the same name for each server."""
     content: dict[str, Any] = {
         "current-context": current,
         "clusters": [{"name": name, "cluster": {"server": server}} for name, server in servers.items()],
@@ -35,25 +35,25 @@ def make_file(path: Path, current: str, **servers: str) -> Path:
 
 
 def server(context: str | None = None) -> str:
-    """That of a context."""
+    """Return the server of a context."""
     return str(kubeconfig.chosen(context)["clusters"][0]["cluster"]["server"])
 
 
-def test_a_changed_context_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the process has read counts until it ends, in the copy for other programs too."""
+def test_a_changed_context_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process keeps the kubeconfig that it has read, also in the copy for other programs."""
     file = make_file(tmp_path / "config", "a", a="https://a", b="https://b")
     monkeypatch.setenv("KUBECONFIG", str(file))
     assert server() == "https://a"
     make_file(file, "b", a="https://b", b="https://b")
     assert server() == "https://a"
     copy = private_kubeconfig.shared_copy(None)
-    held = yaml.safe_load(copy.read_text())
-    assert held["current-context"] == "a"
-    assert [each["cluster"]["server"] for each in held["clusters"]] == ["https://a"]
+    content = yaml.safe_load(copy.read_text())
+    assert content["current-context"] == "a"
+    assert [cluster["cluster"]["server"] for cluster in content["clusters"]] == ["https://a"]
 
 
 def test_files_are_merged_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first to name something wins; files that are missing or name no current context are passed over."""
+    """The first file that defines an entry wins; missing files and files without a current context are skipped."""
     first = make_file(tmp_path / "one" / "config", "", a="https://first")
     second = make_file(tmp_path / "two" / "config", "b", a="https://second", b="https://b")
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{first}::{second}")
@@ -65,7 +65,7 @@ def test_files_are_merged_as_kubectl_does(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_relative_path_counts_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As kubectl takes it; other programs may be started elsewhere."""
+    """kubectl does the same. The working folder of other programs may differ."""
     file = make_file(tmp_path / "config", "a", a="https://a")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", "config")
@@ -74,7 +74,7 @@ def test_a_relative_path_counts_from_the_working_folder(tmp_path: Path, monkeypa
 
 
 def test_a_file_without_a_current_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No context is guessed: kubectl and the provider would take another one."""
+    """No context is guessed: kubectl and the provider would use another one."""
     monkeypatch.setenv("KUBECONFIG", str(make_file(tmp_path / "config", "", a="https://a")))
     assert server("a") == "https://a"
     with pytest.raises(ValueError, match="no current context"):
@@ -82,7 +82,7 @@ def test_a_file_without_a_current_context(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_copy_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is in a folder of its own, and both are removed; messages name the person's file."""
+    """The copy has its own folder, and both are removed. Messages name the original file."""
     file = make_file(tmp_path / "config", "a", a="https://a", b="https://b")
     monkeypatch.setenv("KUBECONFIG", str(file))
     variables = private_kubeconfig.variables("b")

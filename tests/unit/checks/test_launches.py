@@ -1,4 +1,4 @@
-"""Which runs a change may launch: the whole table of what is declared, remembered and alive."""
+"""The launches of a change, for all combinations of declared runs, ledgers and live launches."""
 
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -15,13 +15,13 @@ FIRST, SECOND = f"{RUN}-aaaaaa", f"{RUN}-bbbbbb"
 
 
 def make_ledger(launch: str = FIRST, run: str = RUN, **launched: Any) -> Ledger:
-    """A run as it would be, or was, launched under this name."""
+    """Return the ledger of a run with this launch name."""
     manifest = {"metadata": {"labels": {"trainstack.dev/stack": "lab"}}, "spec": launched}
     return Ledger(run_id=run, workload="digits", namespace="research", attempt=1, launch_name=launch, launch=manifest)
 
 
 def make_live(phase: Phase, name: str = FIRST, run: str = RUN, *, age_seconds: int = 7300) -> LiveLaunch:
-    """A launch's object in this state."""
+    """Return a launch's object in this phase."""
     created = NOW - timedelta(seconds=age_seconds)
     return LiveLaunch(
         run_id=run,
@@ -38,11 +38,11 @@ def make_live(phase: Phase, name: str = FIRST, run: str = RUN, *, age_seconds: i
 def outcome(
     declared: list[Ledger], live: list[LiveLaunch], ledgers: list[Ledger], stop: tuple[str, ...] = ()
 ) -> tuple[list[str], list[str], int, int]:
-    """What is declared as launches and as ledgers, by launch name, and how many refusals and notes there are."""
+    """Return the launch names of the decision's launches and ledgers, and the numbers of its refusals and notes."""
     decision = decide(declared, live, ledgers, stop, NOW)
     return (
-        [each.launch_name for each in decision.launches],
-        [each.launch_name for each in decision.ledgers],
+        [launch.launch_name for launch in decision.launches],
+        [ledger.launch_name for ledger in decision.ledgers],
         len(decision.refusals),
         len(decision.notes),
     )
@@ -60,7 +60,9 @@ def outcome(
         pytest.param([("running", FIRST)], [], (), ([], [], 1, 0), id="running, interrupted, then edited: refused"),
         pytest.param([("running", FIRST)], [], (RUN,), ([SECOND], [SECOND], 0, 0), id="the same, with stop"),
         pytest.param([("running", FIRST)], [FIRST], (RUN,), ([SECOND], [SECOND], 0, 0), id="edited, with stop"),
-        pytest.param([("running", SECOND)], [SECOND], (RUN,), ([SECOND], [SECOND], 0, 0), id="stop, unedited: goes on"),
+        pytest.param(
+            [("running", SECOND)], [SECOND], (RUN,), ([SECOND], [SECOND], 0, 0), id="stop, unedited: continues"
+        ),
         pytest.param([("failed", FIRST)], [FIRST], (), ([SECOND], [SECOND], 0, 0), id="failed, edited: again"),
         pytest.param([("failed", SECOND)], [SECOND], (), ([SECOND], [SECOND], 0, 0), id="failed, unedited: stays"),
         pytest.param([("succeeded", FIRST)], [FIRST], (), ([FIRST], [FIRST], 0, 0), id="succeeded, edited: stays"),
@@ -96,9 +98,9 @@ def test_a_declared_run(
     stop: tuple[str, ...],
     expected: tuple[list[str], list[str], int, int],
 ) -> None:
-    """The run is declared now with the launch name SECOND; FIRST is how it was before its launch part was edited."""
-    alive = [make_live(phase, name) for phase, name in live]
-    assert outcome([make_ledger(SECOND)], alive, [make_ledger(name) for name in ledgers], stop) == expected
+    """The declared launch name is SECOND; FIRST is the one from before an edit of the run's launch part."""
+    launches = [make_live(phase, name) for phase, name in live]
+    assert outcome([make_ledger(SECOND)], launches, [make_ledger(name) for name in ledgers], stop) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,20 +113,20 @@ def test_a_declared_run(
         pytest.param({"runPolicy": {"ttlSecondsAfterFinished": 600}}, 700, False, id="a PyTorchJob's"),
     ],
 )
-def test_a_claimed_launch_is_made_unless_it_may_have_ended(
+def test_a_claimed_launch_is_created_unless_it_may_have_ended(
     spec: dict[str, Any], age_seconds: int, launched: bool
 ) -> None:
-    """An interrupted `up` claimed it; the cluster and the engine's state have nothing of it."""
+    """An interrupted `up` claimed it; neither the cluster nor the engine's state has it."""
     ledger = make_ledger(SECOND, **spec)
     claim = Claim(ledger, NOW - timedelta(seconds=age_seconds))
     decision = decide([ledger], [], [], (), NOW, [claim])
-    assert [wanted.launch_name for wanted in decision.launches] == ([SECOND] if launched else [])
+    assert [launch.launch_name for launch in decision.launches] == ([SECOND] if launched else [])
     for remedy in (f"kubectl delete configmap -n research run-{RUN}", f"trainstack fetch {RUN} -s lab"):
         assert [remedy in text for text in decision.refusals] == ([] if launched else [True])
 
 
 def test_of_two_active_launches_none_is_chosen() -> None:
-    """Both are named; `stop` keeps the declared one."""
+    """The refusal names both; `stop` keeps the declared one."""
     live = [make_live("running", FIRST), make_live("queued", SECOND)]
     decision = decide([make_ledger(SECOND)], live, [make_ledger(FIRST)], (), NOW)
     (refusal,) = decision.refusals
@@ -134,24 +136,24 @@ def test_of_two_active_launches_none_is_chosen() -> None:
     assert outcome([make_ledger(SECOND)], live, [make_ledger(FIRST)], (RUN,)) == ([SECOND], [SECOND], 0, 0)
 
 
-def test_what_was_launched_is_declared_as_it_was() -> None:
-    """The live object's manifest comes from its ledger: what it says of its commit, say, is another one today."""
-    before, now = make_ledger(FIRST, commit="then"), make_ledger(FIRST, commit="now")
+def test_an_existing_launch_is_declared_unchanged() -> None:
+    """Its manifest is read from its ledger, because values such as the commit have changed since."""
+    launched, declared = make_ledger(FIRST, commit="then"), make_ledger(FIRST, commit="now")
     for phase in ("queued", "running", "succeeded", "failed"):
-        assert decide([now], [make_live(phase)], [before], (), NOW) == Decision((before,), (before,))
+        assert decide([declared], [make_live(phase)], [launched], (), NOW) == Decision((launched,), (launched,))
 
 
 @pytest.mark.parametrize("phase", ["queued", "running", "succeeded"])
-def test_a_launch_is_known_by_its_label_whatever_its_object_is_called(phase: Phase) -> None:
-    """A fixed name is that of all its launches, and a generated one nobody knows beforehand."""
+def test_a_launch_is_identified_by_its_label_and_not_by_its_name(phase: Phase) -> None:
+    """All launches of a run share a fixed name, and a generated name is unknown before the launch."""
     live = replace(make_live(phase), name="digits-x7k2p")
-    before, now = make_ledger(FIRST), make_ledger(SECOND)
-    assert decide([now], [live], [before], (), NOW).launches == (before,)
-    assert decide([before], [live], [], (), NOW).launches == (before,)
+    launched, declared = make_ledger(FIRST), make_ledger(SECOND)
+    assert decide([declared], [live], [launched], (), NOW).launches == (launched,)
+    assert decide([launched], [live], [], (), NOW).launches == (launched,)
 
 
 @pytest.mark.parametrize("phase", ["queued", "running"])
-def test_a_fixed_name_is_not_another_runs_while_its_run_is_active(phase: Phase) -> None:
+def test_a_fixed_name_cannot_be_reused_while_its_run_is_active(phase: Phase) -> None:
     """Its definition was edited: the object of the same name would be replaced."""
     live = replace(make_live(phase), name="digits")
     decision = decide([make_ledger(f"{OTHER}-cccccc", OTHER)], [live], [make_ledger()], (), NOW)
@@ -160,8 +162,8 @@ def test_a_fixed_name_is_not_another_runs_while_its_run_is_active(phase: Phase) 
 
 
 @pytest.mark.parametrize("phase", ["queued", "running"])
-def test_an_active_run_that_is_declared_no_more_is_refused(phase: Phase) -> None:
-    """By object, run, state, age, cause and both remedies."""
+def test_the_removal_of_an_active_run_is_refused(phase: Phase) -> None:
+    """The message has object, run, state, age, cause and both remedies."""
     decision = decide([make_ledger(SECOND, OTHER)], [make_live(phase)], [make_ledger()], (), NOW)
     (refusal,) = decision.refusals
     assert refusal == (
@@ -172,8 +174,8 @@ def test_an_active_run_that_is_declared_no_more_is_refused(phase: Phase) -> None
 
 
 @pytest.mark.parametrize("phase", ["succeeded", "failed"])
-def test_a_finished_run_that_is_declared_no_more_goes(phase: Phase) -> None:
-    """Its record is on the volume; the object and the ledger go without a question."""
+def test_a_finished_run_can_be_removed(phase: Phase) -> None:
+    """Its record is on the volume; the object and the ledger are deleted."""
     assert outcome([], [make_live(phase)], [make_ledger()]) == ([], [], 0, 0)
 
 
@@ -189,27 +191,27 @@ def test_a_finished_run_that_is_declared_no_more_goes(phase: Phase) -> None:
         (["running"], (), [], 1),
     ],
 )
-def test_an_excluded_run_is_remembered_once_it_has_trained(
+def test_an_excluded_run_keeps_its_ledger_once_it_has_succeeded(
     phases: list[Phase], stop: tuple[str, ...], kept: list[str], refusals: int
 ) -> None:
-    """Its object goes. One that failed or is stopped has not trained: included again, it is launched again."""
+    """Its object is deleted. A run that failed or was stopped is launched again when it is included again."""
     live = [make_live(phase, f"{RUN}-{number}") for number, phase in enumerate(phases)]
     decision = decide([], live, [make_ledger()], stop, NOW, excluded=[make_ledger()])
-    assert [each.launch_name for each in decision.ledgers] == kept
+    assert [ledger.launch_name for ledger in decision.ledgers] == kept
     assert (decision.launches, len(decision.refusals)) == ((), refusals)
     if kept:
         again = decide([make_ledger(SECOND)], [], decision.ledgers, (), NOW)
-        assert (again.launches, [each.launch_name for each in again.ledgers]) == ((), kept)
+        assert (again.launches, [ledger.launch_name for ledger in again.ledgers]) == ((), kept)
         assert again.notes == (f"{RUN} was launched before and is settled; raise its `attempt` to train again",)
 
 
-def test_stop_lets_only_the_named_run_go() -> None:
-    """The other one is refused still; of an entry that names nothing a note tells."""
+def test_stop_allows_the_removal_of_the_named_run_only() -> None:
+    """The removal of the other run is still refused; a note reports an entry without a run."""
     live = [make_live("running"), make_live("running", f"{OTHER}-cccccc", OTHER)]
     decision = decide([], live, [], (RUN, "digits-gone"), NOW)
     assert len(decision.refusals) == 1
     assert OTHER in decision.refusals[0]
-    notes = idle_stops((RUN, "digits-gone"), {each.run_id for each in live})
+    notes = idle_stops((RUN, "digits-gone"), {launch.run_id for launch in live})
     assert notes == ("stop names digits-gone, which is not a run of this stack: remove the entry",)
 
 
@@ -217,14 +219,14 @@ def test_stop_lets_only_the_named_run_go() -> None:
     ("seconds", "text"),
     [(-5, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"), (86400, "1 d"), (200000, "2 d")],
 )
-def test_the_age_is_told_in_its_largest_unit(seconds: int, text: str) -> None:
-    """A clock that is behind the cluster's makes nothing younger than nothing."""
+def test_the_age_is_printed_in_its_largest_unit(seconds: int, text: str) -> None:
+    """If the local clock is behind the cluster's, the age is 0."""
     (refusal,) = decide([], [make_live("queued", age_seconds=seconds)], [], (), NOW).refusals
     assert f"has been queued for {text} " in refusal
 
 
 def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> dict[str, Any]:
-    """A live object with these conditions."""
+    """Return a live object with these conditions."""
     return {
         "kind": kind,
         "metadata": {
@@ -239,7 +241,7 @@ def make_body(kind: str, spec: dict[str, Any], *conditions: tuple[str, str]) -> 
 
 
 def make_pod(phase: str, **spec: Any) -> dict[str, Any]:
-    """A live Pod in this phase."""
+    """Return a live Pod in this phase."""
     body = make_body("Pod", spec, ("Ready", "False"))
     body["status"]["phase"] = phase
     return body
@@ -249,7 +251,7 @@ def make_pod(phase: str, **spec: Any) -> dict[str, Any]:
     ("body", "phase"),
     [
         pytest.param(make_body("Job", {"suspend": True}), "queued", id="job suspended"),
-        pytest.param(make_body("Job", {"suspend": True}, ("Suspended", "True")), "queued", id="job told so"),
+        pytest.param(make_body("Job", {"suspend": True}, ("Suspended", "True")), "queued", id="job with the condition"),
         pytest.param(make_body("Job", {"suspend": False}, ("Suspended", "False")), "running", id="job resumed"),
         pytest.param(make_body("Job", {}), "running", id="job without a queue"),
         pytest.param(make_body("Job", {}, ("SuccessCriteriaMet", "True")), "running", id="job about to end"),
@@ -286,7 +288,7 @@ def make_pod(phase: str, **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:
-    """Conditions decide; without one, whether Kueue holds it."""
+    """Conditions decide; without one, suspension or a scheduling gate does."""
     expected = LiveLaunch(
         run_id=RUN,
         name=FIRST,
@@ -303,15 +305,15 @@ def test_the_state_of_a_live_object(body: dict[str, Any], phase: Phase) -> None:
     assert expected.active == (phase in ("queued", "running"))
 
 
-def test_an_object_without_status_is_read_too() -> None:
-    """As it is in the moment after its creation."""
+def test_an_object_without_status_is_queued() -> None:
+    """Objects have no status directly after their creation."""
     body = make_body("Job", {"suspend": True})
     del body["status"]
     assert live_launch(body).phase == "queued"
 
 
-def test_a_live_launch_of_a_sweep_tells_so() -> None:
-    """A trial by its set, its number and the file that it mounts; an Indexed Job of many by what has succeeded."""
+def test_the_trials_of_a_live_launch_are_read() -> None:
+    """A trial has its set, its number and the file that it mounts; an Indexed Job has the succeeded indexes."""
     container = {"name": "training", "env": [{"name": "JOB_ID", "value": "7"}]}
     volumes = [{"name": "trainstack-sweep", "configMap": {"name": "sweep-digits-0"}}]
     spec = {"template": {"spec": {"containers": [container], "volumes": volumes}}}

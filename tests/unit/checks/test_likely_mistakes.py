@@ -1,15 +1,15 @@
-"""What looks like a slip and is none has no finding."""
+"""Values that look like mistakes but are correct have no finding."""
 
 from tests.unit.checks.cases import ROOT
-from tests.unit.checks.slip_cases import GPU, data_of, discarding, free, requesting, stopping
+from tests.unit.checks.slip_cases import GPU, data_of, discarding, requesting, stopping, unqueued
 from tests.unit.make import make_secret, make_settings
 from trainstack.preflight.preflight import check
 from trainstack.settings.sections.secrets import Secrets
 
 
-def test_what_is_meant_is_no_slip() -> None:
-    """Ids of runs and claims that are not declared any more; modules and packages; devices at their limit."""
-    meant = (
+def test_correct_values_have_no_findings() -> None:
+    """Ids of runs and claims that are no longer declared, modules and packages, devices at their limit."""
+    correct = (
         stopping("train-0123456789"),
         stopping("gone-0123456789"),
         stopping("train-2-0123456789"),
@@ -21,7 +21,7 @@ def test_what_is_meant_is_no_slip() -> None:
         make_settings(secrets=Secrets(secrets=(make_secret(),))),
         requesting({"cpu": "1", GPU: "1"}, {"cpu": "2", GPU: "1"}),
         requesting({"cpu": "500m"}, {"memory": "1Gi", "hugepages-2Mi": "2Mi"}),
-        free(env={"MINE": "x"}, working_dir="/opt/..digits"),
+        unqueued(env={"MINE": "x"}, working_dir="/opt/..digits"),
     )
-    for settings in meant:
+    for settings in correct:
         assert check(settings, ROOT) == []

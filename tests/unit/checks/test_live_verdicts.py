@@ -1,4 +1,4 @@
-"""Whether runs would be admitted by what a cluster holds now."""
+"""The admission verdicts on runs with the live objects of a cluster."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,52 +18,53 @@ Body = dict[str, Any]
 
 
 def make_user(priority: int = 1000) -> Body:
-    """A Workload that has both of the 2 cpu of the queue `research`."""
+    """Return a Workload that uses the 2 cpu of the queue `research`."""
     container = {"name": "one", "resources": {"requests": {"cpu": "2"}}}
-    sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}]
-    given = {"name": "main", "count": 1, "flavors": {"cpu": "cpu"}, "resourceUsage": {"cpu": "2"}}
+    pod_sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}]
+    assignment = {"name": "main", "count": 1, "flavors": {"cpu": "cpu"}, "resourceUsage": {"cpu": "2"}}
     return {
         "kind": "Workload",
         "metadata": {"name": "busy", "namespace": "research", "creationTimestamp": NOW},
-        "spec": {"queueName": "research", "priority": priority, "podSets": sets},
+        "spec": {"queueName": "research", "priority": priority, "podSets": pod_sets},
         "status": {
             "conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": NOW}],
-            "admission": {"clusterQueue": "research", "podSetAssignments": [given]},
+            "admission": {"clusterQueue": "research", "podSetAssignments": [assignment]},
         },
     }
 
 
 def outcome(user: Body) -> str:
-    """What is said of a run of priority 1000 whose queue evicts who is of lower, or newer and of its own, priority."""
-    pool = make_cluster_queue(preemption=Preemption(within_cluster_queue="LowerOrNewerEqualPriority"))
+    """Return the verdict on a run of priority 1000 whose queue preempts with policy LowerOrNewerEqualPriority."""
+    queue = make_cluster_queue(preemption=Preemption(within_cluster_queue="LowerOrNewerEqualPriority"))
     live = make_live()
     live = make_live(admission={**live.admission, "Workload": (user,)})
-    declared = Declared(make_settings(make_run(), queues=make_queues(cluster_queues=(pool,))))
+    declared = Declared(make_settings(make_run(), queues=make_queues(cluster_queues=(queue,))))
     (verdict,) = LiveContext(declared, live, {}).verdicts
     return verdict.outcome
 
 
-def test_a_run_that_is_yet_to_be_submitted_is_newer_than_whoever_is_there() -> None:
-    """So it evicts nobody of its own priority, though those who are newer than it might be."""
+def test_a_new_run_does_not_preempt_workloads_of_equal_priority() -> None:
+    """The policy allows the preemption of newer workloads, but the run itself is the newest."""
     assert outcome(make_user(priority=1000)) == "waits"
     assert outcome(make_user(priority=999)) == "fits by preempting"
 
 
-def test_what_the_files_tell_is_not_told_again() -> None:
-    """The cluster's own quota is another figure, and the same fault."""
+def test_a_finding_of_the_files_is_not_repeated() -> None:
+    """The live quota has another value, but the fault is the same."""
     run = make_run(resources=Resources(requests={"cpu": "3", "memory": "1Gi"}))
-    assert found(make_settings(run), {}, make_node(cpu="4")) == []
+    assert finding_ids(make_settings(run), {}, make_node(cpu="4")) == []
 
 
 def test_a_queue_that_lacks_what_the_environment_declares_is_not_inactive() -> None:
-    """`up` creates it. A queue of others that lacks a flavor is reported."""
+    """`up` creates the object. A queue of another owner that lacks a flavor is reported."""
 
     def inactive(settings: Settings) -> list[str]:
         lists = {"ClusterQueue": (make_queue_of_cluster("FlavorNotFound"),), "ResourceFlavor": ()}
-        return [each.message for each in check(settings, make_live(lists), IMAGES) if each.id == "queue-inactive"]
+        findings = check(settings, make_live(lists), IMAGES)
+        return [finding.message for finding in findings if finding.id == "queue-inactive"]
 
     assert inactive(make_settings(make_run())) == []
-    assert inactive(make_settings(make_run(), queues=THEIRS)) == [
+    assert inactive(make_settings(make_run(), queues=NO_QUEUES)) == [
         "cluster queue research lists a flavor that does not exist: ask its owner to declare or remove it"
     ]
 
@@ -78,64 +79,66 @@ def test_a_queue_without_its_topology_is_inactive_whether_or_not_topologies_can_
     for topologies in ((), None):
         live = make_live({"ClusterQueue": (queue,), "ResourceFlavor": (flavor,)})
         live = replace(live, admission={**live.admission, "Topology": topologies})
-        assert "queue-inactive" in [each.id for each in check(make_settings(make_run(), queues=THEIRS), live, IMAGES)]
+        findings = check(make_settings(make_run(), queues=NO_QUEUES), live, IMAGES)
+        assert "queue-inactive" in [finding.id for finding in findings]
 
 
 def verdict_of(settings: Settings, live: Live) -> Verdict:
-    """The verdict on the only run where others installed Kueue."""
+    """Return the verdict on the only run, on a cluster with a Kueue of another owner."""
     settings = settings.model_copy(update={"operators": settings.operators.model_copy(update={"kueue": None})})
     (verdict,) = LiveContext(Declared(settings), live, {}).verdicts
     return verdict
 
 
-def test_a_kueue_that_does_not_serve_what_is_read_has_no_verdicts() -> None:
-    """Its lists in v1beta2 are empty: the queues of others would be missing, and the quota all free."""
+def test_a_kueue_that_does_not_serve_the_read_version_has_no_verdicts() -> None:
+    """Its lists in v1beta2 are empty: queues would be missing, and the whole quota would be free."""
     live = make_live(operators=operators(kueue=replace(KUEUE, release="v0.14.0")))
-    nothing = dict.fromkeys(("ClusterQueue", "LocalQueue", "ResourceFlavor", "Workload", "AdmissionCheck"), ())
-    live = replace(live, admission={**live.admission, **nothing})
-    for queues in (THEIRS, make_queues()):
+    empty_lists = dict.fromkeys(("ClusterQueue", "LocalQueue", "ResourceFlavor", "Workload", "AdmissionCheck"), ())
+    live = replace(live, admission={**live.admission, **empty_lists})
+    for queues in (NO_QUEUES, make_queues()):
         verdict = verdict_of(make_settings(make_run(), queues=queues), live)
         assert (verdict.outcome, verdict.reasons[0].cause) == ("unknown", "unread")
 
 
 NIC = make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"}))
-THEIRS = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
+NO_QUEUES = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
 
 
-def found(settings: Settings, resources: Body, node: Body) -> list[str]:
-    """What is found where the configuration of a Kueue that others installed says this of resources."""
+def finding_ids(settings: Settings, resources: Body, node: Body) -> list[str]:
+    """Return the findings on a cluster with a Kueue of another owner, configured with these `resources`."""
     operators = settings.operators.model_copy(update={"kueue": None})
     settings = settings.model_copy(update={"operators": operators})
-    return [each.id for each in check(settings, make_live({"Node": (node,)}, kueue={"resources": resources}), IMAGES)]
+    live = make_live({"Node": (node,)}, kueue={"resources": resources})
+    return [finding.id for finding in check(settings, live, IMAGES)]
 
 
 def test_a_resource_that_the_clusters_kueue_does_not_count_needs_no_quota() -> None:
-    """Its configuration says so, which the files cannot know; a node must have it all the same."""
-    settings, node = make_settings(NIC, queues=THEIRS), make_node()
-    having = make_node()
-    having["status"]["allocatable"]["example.com/nic"] = "1"
-    assert found(settings, {}, having) == ["resource-uncovered"]
-    assert found(settings, {"excludeResourcePrefixes": ["example.com/"]}, having) == []
-    assert found(settings, {"excludeResourcePrefixes": ["example.com/"]}, node) == ["node-resources"]
+    """Only Kueue's live configuration shows it. A node must still have the resource."""
+    settings, node = make_settings(NIC, queues=NO_QUEUES), make_node()
+    node_with_nic = make_node()
+    node_with_nic["status"]["allocatable"]["example.com/nic"] = "1"
+    assert finding_ids(settings, {}, node_with_nic) == ["resource-uncovered"]
+    assert finding_ids(settings, {"excludeResourcePrefixes": ["example.com/"]}, node_with_nic) == []
+    assert finding_ids(settings, {"excludeResourcePrefixes": ["example.com/"]}, node) == ["node-resources"]
 
 
-def test_what_kueue_counts_for_others_is_on_no_node() -> None:
-    """Neither a pod nor a quota needs nodes that have it."""
+def test_a_resource_that_kueue_computes_from_others_is_on_no_node() -> None:
+    """Neither a pod nor a quota needs nodes with the resource."""
     group = make_group(("cpu", {"cpu": "2", "memory": "8Gi", "credits": "4"}))
     pools = [make_cluster_queue(name=name, resource_groups=(group,)) for name in ("research", "other")]
     pools = [pools[0], pools[1].model_copy(update={"resource_groups": (make_group(("cpu", {"credits": "4"})),)})]
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=tuple(pools)))
-    counted = {"transformations": [{"input": "cpu", "outputs": {"credits": "3"}}]}
-    assert found(settings, {}, make_node()) == ["quota-over-nodes", "quota-over-nodes"]
-    assert found(settings, counted, make_node()) == []
+    resources = {"transformations": [{"input": "cpu", "outputs": {"credits": "3"}}]}
+    assert finding_ids(settings, {}, make_node()) == ["quota-over-nodes", "quota-over-nodes"]
+    assert finding_ids(settings, resources, make_node()) == []
 
 
 def test_a_run_that_waits_is_compared_with_the_nodes_of_its_queues_flavors() -> None:
-    """Not with a larger node of no flavor."""
+    """A larger node outside the flavors does not count."""
     labels = {"pool": "a"}
     queues = make_queues(flavors=(ResourceFlavor(name="cpu", node_labels=labels),))
     nodes = (make_node("small", cpu="500m", labels=labels), make_node("large"))
     live = make_live({"Node": nodes})
     live = make_live({"Node": nodes}, admission={**live.admission, "Workload": (make_user(),)})
-    messages = [each.message for each in check(make_settings(make_run(), queues=queues), live, IMAGES)]
+    messages = [finding.message for finding in check(make_settings(make_run(), queues=queues), live, IMAGES)]
     assert "a pod requests 1 cpu; the largest node of flavor cpu has 0.5" in messages

@@ -1,4 +1,4 @@
-"""The rule that loaders come where runs and trials wait for what they bring."""
+"""The rule about loaders that cannot be admitted while runs and trials wait for their data."""
 
 from pathlib import Path
 from typing import Any
@@ -10,92 +10,94 @@ from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.workloads import Data, Resources, Workload
 
 ROOT = Path(__file__).resolve().parents[3]
-BROUGHT = Data(
-    manifest="workloads/digits/data.json", volume="training", path="data", prepare="workloads.digits.prepare"
-)
+LOADED = Data(manifest="workloads/digits/data.json", volume="training", path="data", prepare="workloads.digits.prepare")
 SMALL = Cluster(loader=Loader(resources=Resources(requests={"cpu": "50m", "memory": "64Mi"})))
 
 
 def trial(**changes: Any) -> Workload:
-    """What the trials of `make_sweep` are made of: half of the queue's cpu each, and data that `up` brings."""
-    return make_run(**{"name": "search", "data": BROUGHT, **changes})
+    """Return the run of a sweep: half of the queue's cpu per trial, and data that `up` loads."""
+    return make_run(**{"name": "search", "data": LOADED, **changes})
 
 
 def searching(cluster: Cluster, *, strategy: str = "BestEffortFIFO", **changes: Any) -> Settings:
-    """Four such trials on a queue of this strategy, with this loader."""
+    """Return an environment with four such trials on a queue with this strategy, with this loader."""
     queue = make_cluster_queue(queueing_strategy=strategy)
     sweeps = make_sweeps(**{"run": trial(), **changes})
     return make_settings(sweeps=sweeps, queues=make_queues(cluster_queues=(queue,)), cluster=cluster)
 
 
-def found(settings: Settings) -> list[tuple[str, str, str]]:
-    """What the rule says."""
-    every = [each for each in check(settings, ROOT) if each.id == "loader-shut-out"]
-    return [(each.severity, each.path, each.message) for each in every]
+def findings(settings: Settings) -> list[tuple[str, str, str]]:
+    """Return the severities, paths and messages of the rule's findings."""
+    own = [finding for finding in check(settings, ROOT) if finding.id == "loader-shut-out"]
+    return [(finding.severity, finding.path, finding.message) for finding in own]
 
 
-def said(holders: str) -> str:
-    """The message."""
+def message_about(holders: str) -> str:
+    """Return the rule's message."""
     return f"the loader of its data may wait in queue research behind {holders} for that data"
 
 
-def test_a_loader_that_requests_nothing_comes_always() -> None:
-    """Also where trials wait in the queue, before it and with all quota."""
+def test_a_loader_without_requests_is_always_admitted() -> None:
+    """Trials that wait before it in the queue and use the whole quota do not delay it."""
     assert check(searching(Cluster()), ROOT) == []
 
 
-def test_a_loader_with_requests_needs_what_the_trials_leave() -> None:
-    """Of their own trials alone: two fill the queue; one at once leaves room."""
+def test_a_loader_with_requests_needs_quota_that_the_trials_leave() -> None:
+    """Two trials fill the queue; one trial at a time leaves quota."""
     path = "sweeps.sweeps[search].run"
-    assert found(searching(SMALL)) == [("error", path, said("2 of 4 trials, which wait"))]
-    assert found(searching(SMALL, parallelism=2)) == [("error", path, said("2 of 2 trials, which wait"))]
-    assert found(searching(SMALL, parallelism=1)) == []
-    assert found(searching(SMALL, form="indexed", parallelism=2)) == [
-        ("error", path, said("the run itself, which waits"))
+    assert findings(searching(SMALL)) == [("error", path, message_about("2 of 4 trials, which wait"))]
+    assert findings(searching(SMALL, parallelism=2)) == [("error", path, message_about("2 of 2 trials, which wait"))]
+    assert findings(searching(SMALL, parallelism=1)) == []
+    assert findings(searching(SMALL, form="indexed", parallelism=2)) == [
+        ("error", path, message_about("the run itself, which waits"))
     ]
-    assert found(searching(SMALL, form="indexed", parallelism=1)) == []
+    assert findings(searching(SMALL, form="indexed", parallelism=1)) == []
 
 
-def test_a_run_that_takes_the_whole_queue_shuts_the_loader_out() -> None:
-    """As trials do; another queue may have room."""
-    whole = make_run(data=BROUGHT, resources=Resources(requests={"cpu": "2", "memory": "1Gi"}))
-    assert found(make_settings(whole, cluster=SMALL)) == [
-        ("error", "workloads.runs[train]", said("the run itself, which waits"))
+def test_a_run_that_uses_the_whole_queue_leaves_no_quota_for_its_loader() -> None:
+    """Another queue may have quota for the loader."""
+    run = make_run(data=LOADED, resources=Resources(requests={"cpu": "2", "memory": "1Gi"}))
+    assert findings(make_settings(run, cluster=SMALL)) == [
+        ("error", "workloads.runs[train]", message_about("the run itself, which waits"))
     ]
-    two = make_queues(
+    queues = make_queues(
         cluster_queues=(make_cluster_queue(cohort=None), make_cluster_queue(name="loaders", cohort=None)),
         local_queues=(
             *make_queues().local_queues,
             make_queues().local_queues[0].model_copy(update={"name": "loaders", "cluster_queue": "loaders"}),
         ),
     )
-    own = SMALL.model_copy(update={"loader": SMALL.loader.model_copy(update={"queue": "loaders"})})
-    assert check(make_settings(whole, cluster=own, queues=two), ROOT) == []
+    with_own_queue = SMALL.model_copy(update={"loader": SMALL.loader.model_copy(update={"queue": "loaders"})})
+    assert check(make_settings(run, cluster=with_own_queue, queues=queues), ROOT) == []
 
 
-def test_in_a_strict_queue_who_waits_is_not_passed() -> None:
-    """Whatever the loader requests; where all trials are admitted nobody waits before it."""
+def test_a_loader_cannot_pass_waiting_trials_of_a_strict_queue() -> None:
+    """The loader's requests do not matter. If all trials are admitted, none waits before it."""
     path = "sweeps.sweeps[search].run"
-    assert found(searching(Cluster(), strategy="StrictFIFO")) == [("error", path, said("2 of 4 trials, which wait"))]
-    assert found(searching(Cluster(), strategy="StrictFIFO", parallelism=2)) == []
+    assert findings(searching(Cluster(), strategy="StrictFIFO")) == [
+        ("error", path, message_about("2 of 4 trials, which wait"))
+    ]
+    assert findings(searching(Cluster(), strategy="StrictFIFO", parallelism=2)) == []
 
 
-def test_only_what_waits_in_its_pods_for_data_that_up_brings_is_looked_at() -> None:
-    """Not what knows no such data, what is unmanaged, what is not expanded, and what is admitted by nobody."""
-    brought = BROUGHT.model_copy(update={"prepare": None})
-    for data in (None, brought):
-        assert found(searching(SMALL, run=trial(data=data))) == []
-    assert found(searching(SMALL, run=trial(managed=False, record=None))) == []
-    assert found(searching(SMALL, expansion=None)) == []
-    assert found(searching(SMALL, run=trial(resources=Resources(requests={"cpu": "3", "memory": "1Gi"})))) == []
-    held = make_cluster_queue(stop_policy="Hold")
-    run = make_sweep(run=trial())
-    sweeps = make_sweeps().model_copy(update={"sweeps": (run,)})
-    assert found(make_settings(sweeps=sweeps, queues=make_queues(cluster_queues=(held,)), cluster=SMALL)) == []
+def test_the_rule_applies_only_to_pods_that_wait_for_data_that_up_loads() -> None:
+    """It ignores runs without such data, unmanaged or never admitted runs, and sweeps that are not expanded."""
+    uploaded = LOADED.model_copy(update={"prepare": None})
+    for data in (None, uploaded):
+        assert findings(searching(SMALL, run=trial(data=data))) == []
+    assert findings(searching(SMALL, run=trial(managed=False, record=None))) == []
+    assert findings(searching(SMALL, expansion=None)) == []
+    assert findings(searching(SMALL, run=trial(resources=Resources(requests={"cpu": "3", "memory": "1Gi"})))) == []
+    stopped_queue = make_cluster_queue(stop_policy="Hold")
+    sweep = make_sweep(run=trial())
+    sweeps = make_sweeps().model_copy(update={"sweeps": (sweep,)})
+    assert (
+        findings(make_settings(sweeps=sweeps, queues=make_queues(cluster_queues=(stopped_queue,)), cluster=SMALL)) == []
+    )
 
 
-def test_a_tenant_is_told_that_it_is_not_known() -> None:
-    """Where the loader requests anything."""
+def test_the_loaders_quota_is_unknown_for_a_tenant() -> None:
+    """There is no finding if the loader requests nothing."""
     tenant = {
         "environment": Environment(profile="tenant", layers=("training",)),
         "queues": make_queues().model_copy(
@@ -104,7 +106,7 @@ def test_a_tenant_is_told_that_it_is_not_known() -> None:
     }
     sweeps = make_sweeps(run=trial())
     message = "the loader of its data needs quota of queue research; whether any is free is unknown"
-    assert found(make_settings(sweeps=sweeps, cluster=SMALL, **tenant)) == [
+    assert findings(make_settings(sweeps=sweeps, cluster=SMALL, **tenant)) == [
         ("unknown", "sweeps.sweeps[search].run", message)
     ]
-    assert found(make_settings(sweeps=sweeps, **tenant)) == []
+    assert findings(make_settings(sweeps=sweeps, **tenant)) == []

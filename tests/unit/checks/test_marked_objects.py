@@ -1,4 +1,4 @@
-"""Reading what bears a stack's mark: from the API server's answers to what the doctor judges."""
+"""Reading the objects with a stack's label, from the API server's answers to the doctor's input."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ import pytest
 
 from trainstack.lifecycle.recovery.objects import LiveObject
 from trainstack.lifecycle.recovery.state import Recorded
-from trainstack.live import marked, paths
+from trainstack.live import marked, paths, snapshot
 from trainstack.live.client import FORBIDDEN, NOT_FOUND, Answer
 from trainstack.objects.labels import STACK
 
@@ -21,47 +21,54 @@ NEVER = {
     "RuntimeClass",
     "Workload",
 }
-"""Known to the project and declared by no environment, or retained whatever happens."""
+"""Kinds that no environment declares, or that are always retained."""
 MARKED = f"?labelSelector={quote(f'{STACK}=lab')}"
 QUEUE = Recorded("kueue.x-k8s.io/v1beta2", ("LocalQueue", "lab", "open"), "1")
 SECRET = Recorded("v1", ("Secret", "lab", "key"), "2")
 
 
 class Server:
-    """Answers by path; all else is not there. It keeps what it was asked."""
+    """A fake client with answers by path; other objects do not exist. It records its requests."""
 
     def __init__(self, **answers: Answer) -> None:
-        self.answers, self.asked = answers, set[str]()
+        self.answers, self.requests = answers, set[str]()
 
     def read(
-        self, asked: Sequence[str], context: str | None, *, metadata_only: bool = False, metadata_of_items: bool = False
+        self,
+        requested: Sequence[str],
+        context: str | None,
+        *,
+        metadata_only: bool = False,
+        metadata_of_items: bool = False,
     ) -> dict[str, Answer]:
-        """As `client.read`: an API server refuses to give a list the short form of an object, and the reverse."""
-        assert all(("?" in path) == metadata_of_items and ("?" not in path) == metadata_only for path in asked)
-        self.asked |= {*asked}
-        return {path: self.answers.get(path, Answer(NOT_FOUND, {})) for path in asked}
+        """Replace `client.read`. The API server has separate media types for the metadata of lists and of objects."""
+        assert all(("?" in path) == metadata_of_items and ("?" not in path) == metadata_only for path in requested)
+        self.requests |= {*requested}
+        return {path: self.answers.get(path, Answer(NOT_FOUND, {})) for path in requested}
 
 
 def make_body(name: str, uid: str, **metadata: Any) -> dict[str, Any]:
-    """An object's metadata, as a list has it."""
+    """Return an object's metadata as in a list."""
     return {"metadata": {"name": name, "namespace": "lab", "uid": uid, "labels": {STACK: "lab"}, **metadata}}
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    """One with nothing in it yet."""
-    made = Server()
-    monkeypatch.setattr(marked, "read", made.read)
-    return made
+    """Return an empty server that replaces the client."""
+    fake = Server()
+    for module in (marked, snapshot):
+        monkeypatch.setattr(module, "read", fake.read)
+    monkeypatch.setattr(snapshot, "read_lists", fake.read)
+    return fake
 
 
-def test_every_kind_that_can_be_declared_is_looked_for() -> None:
-    """A kind that is new to the project is not forgotten here."""
+def test_every_kind_that_can_be_declared_is_read() -> None:
+    """The test fails for a new kind that is missing in the list."""
     assert {*marked._VERSIONS} == {*paths._CLUSTER_SCOPED, *paths._NAMESPACED} - NEVER
 
 
 def test_marked_objects_are_found_by_their_label(server: Server) -> None:
-    """With all that the doctor judges by."""
+    """The result has all fields that the doctor uses."""
     body = make_body(
         "open", "1", deletionTimestamp="2026-11-22T12:00:00Z", finalizers=["x/y"], ownerReferences=[{"uid": "9"}]
     )
@@ -73,36 +80,36 @@ def test_marked_objects_are_found_by_their_label(server: Server) -> None:
     assert seen.unreadable == frozenset()
 
 
-def test_an_empty_list_in_its_short_form_has_null_for_items(server: Server) -> None:
-    """As API servers write it."""
+def test_an_empty_list_of_metadata_has_null_for_items(server: Server) -> None:
+    """API servers return null instead of an empty list."""
     server.answers[f"/api/v1/secrets{MARKED}"] = Answer(200, {"items": None})
     assert marked.read_marked("lab", [], (None,), None).objects == {}
 
 
-def test_an_object_of_the_state_without_the_mark_is_asked_for_itself(server: Server) -> None:
-    """Else it would be called missing."""
+def test_an_object_of_the_state_without_the_label_is_read_by_name(server: Server) -> None:
+    """Otherwise it would count as missing."""
     server.answers["/api/v1/namespaces/lab/secrets/key"] = Answer(200, make_body("key", "2", labels={}))
     assert marked.read_marked("lab", [SECRET, QUEUE], (None,), None).objects == {SECRET.identity: LiveObject("2")}
 
 
-def test_what_may_not_be_read_is_told_apart_from_what_is_not_there(server: Server) -> None:
-    """A forbidden kind is not asked for again by name."""
+def test_unreadable_objects_differ_from_missing_ones(server: Server) -> None:
+    """The objects of a forbidden kind are not read by name."""
     server.answers[f"/api/v1/secrets{MARKED}"] = Answer(FORBIDDEN, {})
     seen = marked.read_marked("lab", [SECRET], (None,), None)
     assert (seen.objects, seen.unreadable) == ({}, frozenset({"Secret"}))
-    assert "/api/v1/namespaces/lab/secrets/key" not in server.asked
+    assert "/api/v1/namespaces/lab/secrets/key" not in server.requests
 
 
-def test_a_tenant_is_asked_for_its_namespaces_alone(server: Server) -> None:
-    """Of kinds that are in no namespace nothing is asked, and nothing called missing."""
+def test_only_the_namespaces_of_a_tenant_are_read(server: Server) -> None:
+    """Cluster-scoped kinds are not read, and no object of them counts as missing."""
     seen = marked.read_marked("lab", [], ("lab", "other"), None)
-    assert all("/namespaces/lab/" in path or "/namespaces/other/" in path for path in server.asked)
+    assert all("/namespaces/lab/" in path or "/namespaces/other/" in path for path in server.requests)
     assert "ClusterQueue" in seen.unreadable
     assert "LocalQueue" not in seen.unreadable
 
 
-def test_a_kind_that_nobody_knows_is_not_judged(server: Server) -> None:
-    """An older program's state may hold one."""
+def test_an_unknown_kind_counts_as_unreadable(server: Server) -> None:
+    """The state of an older program may have one."""
     for strange in (("Strange", None, "one"), ("Strange", "research", "one")):
         assert marked.read_marked("lab", [Recorded("example.com/v1", strange)], (None,), None).unreadable == {"Strange"}
     strange = ("Strange", "research", "one")
@@ -110,29 +117,30 @@ def test_a_kind_that_nobody_knows_is_not_judged(server: Server) -> None:
 
 
 def test_several_objects_of_a_state_are_listed_and_few_are_read_one_by_one(server: Server) -> None:
-    """One of several without the label is read too; what does not exist, or may not be read, is left out."""
-    keys = [Recorded("v1", ("Secret", "lab", name), "1") for name in ("a", "b", "c", "d")]
+    """An object without the label is read by name; missing and unreadable objects are left out."""
+    keys = [Recorded("v1", ("Service", "lab", name), "1") for name in ("a", "b", "c", "d")]
     listed = [make_body("a", "1"), make_body("b", "1"), make_body("other", "9")]
-    server.answers[f"/api/v1/namespaces/lab/secrets{MARKED}"] = Answer(200, {"items": listed})
-    server.answers["/api/v1/namespaces/lab/secrets/c"] = Answer(200, make_body("c", "1", labels={}))
+    server.answers[f"/api/v1/namespaces/lab/services{MARKED}&limit=500"] = Answer(200, {"items": listed})
+    server.answers["/api/v1/namespaces/lab/services/c"] = Answer(200, make_body("c", "1", labels={}))
+    server.answers["/api/v1/namespaces/lab/services/d"] = Answer(FORBIDDEN, {})
     found = marked.read_recorded("lab", [*keys, QUEUE, Recorded("example.com/v1", ("Strange", None, "one"))], None)
     assert found.keys() & {key.identity for key in keys} == {key.identity for key in keys[:3]}
     assert QUEUE.identity not in found
-    assert server.asked == {
-        f"/api/v1/namespaces/lab/secrets{MARKED}",
-        "/api/v1/namespaces/lab/secrets/c",
-        "/api/v1/namespaces/lab/secrets/d",
+    assert server.requests == {
+        f"/api/v1/namespaces/lab/services{MARKED}&limit=500",
+        "/api/v1/namespaces/lab/services/c",
+        "/api/v1/namespaces/lab/services/d",
         "/apis/kueue.x-k8s.io/v1beta2/namespaces/lab/localqueues/open",
         "/apis/example.com/v1/stranges/one",
     }
 
 
-def test_launches_of_further_kinds_are_looked_for_where_the_files_have_them(server: Server) -> None:
+def test_launches_of_further_kinds_are_read_if_the_files_have_them(server: Server) -> None:
     """An interrupted `up` may have created one that is not in the state. Their operators may be absent."""
     path = f"/apis/kubeflow.org/v2beta1/mpijobs{MARKED}"
     server.answers[path] = Answer(200, {"items": [make_body("train", "1")]})
     assert marked.read_marked("lab", [], (None,), None).objects == {}
-    assert path not in server.asked
+    assert path not in server.requests
     launched = [("kubeflow.org/v2beta1", "MPIJob"), ("kubeflow.org/v1", "JAXJob")]
     seen = marked.read_marked("lab", [], (None,), None, launched)
     assert ([*seen.objects], seen.unreadable) == ([("MPIJob", "lab", "train")], frozenset())

@@ -1,4 +1,4 @@
-"""The metadata of declared objects: in how many requests it is read."""
+"""The number of requests that read the metadata of declared objects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,43 +15,55 @@ _QUERY = "?labelSelector=trainstack.dev/stack%3Ddev&limit=500"
 
 @dataclass
 class Server:
-    """An API server with objects in namespace `lab`, of which it lists those with the label."""
+    """An API server with objects in namespaces, some without the label."""
 
     unlabelled: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     list_status: int = 200
-    asked: list[str] = field(default_factory=list)
+    namespaces: tuple[str, ...] = ("lab",)
+    is_listed_everywhere: bool = True
+    requests: list[str] = field(default_factory=list)
 
     def read(self, paths: Sequence[str], _: object, *, metadata_only: bool) -> dict[str, Answer]:
         """Return single objects."""
         assert metadata_only
-        self.asked += paths
-        return {path: self._object(path.rpartition("/")[2]) for path in paths}
+        self.requests += paths
+        return {path: self._object(path.split("/")[4], path.rpartition("/")[2]) for path in paths}
 
     def read_lists(self, paths: Sequence[str], _: object, *, metadata_of_items: bool) -> dict[str, Answer]:
-        """Return the labelled objects; one is not declared."""
+        """Return the labelled objects and one undeclared object."""
         assert metadata_of_items
-        self.asked += paths
+        self.requests += paths
+        return {path: self._list(path) for path in paths}
+
+    def _list(self, path: str) -> Answer:
+        if self.list_status != 200 or ("/namespaces/" not in path and not self.is_listed_everywhere):
+            return Answer(max(self.list_status, FORBIDDEN), {})
+        namespaces = [name for name in self.namespaces if f"/{name}/" in path or "/namespaces/" not in path]
         names = [name for name in ("a", "b", "c", "undeclared") if name not in self.unlabelled + self.missing]
-        items = {"items": [self._object(name).body for name in names]}
-        return {path: Answer(self.list_status, items if self.list_status == 200 else {}) for path in paths}
+        return Answer(
+            200, {"items": [self._object(namespace, name).body for namespace in namespaces for name in names]}
+        )
 
-    def _object(self, name: str) -> Answer:
-        return Answer(NOT_FOUND, {}) if name in self.missing else Answer(200, {"metadata": {"name": name}})
+    def _object(self, namespace: str, name: str) -> Answer:
+        metadata = {"name": name, "namespace": namespace}
+        return Answer(NOT_FOUND, {}) if name in self.missing else Answer(200, {"metadata": metadata})
 
 
-def make_manifests(kind: str = "Service") -> list[dict[str, Any]]:
-    """Three objects of a kind."""
-    return [{"apiVersion": "v1", "kind": kind, "metadata": {"namespace": "lab", "name": name}} for name in "abc"]
+def make_manifests(kind: str = "Service", namespaces: Sequence[str] = ("lab",)) -> list[dict[str, Any]]:
+    """Return three objects of a kind in each namespace."""
+    places = [{"namespace": namespace, "name": name} for namespace in namespaces for name in "abc"]
+    return [{"apiVersion": "v1", "kind": kind, "metadata": place} for place in places]
 
 
 def read_from(server: Server, monkeypatch: pytest.MonkeyPatch, **options: Any) -> set[str]:
-    """The names of the objects that are found."""
+    """Return the names of the objects that are found."""
     monkeypatch.setattr(snapshot, "read", server.read)
     monkeypatch.setattr(snapshot, "read_lists", server.read_lists)
     kind = options.pop("kind", "Service")
-    found = read_metadata(make_manifests(kind), None, **options)
-    assert all(who == (kind, "lab", metadata["name"]) for who, metadata in found.items())
+    found = read_metadata(make_manifests(kind, server.namespaces), None, **options)
+    assert all(who == (kind, metadata["namespace"], metadata["name"]) for who, metadata in found.items())
+    assert {namespace for _, namespace, _ in found} == {*server.namespaces}
     return {name for *_, name in found}
 
 
@@ -60,7 +72,22 @@ def test_several_objects_of_a_collection_are_listed(monkeypatch: pytest.MonkeyPa
     server = Server(unlabelled=("b",), missing=("c",))
     assert read_from(server, monkeypatch, listed_of="dev") == {"a", "b"}
     path = "/api/v1/namespaces/lab/services"
-    assert server.asked == [f"{path}{_QUERY}", f"{path}/b", f"{path}/c"]
+    assert server.requests == [f"{path}{_QUERY}", f"{path}/b", f"{path}/c"]
+
+
+def test_a_kind_of_several_namespaces_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owners may list it everywhere; without that right, each namespace is listed."""
+    server = Server(namespaces=("lab", "speech"))
+    assert read_from(server, monkeypatch, listed_of="dev") == {"a", "b", "c"}
+    everywhere = f"/api/v1/services{_QUERY}"
+    assert server.requests == [everywhere]
+
+    narrow = Server(namespaces=("lab", "speech"), is_listed_everywhere=False)
+    assert read_from(narrow, monkeypatch, listed_of="dev") == {"a", "b", "c"}
+    assert narrow.requests == [
+        everywhere,
+        *(f"/api/v1/namespaces/{name}/services{_QUERY}" for name in ("lab", "speech")),
+    ]
 
 
 @pytest.mark.parametrize("status", [FORBIDDEN, NOT_FOUND])
@@ -68,12 +95,12 @@ def test_without_the_list_objects_are_read_individually(monkeypatch: pytest.Monk
     """A role may lack the right, and a kind may not be served yet."""
     server = Server(list_status=status)
     assert read_from(server, monkeypatch, listed_of="dev") == {"a", "b", "c"}
-    assert len(server.asked) == 4
+    assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize("options", [{}, {"kind": "Secret", "listed_of": "dev"}])
 def test_tenants_and_readers_of_secrets_list_nothing(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
-    """Their roles have no right to."""
+    """Their roles have no right to list."""
     server = Server()
     assert read_from(server, monkeypatch, **options) == {"a", "b", "c"}
-    assert not any("?" in path for path in server.asked)
+    assert not any("?" in path for path in server.requests)

@@ -1,4 +1,4 @@
-"""Which metrics of a trial are read from what its program printed."""
+"""The metrics of a trial are read from its program's output."""
 
 import math
 import time
@@ -15,7 +15,7 @@ PRINTS = "batch size 32\nepoch one\nvalidation accuracy: 0.91\nvalidation accura
 
 
 def make_objective(metric: str = "accuracy", **changes: Any) -> Objective:
-    """The greatest value is the best."""
+    """Return an objective whose best value is the greatest."""
     return Objective(metric=metric, direction="maximize", **changes)
 
 
@@ -34,15 +34,16 @@ def make_objective(metric: str = "accuracy", **changes: Any) -> Objective:
     ],
 )
 def test_a_metric_is_found_by_its_name(line: str, values: list[float]) -> None:
-    """As Katib finds it by default, and with a colon."""
-    found = [each["accuracy"] for each in collect(f"first\n{line}\nlast", make_objective())]
+    """The line has Katib's default format, or a colon."""
+    found = [metrics["accuracy"] for metrics in collect(f"first\n{line}\nlast", make_objective())]
     assert found == pytest.approx(values, nan_ok=True)
 
 
-def test_known_formats_come_before_the_default() -> None:
-    """What PyTorch's examples print for training is not taken for the evaluation."""
-    assert [each["accuracy"] for each in collect(make_classic(), make_objective())] == [0.96, 0.97]
-    assert [each["val_accuracy"] for each in collect(make_log(), make_objective("val_accuracy"))[:2]] == [0.91, 0.92]
+def test_known_formats_have_precedence_over_the_default() -> None:
+    """The training output of PyTorch's examples does not count as the evaluation."""
+    assert [metrics["accuracy"] for metrics in collect(make_classic(), make_objective())] == [0.96, 0.97]
+    recent = collect(make_log(), make_objective("val_accuracy"))[:2]
+    assert [metrics["val_accuracy"] for metrics in recent] == [0.91, 0.92]
     kubeflow = "Train Epoch: 1 [640/60000 (1%)]\tloss=2.2135\n\naccuracy=0.9666\n"
     assert collect(kubeflow, make_objective("loss")) == ({"epoch": 1, "train_loss": 2.2135, "accuracy": 0.9666},)
 
@@ -60,21 +61,21 @@ def test_known_formats_come_before_the_default() -> None:
 def test_a_line_that_numbers_its_epoch_may_have_the_metric_in_the_default_format(
     line: str, values: list[float]
 ) -> None:
-    """Lines of progress within an epoch, of PyTorch's examples, are not read twice."""
+    """The progress lines of PyTorch's examples within an epoch are not read twice."""
     metrics = collect(line, make_objective("acc"))
     assert [metric["acc"] for metric in metrics if "acc" in metric] == values
     assert all(metric.keys() <= {"epoch", "acc", "train_loss"} for metric in metrics)
 
 
-def test_numbers_of_any_length_end_nothing() -> None:
-    """Python refuses to read more than 4,300 digits."""
+def test_numbers_of_any_length_cause_no_error() -> None:
+    """Python refuses to parse more than 4,300 digits."""
     digits = "9" * 5_000
     lines = [f"epoch {digits}/3", f"world size {digits}", f"Train Epoch: {digits} [1/{digits} (1%)] Loss: 1", digits]
     assert collect("\n".join(lines), make_objective()) == ()
 
 
-def test_a_format_of_its_own_is_the_only_one() -> None:
-    """It names the epoch, or the lines before it do."""
+def test_a_custom_format_replaces_all_others() -> None:
+    """The epoch is in the match or in the lines before it."""
     objective = make_objective(metrics_format=r"accuracy: (?P<value>\S+)")
     assert collect(PRINTS, objective) == ({"accuracy": 0.91}, {"accuracy": 0.93})
     text = "Train Epoch: 3 [0/60000 (0%)]\tLoss: 0.5\nscore 7\naccuracy=0.5"
@@ -86,13 +87,13 @@ def test_a_format_of_its_own_is_the_only_one() -> None:
 
 @pytest.mark.parametrize("expression", ["(?P<value>(a+)+$)", "(?P<value>(a|aa)+$)", "(?P<value>(.*a){20}$)"])
 def test_no_expression_takes_long(expression: str) -> None:
-    """These keep a backtracking engine busy for longer than a person lives."""
+    """These expressions take exponential time in a backtracking engine."""
     assert fault(expression) == ""
-    began = time.process_time()
+    start = time.process_time()
     collect(f"{'a' * 10_000}b\n" * 10, make_objective(metrics_format=expression))
-    assert time.process_time() - began < 10
+    assert time.process_time() - start < 10
 
 
 def test_an_expression_has_a_limit() -> None:
-    """Before it is compiled."""
+    """The limit applies before the compilation."""
     assert fault("(?P<value>" + "a" * MOST_CHARACTERS) == f"has {MOST_CHARACTERS + 10} characters, more than 1000"

@@ -1,4 +1,4 @@
-"""Each rule is needed, and each of its conditions: broken, one of the rules' own cases notices."""
+"""Each rule and each of its conditions is tested: a case of the rules fails if one is mutated."""
 
 import inspect
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from tests.unit.checks.node_cases import every_live_case
 from tests.unit.checks.test_published_passphrase import OTHER, PUBLISHED
 from trainstack.kueue import node_capacity
 from trainstack.preflight import against_cluster, preflight, silences, versions
-from trainstack.preflight.live_rules import nodes, platform, queueing, registry, secrets, storage
+from trainstack.preflight.live_rules import nodes, platform, queueing, registry, secrets, storage, workers
 from trainstack.preflight.rule import Check
 from trainstack.preflight.rules import (
     admission,
@@ -71,7 +71,7 @@ MODULES = (
         resources,
         likely_mistakes,
     ),
-    *(platform, storage, queueing, nodes, registry, secrets),
+    *(platform, storage, queueing, nodes, registry, secrets, workers),
     *(silences, versions, node_capacity),
 )
 TESTS = (
@@ -79,9 +79,9 @@ TESTS = (
     *(test_silences, test_likely_mistakes, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
     test_published_passphrase,
 )
-"""Tests of rules beside their cases."""
+"""Tests of rules in addition to their cases."""
 RECENT: dict[str, list[Judge]] = {}
-"""By module: the judges that noticed something in it, the last one first."""
+"""The judges that noticed a mutant of a module, the last one first."""
 MOST_RECENT = 4
 RULES: dict[str, Check[Any]] = {**preflight.RULES, **against_cluster.RULES}
 FOUND_BY = {check.find for check in RULES.values()}
@@ -89,7 +89,7 @@ FOUND_BY = {check.find for check in RULES.values()}
 
 @cache
 def all_cases() -> tuple[list[tuple[str, Judge]], list[tuple[str, Judge]]]:
-    """The rules' cases with the rule of each: those of files, and those of clusters."""
+    """Return the rules' cases with their rules: those of files, and those of clusters."""
     files: list[tuple[str, Judge]] = [
         (id_, partial(test_preflight.test_a_fault_is_found_by_its_rule_alone, id_, case)) for id_, case in every_case()
     ]
@@ -101,9 +101,9 @@ def all_cases() -> tuple[list[tuple[str, Judge]], list[tuple[str, Judge]]]:
 
 
 def judges(function: FunctionType) -> list[Judge]:
-    """The rules' cases and the tests of rules that need nothing given, in the order in which they are likely to notice.
+    """Return the rules' cases and the tests without parameters, in the order in which they are likely to notice.
 
-    First those of the function itself and of its module, by their names, then tests, then the cases of other rules.
+    The cases of the function and of its module are first, by name, then tests, then the cases of other rules.
     """
     files, live = all_cases()
     cases = [*([] if function.__module__.startswith("trainstack.preflight.live_rules") else files), *live]
@@ -121,56 +121,68 @@ def judges(function: FunctionType) -> list[Judge]:
         )
 
     of_rules = {id_ for id_, _ in cases}
-    tests: list[tuple[str, Judge]] = [(f"{each.__module__}.{each.__name__}", each) for each in whole_tests(TESTS)]
+    tests: list[tuple[str, Judge]] = [
+        (f"{test.__module__}.{test.__name__}", test) for test in unparametrized_tests(TESTS)
+    ]
     return [judge for _, judge in sorted([*cases, *tests], key=unlikely)]
 
 
 @cache
-def whole_tests(modules: tuple[ModuleType, ...]) -> list[FunctionType]:
-    """The tests of these modules that take no argument."""
-    found = [each for module in modules for each in functions(module) if each.__name__.startswith("test_")]
-    return [each for each in found if not inspect.signature(each).parameters]
+def unparametrized_tests(modules: tuple[ModuleType, ...]) -> list[FunctionType]:
+    """Return the tests of these modules that have no parameters."""
+    tests = [function for module in modules for function in functions(module) if function.__name__.startswith("test_")]
+    return [test for test in tests if not inspect.signature(test).parameters]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def known_salts() -> Iterator[None]:
-    """Decide by a table whose passphrase a salt is: to derive a key takes longer than one judge may."""
+    """Look the passphrase of a salt up in a table: the derivation of a key takes longer than a judge may."""
     with pytest.MonkeyPatch.context() as changes:
         changes.setattr(files, "protects", {PUBLISHED: True, OTHER: False}.__getitem__)
         yield
 
 
-@pytest.mark.parametrize("share", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+SHARES = pytest.mark.parametrize(
+    "share", [pytest.param(6, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+)
+
+
+@SHARES
 @pytest.mark.parametrize(
     "function",
-    [pytest.param(each, id=f"{each.__module__}.{each.__name__}") for module in MODULES for each in functions(module)],
+    [
+        pytest.param(function, id=f"{function.__module__}.{function.__name__}")
+        for module in MODULES
+        for function in functions(module)
+    ],
 )
-def test_whatever_breaks_a_rule_is_noticed(function: FunctionType, share: int) -> None:
-    """A rule that finds nothing, or a condition of it turned around, makes a case fail; one of `share` is tried."""
-    # The order decides nothing but the time it takes: the own cases of a rule come first, else what noticed the last
-    # one of this module.
-    own = [] if function in FOUND_BY else RECENT.get(function.__module__, ())
-    judging = [*own, *judges(function)]
+def test_each_mutant_of_a_rule_is_noticed(function: FunctionType, share: int) -> None:
+    """A case fails for each mutant: a rule that finds nothing, or has a negated condition. One of `share` is tried."""
+    # The order affects only the time: first the cases of the rule, or the judges that noticed the last mutants of this
+    # module.
+    recent = [] if function in FOUND_BY else RECENT.get(function.__module__, ())
+    ordered = [*recent, *judges(function)]
     survivors = []
     for mutant in islice(mutants(function), 0, None, share):
-        noticed = noticed_by(mutant, judging)
+        noticed = noticed_by(mutant, ordered)
         if noticed is None:
             survivors.append(str(mutant))
         else:
-            judging.remove(noticed)
-            judging.insert(0, noticed)
-            RECENT[function.__module__] = judging[:MOST_RECENT]
+            ordered.remove(noticed)
+            ordered.insert(0, noticed)
+            RECENT[function.__module__] = ordered[:MOST_RECENT]
     assert not survivors, "\n".join(survivors)
 
 
-def test_whole_rules_are_not_taken_for_broken_ones() -> None:
-    """What notices a broken rule passes while it is whole, in the time that it may take."""
-    for judge in judges(functions(pools)[0]):
+@SHARES
+def test_judges_pass_with_the_original_rules(share: int) -> None:
+    """They also finish within their time limit."""
+    for judge in judges(functions(pools)[0])[::share]:
         with limited():
             judge()
 
 
-def test_every_rule_is_broken() -> None:
-    """None stands in a module that is passed over."""
-    broken = {each for module in MODULES for each in functions(module)}
-    assert broken >= FOUND_BY
+def test_every_rule_is_mutated() -> None:
+    """MODULES lists the modules of all rules."""
+    mutated = {function for module in MODULES for function in functions(module)}
+    assert mutated >= FOUND_BY

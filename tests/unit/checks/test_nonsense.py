@@ -1,4 +1,4 @@
-"""Edits of the committed files that nobody means are refused or warned of, with file, line and remedy."""
+"""Nonsensical edits of the committed files cause an error or a warning with file, line and remedy."""
 
 import json
 import re
@@ -28,64 +28,64 @@ _STEP = re.compile(r'\["(?P<quoted>[^"]+)"\]|\[(?P<element>[^\]]+)\]|\.?(?P<key>
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that settings name, as links to those of the repository."""
+    """Return a folder with links to the files of the repository that settings refer to."""
     folder = tmp_path_factory.mktemp("project")
     for entry in ("defaults.yaml", "trainstack", "docs", "sweeps", ".trainstack", "pins"):
         if (ROOT / entry).exists():
             (folder / entry).symlink_to(ROOT / entry)
-    for each in (*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("workloads/*"), *ROOT.glob("workloads/digits/*")):
-        link = folder / each.relative_to(ROOT)
-        if each != ROOT / "workloads" / "digits":
+    for path in (*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("workloads/*"), *ROOT.glob("workloads/digits/*")):
+        link = folder / path.relative_to(ROOT)
+        if path != ROOT / "workloads" / "digits":
             link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(each)
+            link.symlink_to(path)
     return folder
 
 
 @pytest.mark.parametrize("edit", [pytest.param(row, id=f"{row[1]}={json.dumps(row[2])[:60]}") for row in ROWS])
-def test_an_edit_that_nobody_means_is_found(edit: Edit, project: Path) -> None:
-    """With the outcome of the table, at the edited place of the edited file, and with a remedy."""
+def test_a_nonsensical_edit_is_found(edit: Edit, project: Path) -> None:
+    """The finding has the outcome of the table, the edited place of the edited file, and a remedy."""
     file, path, value, outcome, words = edit
     stack = "dev" if file.startswith("workloads/") else file.split(".")[1]
     prefix = "workloads.runs[digits]." if file.startswith("workloads/") else ""
     content = yaml.load((ROOT / file).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     change(content if prefix else content["config"], path if prefix else f"trainstack:{path}", value)
-    known = {replace(each, where=None) for each in unedited(project, stack)}
+    known = {replace(finding, where=None) for finding in unedited(project, stack)}
     with edited(project / file, content):
-        found = [each for each in findings(project, stack) if replace(each, where=None) not in known]
-    severities = {each.severity for each in found}
+        found = [finding for finding in findings(project, stack) if replace(finding, where=None) not in known]
+    severities = {finding.severity for finding in found}
     if outcome == "legal":
         assert not found
         return
     assert severities >= {*OUTCOMES[outcome]}, found
     assert (outcome == "refused") == ("error" in severities), found
-    meant = [each for each in found if words in text(each)]
-    assert meant, [text(each) for each in found]
-    for each in meant:
-        assert each.where is not None
-        assert (each.where.file, each.where.line > 0, bool(each.remedy)) == (file, True, True), text(each)
-        assert related(each.path, prefix + path), text(each)
+    expected = [finding for finding in found if words in text(finding)]
+    assert expected, [text(finding) for finding in found]
+    for finding in expected:
+        assert finding.where is not None
+        assert (finding.where.file, finding.where.line > 0, bool(finding.remedy)) == (file, True, True), text(finding)
+        assert related(finding.path, prefix + path), text(finding)
 
 
 def test_the_table_is_large_and_each_edit_is_in_it_once() -> None:
-    """Of all outcomes."""
+    """The table has all outcomes."""
     keys = [json.dumps(row[:3]) for row in ROWS]
     assert len(keys) == len(set(keys)) >= 127
     assert {row[3] for row in ROWS} == {*OUTCOMES}
 
 
 def related(path: str, edited_path: str) -> bool:
-    """Whether one is within the other."""
+    """Return whether one path is within the other."""
     return path.startswith(edited_path) or edited_path.startswith(path)
 
 
 def text(finding: Finding) -> str:
-    """A finding without its path, so that an expectation is about the message, the remedy or the rule."""
+    """Return a finding without its path: expectations are about the message, the remedy or the rule."""
     return f"[{finding.id}] {finding.message}; {finding.remedy}"
 
 
 @contextmanager
 def edited(link: Path, content: object) -> Iterator[None]:
-    """Put a file with this content in the place of a link for a while."""
+    """Replace a link by a file with this content, and restore it afterwards."""
     original = link.readlink()
     link.unlink()
     text = yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
@@ -98,9 +98,9 @@ def edited(link: Path, content: object) -> Iterator[None]:
 
 
 def change(content: Any, path: str, value: object) -> None:
-    """Set the value at a path, making maps on the way.
+    """Set the value at a path, and create missing maps.
 
-    A null value deletes the key, and a map at the name of no element becomes a new element.
+    A null value deletes the key. A map at an unknown element name becomes a new element.
     """
     steps = [found["quoted"] or found["element"] or found["key"] for found in _STEP.finditer(path)]
     for step in steps[:-1]:
@@ -113,19 +113,19 @@ def change(content: Any, path: str, value: object) -> None:
         content[steps[-1]] = value
 
 
-def element(listed: list[Any], step: str) -> Any:
-    """An element by its index or name."""
-    return listed[int(step)] if step.isdigit() else next(each for each in listed if each["name"] == step)
+def element(elements: list[Any], step: str) -> Any:
+    """Return an element of a list by its index or name."""
+    return elements[int(step)] if step.isdigit() else next(item for item in elements if item["name"] == step)
 
 
 @cache
 def unedited(project: Path, stack: str) -> tuple[Finding, ...]:
-    """What is found in the committed environment: release manifests and pins that this machine lacks."""
+    """Return the findings about the committed environment, such as missing release manifests and pins."""
     return findings(project, stack)
 
 
 def findings(root: Path, stack: str) -> tuple[Finding, ...]:
-    """What `trainstack check` prints."""
+    """Return the findings that `trainstack check` prints."""
     try:
         loaded = load_with_places(root, stack)
     except SettingsError as error:

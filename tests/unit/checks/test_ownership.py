@@ -1,4 +1,4 @@
-"""Objects that somebody else made are refused by name; ours, and those we are told to take over, are not."""
+"""Objects of other owners are refused by name, unless they are adopted."""
 
 from typing import Any
 
@@ -28,22 +28,22 @@ REMEDY = (
 
 
 def make_object(who: Identity) -> dict[str, Any]:
-    """A manifest with this identity."""
+    """Return a manifest with this identity."""
     kind, namespace, name = who
-    place = {} if namespace is None else {"namespace": namespace}
-    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **place}}
+    scope = {} if namespace is None else {"namespace": namespace}
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **scope}}
 
 
 @pytest.mark.parametrize("who", [CLAIM, CLASS])
 def test_an_identity_is_read_from_a_manifest(who: Identity) -> None:
-    """With the namespace, where it has one."""
+    """The identity has the namespace, if there is one."""
     assert identity(make_object(who)) == who
 
 
 @pytest.mark.parametrize(
     ("live", "adopted", "expected"),
     [
-        pytest.param({}, frozenset(), (), id="nothing there"),
+        pytest.param({}, frozenset(), (), id="nothing exists"),
         pytest.param({CLAIM: {"trainstack.dev/stack": "dev"}}, frozenset(), (), id="ours"),
         pytest.param(
             {CLAIM: {}},
@@ -79,15 +79,15 @@ def test_an_identity_is_read_from_a_manifest(who: Identity) -> None:
         ),
     ],
 )
-def test_what_is_there_already(
+def test_existing_objects_of_other_owners_are_refused(
     live: dict[Identity, dict[str, str]], adopted: frozenset[Identity], expected: tuple[str, ...]
 ) -> None:
-    """The stack `dev` would declare a class and a claim."""
+    """The stack `dev` declares a class and a claim."""
     assert refusals([make_object(CLASS), make_object(CLAIM)], live, adopted, "dev") == expected
 
 
 def test_adopt_is_read_from_every_section_that_has_it() -> None:
-    """Objects without the word are not taken over."""
+    """Objects without `adopt` are not adopted."""
     place: dict[str, Any] = {"storage_class": "shared", "access_modes": ("ReadWriteMany",)}
     settings = make_settings(
         environment=Environment(namespaces=(Namespace(name="research", adopt=True), Namespace(name="other"))),
@@ -117,18 +117,18 @@ def test_adopt_is_read_from_every_section_that_has_it() -> None:
     }
 
 
-def test_what_is_taken_over_is_named_once() -> None:
-    """As long as it does not bear our mark; what is made is not named."""
+def test_an_adopted_object_is_reported_until_it_has_the_label() -> None:
+    """A new object is not reported."""
     claims = [("PersistentVolumeClaim", "research", name) for name in ("theirs", "ours", "new")]
-    theirs, ours, new = map(make_object, claims)
-    live = {identity(theirs): {"team": "a"}, identity(ours): {"trainstack.dev/stack": "dev"}}
-    adopted = frozenset(map(identity, (theirs, ours, new)))
-    said = "PersistentVolumeClaim research/theirs exists and is adopted (adopt: true); it is not re-created"
-    assert taken_over([theirs, ours, new], live, adopted, "dev") == (said,)
+    foreign, own, new = map(make_object, claims)
+    live = {identity(foreign): {"team": "a"}, identity(own): {"trainstack.dev/stack": "dev"}}
+    adopted = frozenset(map(identity, (foreign, own, new)))
+    message = "PersistentVolumeClaim research/theirs exists and is adopted (adopt: true); it is not re-created"
+    assert taken_over([foreign, own, new], live, adopted, "dev") == (message,)
 
 
 def test_a_second_operator_is_refused_by_the_definitions_of_the_first() -> None:
-    """Whatever runs the first, a StatefulSet in any namespace, the definitions of its kinds have the same names."""
+    """A StatefulSet in any namespace may run the first one; the definitions of its kinds have the same names."""
     declared = training_operator(make_release(), make_training_operator())
     definition: Identity = ("CustomResourceDefinition", None, "pytorchjobs.kubeflow.org")
     assert refusals(declared, {definition: {"app.juju.is/created-by": "training-operator"}}, frozenset(), "dev") == (

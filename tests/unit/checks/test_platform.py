@@ -1,4 +1,4 @@
-"""A team's runs may name the queues that the platform's stack says it has, and no others."""
+"""A team's runs may use only the queues that the platform's stack exports."""
 
 import pytest
 
@@ -12,14 +12,14 @@ PLATFORM = "organization/trainstack/platform"
 @pytest.mark.parametrize(
     ("queues", "expected"),
     [
-        pytest.param(["research/research", "research/night"], [], id="there"),
-        pytest.param(["research/night"], ["valid names: night"], id="others are there"),
+        pytest.param(["research/research", "research/night"], [], id="exists"),
+        pytest.param(["research/night"], ["valid names: night"], id="others exist"),
         pytest.param(["research/reserch", "other/research"], ["did you mean reserch?"], id="misspelt"),
-        pytest.param([], ["no name is valid here"], id="none are there"),
+        pytest.param([], ["no name is valid here"], id="none exist"),
     ],
 )
 def test_a_queue_that_the_platform_does_not_have_is_refused(queues: list[str], expected: list[str]) -> None:
-    """By the run's path and the platform's name, with the remedy; a run without a queue asks for none."""
+    """The message has the run's path, the platform's stack and the remedy. A run without a queue is accepted."""
     settings = make_settings(
         make_run(), make_run(name="free", queue=None), environment=Environment(layers=("training",), platform=PLATFORM)
     )

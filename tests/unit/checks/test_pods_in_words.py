@@ -1,4 +1,4 @@
-"""What pods say, in words; the scheduler's messages are recorded from v1.34."""
+"""Problems of pods in plain words; the scheduler's messages are recorded from v1.34."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from trainstack.runs.status.pods import pod_views, problems, unscheduled
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
-    """The status of a container that waits."""
+    """Return the status of a waiting container."""
     state = {"waiting": {"reason": reason, "message": message}}
     return {"name": "training", "image": "nowhere/x:1", "state": state, "restartCount": 2}
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
+    ("message", "summary"),
     [
         (
             (
@@ -58,13 +58,13 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
         ("", "the scheduler gave no reason"),
     ],
 )
-def test_why_a_pod_is_not_scheduled(message: str, words: str) -> None:
-    """How many nodes lack what; what is not known is left as it is."""
-    assert unscheduled(message) == words
+def test_why_a_pod_is_not_scheduled(message: str, summary: str) -> None:
+    """The summary counts the nodes by reason; unknown reasons are kept unchanged."""
+    assert unscheduled(message) == summary
 
 
 @pytest.mark.parametrize(
-    ("status", "words"),
+    ("status", "expected"),
     [
         ({}, ()),
         ({"containerStatuses": [waiting("ContainerCreating")]}, ()),
@@ -98,13 +98,13 @@ def test_why_a_pod_is_not_scheduled(message: str, words: str) -> None:
         ),
     ],
 )
-def test_why_a_pod_does_not_start(status: dict[str, Any], words: tuple[str, ...]) -> None:
-    """Container by container, with the image's name."""
-    assert problems(make_pod(**status)) == words
+def test_why_a_pod_does_not_start(status: dict[str, Any], expected: tuple[str, ...]) -> None:
+    """Each container has its problem, with the image's name."""
+    assert problems(make_pod(**status)) == expected
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "expected"),
     [
         ({"state": {"running": {}}}, ()),
         ({"state": {"terminated": {"exitCode": 0}}}, ()),
@@ -125,13 +125,13 @@ def test_why_a_pod_does_not_start(status: dict[str, Any], words: tuple[str, ...]
         ),
     ],
 )
-def test_a_failed_checkout_is_told_in_its_own_words(state: dict[str, Any], said: tuple[str, ...]) -> None:
-    """Also while the kubelet pauses before it tries again."""
-    assert problems(make_pod(phase="Pending", initContainerStatuses=[{"name": "checkout", **state}])) == said
+def test_a_failed_checkout_is_reported_with_its_message(state: dict[str, Any], expected: tuple[str, ...]) -> None:
+    """It is reported also during the kubelet's back-off."""
+    assert problems(make_pod(phase="Pending", initContainerStatuses=[{"name": "checkout", **state}])) == expected
 
 
 def test_replicas_are_named_by_role_and_index() -> None:
-    """The master first, then by number, not by name."""
+    """The master is first, then the workers in numerical order."""
     pods = [make_replica("worker", 10), make_replica("worker", 2), make_replica("master", 0)]
     assert [(pod.role, pod.index) for pod in pod_views(pods, "PyTorchJob")] == [
         ("master", 0),
@@ -140,8 +140,8 @@ def test_replicas_are_named_by_role_and_index() -> None:
     ]
 
 
-def test_a_jobs_pods_are_numbered_as_they_came_or_by_completion() -> None:
-    """A retried pod is a further one."""
+def test_a_jobs_pods_are_numbered_by_creation_or_completion_index() -> None:
+    """A retry has the next number."""
     first, second = make_pod("z"), make_pod("a", containerStatuses=[waiting("CrashLoopBackOff")])
     second["metadata"]["creationTimestamp"] = "2026-01-02T03:05:00Z"
     views = pod_views([second, first], "Job")

@@ -1,4 +1,4 @@
-"""Stacks whose secrets everyone can decrypt."""
+"""Stacks with the published passphrase, whose secrets anyone can decrypt."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +13,9 @@ from trainstack.settings.values.published_passphrase import protects
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLISHED = str(yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["encryptionsalt"])
-"""Written by the engine."""
+"""The engine wrote this salt."""
 OTHER = "v1:eZ90ywdHy20=:v1:b7SnRQ3t6TcKqN6u:IuLJahnKs3r/Z0vsjR/xk6m3401U0w=="
-"""Likewise, for the passphrase `correct horse`."""
+"""The engine wrote this salt for the passphrase `correct horse`."""
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ OTHER = "v1:eZ90ywdHy20=:v1:b7SnRQ3t6TcKqN6u:IuLJahnKs3r/Z0vsjR/xk6m3401U0w=="
         ("v1:ü:v1:ü:ü", False),
     ],
 )
-def test_a_salt_tells_whose_passphrase_it_is(salt: str, published: bool) -> None:
-    """Also one that was edited."""
+def test_a_salt_shows_whether_the_passphrase_is_the_published_one(salt: str, published: bool) -> None:
+    """An edited salt does not match."""
     assert protects(salt) is published
 
 
 def test_only_an_embedded_stack_may_have_the_published_passphrase() -> None:
-    """Another one is not deployed, by plain `pulumi` either; a file that the engine could not read is its business."""
+    """Other stacks are not deployed, also not by plain `pulumi`. The engine reports files that it cannot read."""
     files = {
         f"encryptionsalt: {PUBLISHED}\n": ["passphrase-published"],
         f"encryptionsalt: {OTHER}\n": [],
@@ -48,18 +48,18 @@ def test_only_an_embedded_stack_may_have_the_published_passphrase() -> None:
     }
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        assert found(root, "pulumi") == []
+        assert finding_ids(root, "pulumi") == []
         for text, expected in files.items():
             (root / "Pulumi.test.yaml").write_text(text)
-            assert found(root, "pulumi") == expected, text
-            assert found(root, "embedded") == [], text
+            assert finding_ids(root, "pulumi") == expected, text
+            assert finding_ids(root, "embedded") == [], text
 
 
-def found(root: Path, state: str) -> list[str]:
-    """The findings about an environment with such a state."""
+def finding_ids(root: Path, state: str) -> list[str]:
+    """Return the findings about an environment with this `state`."""
     return [
-        one.id
-        for one in check(
+        finding.id
+        for finding in check(
             make_settings(
                 environment=Environment.model_validate({"state": state, "namespaces": ({"name": "research"},)})
             ),

@@ -1,4 +1,4 @@
-"""The client that reads clusters: what it leaves on the disk, and what it says when an API server refuses."""
+"""The client that reads clusters: connections, credentials, temporary files and errors of the API server."""
 
 import json
 import tempfile
@@ -35,21 +35,21 @@ class Server(ThreadingHTTPServer):
 
     status = 200
     open: tuple[str, ...] = ("/version",)
-    """What it answers whatever its status is."""
+    """Paths that are always answered with 200."""
     throttled: tuple[int, ...] = ()
     """The Retry-After seconds of the 429 answers that precede all others."""
     connections: int = 0
     requests: tuple[str, ...] = ()
+    authorization: str | None = None
+    """The header of the last request."""
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the address of the server."""
         return f"http://127.0.0.1:{self.server_port}"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Its answers."""
-
     server: Server
 
     protocol_version = "HTTP/1.1"
@@ -60,8 +60,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.connections += 1
 
     def do_GET(self) -> None:
-        """Say who one is, or what is wrong."""
+        """Answer with the version, or an error message."""
         self.server.requests = (*self.server.requests, self.path)
+        self.server.authorization = self.headers["Authorization"]
         body = {"gitVersion": "v1.34.2", "message": "so it says"}
         content = json.dumps(body).encode()
         if self.server.throttled and not self.path.startswith(self.server.open):
@@ -77,12 +78,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keep the test output free of request logs."""
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that KUBECONFIG names, with a key in the file; temporary files go into a folder of the test."""
+    """Start a server that KUBECONFIG points to, with a key in the file, and a folder for temporary files."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "someone")])
     now = datetime.now(UTC)
@@ -96,20 +97,20 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    with Server(("127.0.0.1", 0), Handler) as made:
+    with Server(("127.0.0.1", 0), Handler) as api_server:
         file = tmp_path / "kubeconfig"
         user = {"client-certificate-data": embedded(pem), "client-key-data": embedded(secret)}
-        file.write_text(kubeconfig(made.url, pem, user))
+        file.write_text(kubeconfig(api_server.url, pem, user))
         (tmp_path / "temporary").mkdir()
         monkeypatch.setenv("KUBECONFIG", str(file))
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
-        yield made
-        made.shutdown()
+        threading.Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
+        yield api_server
+        api_server.shutdown()
 
 
 def test_reads_of_a_block_share_a_connection(server: Server) -> None:
-    """Each of them otherwise connects anew, and reads the server's version."""
+    """Without a block each read opens a connection and reads the server's version."""
     with shared_clients():
         for path in ("/api/v1/nodes", "/api/v1/pods"):
             assert read([path], None)[path].found
@@ -119,7 +120,7 @@ def test_reads_of_a_block_share_a_connection(server: Server) -> None:
 
 
 def test_threads_share_a_connection_and_its_loop(server: Server) -> None:
-    """Hundreds of hooks may start at once, and each thread would otherwise start the loop."""
+    """Hundreds of hooks may start at the same time, and otherwise each thread would start a loop."""
     clients, all_started = SharedClients(), threading.Barrier(32)
 
     async def request() -> bool:
@@ -138,7 +139,7 @@ def test_threads_share_a_connection_and_its_loop(server: Server) -> None:
 def test_a_shared_client_is_replaced_before_its_credentials_expire(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file or a plugin may have new ones."""
+    """The file or a plugin may have new credentials."""
     monkeypatch.setattr(client, "_CONNECTION_SECONDS", -1)
     with shared_clients():
         reach(None)
@@ -146,8 +147,8 @@ def test_a_shared_client_is_replaced_before_its_credentials_expire(
     assert server.requests == ("/version/", "/version/")
 
 
-def test_a_failed_connection_is_tried_again(server: Server) -> None:
-    """Of the requests that share a client, the next one."""
+def test_a_failed_connection_is_retried(server: Server) -> None:
+    """The next request that shares the client connects again."""
     server.status, server.open = 503, ()
     with shared_clients():
         with pytest.raises(ClusterError):
@@ -157,7 +158,7 @@ def test_a_failed_connection_is_tried_again(server: Server) -> None:
 
 
 def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> None:
-    """Neither of a connection that was made, nor of one that was refused."""
+    """The key is removed after a successful connection and after a refused one."""
     assert read(["/api/v1/nodes"], None)["/api/v1/nodes"].found
     server.status, server.open = 401, ()
     with pytest.raises(ClusterError):
@@ -166,8 +167,23 @@ def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> Non
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+def test_a_token_is_read_from_its_file_by_each_client(server: Server, tmp_path: Path) -> None:
+    """As in kubectl, the path is relative to the kubeconfig, and the file overrides a token: a program renews it."""
+    file = tmp_path / "kubeconfig"
+    content = json.loads(file.read_text())
+    content["users"][0]["user"] = {"token": "old", "tokenFile": "token"}
+    file.write_text(json.dumps(content))
+    for token in ("first", "second"):
+        (tmp_path / "token").write_text(f"{token}\n")
+        reach(None)
+        assert server.authorization == f"Bearer {token}"
+    (tmp_path / "token").unlink()
+    with pytest.raises(PermanentError, match=f"not a usable kubeconfig .*No such file.*{tmp_path}/token"):
+        reach(None)
+
+
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         (401, "does not accept the credentials"),
         (403, "so it says"),
@@ -175,22 +191,22 @@ def test_no_key_stays_in_a_temporary_file(server: Server, tmp_path: Path) -> Non
         (503, "answered 503 to /version"),
     ],
 )
-def test_a_server_that_refuses_is_named_with_the_reason(server: Server, status: int, said: str) -> None:
-    """And so is the remedy, where there is one on our side."""
+def test_an_error_of_the_server_has_its_address_and_reason(server: Server, status: int, message: str) -> None:
+    """The error is permanent if a retry cannot help."""
     server.status, server.open = status, ()
-    with pytest.raises(ClusterError, match=said) as caught:
+    with pytest.raises(ClusterError, match=message) as error:
         reach(None)
-    assert isinstance(caught.value, PermanentError) == (status in (401, 403))
-    assert f"127.0.0.1:{server.server_port}" in str(caught.value)
+    assert isinstance(error.value, PermanentError) == (status in (401, 403))
+    assert f"127.0.0.1:{server.server_port}" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("content", "context"), [(None, None), ("", None), ("clusters: [", None), ("[]", None), (..., "unknown")]
 )
-def test_a_kubeconfig_that_is_none_will_not_mend_itself(
+def test_an_invalid_kubeconfig_is_a_permanent_error(
     server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: object, context: str | None
 ) -> None:
-    """Nor will a context that it does not have."""
+    """An unknown context is one too."""
     file = tmp_path / "other"
     if isinstance(content, str):
         file.write_text(content)
@@ -201,8 +217,8 @@ def test_a_kubeconfig_that_is_none_will_not_mend_itself(
 
 
 @pytest.mark.parametrize("status", [403, 410, 429, 500])
-def test_what_may_not_be_read_is_not_taken_for_nothing(server: Server, status: int) -> None:
-    """Neither launches, of which a change would start a second one, nor somebody else's objects."""
+def test_unreadable_objects_do_not_count_as_absent(server: Server, status: int) -> None:
+    """A change would launch a run twice, or overwrite objects of other owners."""
     server.status = status
     with pytest.raises(ClusterError, match=str(status)):
         read_launches(make_settings(), ["research"])
@@ -224,8 +240,7 @@ def test_a_delay_beyond_the_timeout_is_an_error_at_once(server: Server) -> None:
     assert list(server.throttled) == [0]
 
 
-def test_what_is_not_there_is_nothing(server: Server) -> None:
-    """A kind without its definition, an object that nobody has made."""
+def test_missing_kinds_and_objects_count_as_absent(server: Server) -> None:
     server.status = 404
     assert read_launches(make_settings(), ["research"]) == []
     assert read_metadata([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None) == {}

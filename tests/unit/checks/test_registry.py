@@ -1,4 +1,4 @@
-"""Rules are declared once each, and findings are of declared rules alone."""
+"""Each rule is declared once, and findings are of declared rules only."""
 
 import ast
 import re
@@ -8,6 +8,7 @@ from functools import cache
 from typing import get_args
 
 from tests.unit.checks.cases import ROOT
+from tests.unit.sources import syntax
 from trainstack.kueue.verdict import Cause
 from trainstack.preflight import against_cluster, preflight
 from trainstack.preflight.registry import BY_ID, EVERY, FORMER
@@ -18,15 +19,15 @@ PACKAGES = ("trainstack",)
 
 @cache
 def nodes() -> tuple[ast.AST, ...]:
-    """The syntax of all files that declare a rule or have the text of an id, which might report findings."""
+    """Return the syntax nodes of all files that declare a rule or quote an id, and so might report findings."""
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
-    texts = [file.read_text(encoding="utf-8") for file in files]
-    wanted = re.compile("|".join(["Rule\\b", *map(re.escape, BY_ID)]))
-    return tuple(node for text in texts if wanted.search(text) for node in ast.walk(ast.parse(text)))
+    pattern = re.compile(rf"Rule\(|[\"'](?:{'|'.join(map(re.escape, BY_ID))})[\"']")
+    matching = [file for file in files if pattern.search(file.read_text(encoding="utf-8"))]
+    return tuple(node for file in matching for node in ast.walk(syntax(file)))
 
 
 def declared_ids() -> Iterator[str]:
-    """The id of each `Rule(…)` in these files."""
+    """Yield the id of each `Rule(…)` in these files."""
     for node in nodes():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Rule":
             (id_,) = (keyword.value for keyword in node.keywords if keyword.arg == "id")
@@ -35,26 +36,26 @@ def declared_ids() -> Iterator[str]:
 
 
 def test_every_declared_rule_is_registered_once() -> None:
-    """A finding is of a Rule, by its type; so no id is reported that the registry does not have."""
+    """The type of a finding requires a Rule, so every reported id is in the registry."""
     assert sorted(declared_ids()) == sorted(rule.id for rule in EVERY)
     assert len(BY_ID) == len(EVERY)
 
 
-NAMESAKES = {*get_args(Cause), "cluster-unreachable", "settings"}
-"""Causes of a verdict, a trouble that `doctor` reports and a section of the settings, which have names of rules."""
+OTHER_USES = {*get_args(Cause), "cluster-unreachable", "settings"}
+"""Causes of a verdict, a trouble of `doctor` and a section of the settings that have the same names as rules."""
 
 
 def test_an_id_is_written_once() -> None:
-    """Wherever else it is needed, it is taken from its rule."""
+    """All other uses read it from the rule."""
     former = [node for node in nodes() if isinstance(node, ast.keyword) and node.arg == "formerly"]
-    passed_over = {id(node) for keyword in former for node in ast.walk(keyword)}
-    constants = [node.value for node in nodes() if isinstance(node, ast.Constant) and id(node) not in passed_over]
-    ids = {*BY_ID} - NAMESAKES
+    excluded = {id(node) for keyword in former for node in ast.walk(keyword)}
+    constants = [node.value for node in nodes() if isinstance(node, ast.Constant) and id(node) not in excluded]
+    ids = {*BY_ID} - OTHER_USES
     assert sorted(value for value in constants if isinstance(value, str) and value in ids) == sorted(ids)
 
 
 def test_the_table_of_former_ids() -> None:
-    """A silence may have one of these, whatever else is renamed."""
+    """A silence may have one of these ids."""
     assert FORMER == {
         "queue-absent": ("queue-unknown",),
         "class-missing": ("storage-class-unknown",),
@@ -68,7 +69,7 @@ def test_the_table_of_former_ids() -> None:
 
 
 def test_a_rule_over_files_and_cluster_has_one_declaration() -> None:
-    """But for the namespaces that a cluster lacks: this finding cannot be silenced."""
+    """The exception is a namespace that a cluster lacks: this finding cannot be silenced."""
     shared = {id_: check.rule for id_, check in against_cluster.RULES.items() if id_ in preflight.RULES}
     assert {*shared} == {id_ for ids in FORMER.values() for id_ in ids} | {"pods-forbidden"}
     others = {id_: rule for id_, rule in shared.items() if rule is not preflight.RULES[id_].rule}
@@ -76,7 +77,7 @@ def test_a_rule_over_files_and_cluster_has_one_declaration() -> None:
 
 
 def test_every_rule_is_explained() -> None:
-    """With a summary of one sentence, an example and a remedy, each a sentence or several."""
+    """It has a summary of one sentence, an example and a remedy."""
     for rule in EVERY:
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.id)
         assert rule.summary.endswith(".")
@@ -87,8 +88,8 @@ def test_every_rule_is_explained() -> None:
         assert {*rule.severities} <= {*SEVERITIES}
 
 
-def test_the_rules_of_files_and_of_clusters_have_their_order() -> None:
-    """The order of the page: first the files, then the cluster."""
+def test_the_rules_of_files_are_before_those_of_clusters() -> None:
+    """The page has the same order."""
     ids = [*BY_ID]
     assert [id_ for id_ in ids if id_ in preflight.RULES] == [*preflight.RULES]
     over_cluster_alone = [id_ for id_ in against_cluster.RULES if id_ not in preflight.RULES]

@@ -1,4 +1,4 @@
-"""What a tenant lacks, and what it need not have."""
+"""The rights that a tenant lacks, and those that it does not need."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,8 +25,11 @@ TORCH = {
 
 
 def make_server(monkeypatch: pytest.MonkeyPatch, *allowed: str, silent: bool = False) -> list[str]:
-    """An API server that allows these `<verb> <resource>`; returns what it will be asked. `silent`: no answer."""
-    asked: list[str] = []
+    """Patch the client with a server that allows these `<verb> <resource>`; return the list of the reviewed rights.
+
+    If `silent`, the server answers no review.
+    """
+    reviews: list[str] = []
 
     async def connect(_: str | None) -> None:
         return None
@@ -36,30 +39,29 @@ def make_server(monkeypatch: pytest.MonkeyPatch, *allowed: str, silent: bool = F
             return Answer(403, {})
         if path.endswith("selfsubjectreviews"):
             return Answer(201, {"status": {"userInfo": {"username": TEAM}}})
-        about = body["spec"]["resourceAttributes"]
-        asked.append(
-            f"{about['verb']} {about['resource']}.{about['group']} {about['namespace']} {about['name']}".strip()
-        )
-        may = f"{about['verb']} {about['resource']} {about['name']}".strip()
-        return Answer(201, {"status": {"allowed": bool({may, may.rsplit(" ", 1)[0]} & {*allowed})}})
+        attributes = body["spec"]["resourceAttributes"]
+        verb, resource, name = (attributes[key] for key in ("verb", "resource", "name"))
+        reviews.append(f"{verb} {resource}.{attributes['group']} {attributes['namespace']} {name}".strip())
+        right = f"{verb} {resource} {name}".strip()
+        return Answer(201, {"status": {"allowed": bool({right, right.rsplit(" ", 1)[0]} & {*allowed})}})
 
     monkeypatch.setattr(rights, "connect", connect)
     monkeypatch.setattr(rights, "post", post)
-    return asked
+    return reviews
 
 
-def test_each_right_that_is_missing_is_told_with_who_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked once a kind and namespace, and where that is denied of each object; a made-up name is never patched."""
-    asked = make_server(monkeypatch, "create persistentvolumeclaims", "patch persistentvolumeclaims", "create jobs")
-    giver = (
+def test_each_missing_right_is_reported_with_who_can_grant_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A review is for a kind and namespace, and if denied for each object, except one with a generated name."""
+    reviews = make_server(monkeypatch, "create persistentvolumeclaims", "patch persistentvolumeclaims", "create jobs")
+    remedy = (
         "the platform's owner gives a team all rights that it needs (`trainstack:tenants` in the platform's "
         "environment)"
     )
     assert lacking([JOB, JOB, CLAIM, TORCH], None) == (
-        f"{TEAM} may not create pytorchjobs.kubeflow.org in namespace vision; {giver}",
-        f"{TEAM} may not patch jobs.batch in namespace vision; {giver}",
+        f"{TEAM} may not create pytorchjobs.kubeflow.org in namespace vision; {remedy}",
+        f"{TEAM} may not patch jobs.batch in namespace vision; {remedy}",
     )
-    assert sorted(asked) == [
+    assert sorted(reviews) == [
         "create jobs.batch vision",
         "create persistentvolumeclaims. vision",
         "create pytorchjobs.kubeflow.org vision",
@@ -70,70 +72,70 @@ def test_each_right_that_is_missing_is_told_with_who_gives_it(monkeypatch: pytes
     ]
 
 
-def test_a_missing_namespace_that_the_user_may_not_create_is_told_with_who_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By name; an administrator may create any."""
-    asked = make_server(monkeypatch, "create namespaces b")
-    (told,) = uncreatable(["b", "a"], "lab", None)
-    assert told == (
+def test_a_missing_namespace_is_reported_with_who_can_create_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namespace that the user may create is not reported."""
+    reviews = make_server(monkeypatch, "create namespaces b")
+    (message,) = uncreatable(["b", "a"], "lab", None)
+    assert message == (
         f"namespace a does not exist, and {TEAM} may not create it; ask an administrator of the cluster to create it "
         "with the roles of the environment: kubectl apply -f rights/lab.yaml"
     )
-    assert sorted(asked) == ["create namespaces.  a", "create namespaces.  b"]
+    assert sorted(reviews) == ["create namespaces.  a", "create namespaces.  b"]
     assert uncreatable([], "lab", None) == ()
 
 
 def test_a_right_on_the_object_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A role may name the volumes that it is for; one that it does not name is told."""
-    named = [f"{verb} persistentvolumeclaims a" for verb in ("create", "patch")]
-    make_server(monkeypatch, *named)
+    """A role may list resourceNames; a volume that it does not list is reported."""
+    allowed = [f"{verb} persistentvolumeclaims a" for verb in ("create", "patch")]
+    make_server(monkeypatch, *allowed)
     assert lacking([CLAIM], None) == ()
-    (told,) = lacking([CLAIM, {**CLAIM, "metadata": {"name": "b", "namespace": "vision"}}], None)
-    assert told.startswith(f"{TEAM} may not create or patch persistentvolumeclaims in namespace vision; ")
+    (message,) = lacking([CLAIM, {**CLAIM, "metadata": {"name": "b", "namespace": "vision"}}], None)
+    assert message.startswith(f"{TEAM} may not create or patch persistentvolumeclaims in namespace vision; ")
 
 
-def test_a_server_that_answers_no_such_question_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The change itself will tell."""
+def test_a_server_without_access_reviews_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change itself reports a missing right."""
     make_server(monkeypatch, silent=True)
     assert lacking([JOB], None) == ()
 
 
 def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer]) -> None:
-    """A cluster that answers by a path or its last part; anything else is an empty list."""
+    """Patch the reads with answers by path or its last part; other lists are empty."""
 
     def read(paths: Sequence[str], _: str | None, **__: bool) -> dict[str, Answer]:
         empty = Answer(200, {"items": []})
         plain = {path: path.partition("?")[0] for path in paths}
-        return {path: answers.get(each, answers.get(each.rpartition("/")[2], empty)) for path, each in plain.items()}
+        return {path: answers.get(key, answers.get(key.rpartition("/")[2], empty)) for path, key in plain.items()}
 
     monkeypatch.setattr(snapshot, "read_lists", read)
     monkeypatch.setattr("trainstack.live.existing.read", read)
 
 
 def make_ledger(kind: str) -> dict[str, Any]:
-    """The ledger of a launch of this kind."""
+    """Return the ledger of a launch of this kind."""
     launch, labels = "a-0123456789-abcdef", {"trainstack.dev/run": "a-0123456789"}
     manifest = {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": {"name": launch, "labels": labels}}
     run = {"run_id": "a-0123456789", "workload": "a", "namespace": "vision", "attempt": 1}
     return ledger_config_map("vision", Ledger(**run, launch_name=launch, launch=manifest))  # type: ignore[arg-type]
 
 
-def test_a_kind_that_a_tenant_never_launched_may_be_out_of_its_sight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of which it has a ledger may not: whether that run still exists is not known. Nor may it for an owner."""
+def test_a_kind_that_a_tenant_never_launched_may_be_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind with a ledger may not be: whether that run still exists would be unknown. Nor may any for an owner."""
     forbidden = {"pytorchjobs": Answer(403, {})}
     make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("Job")]})})
     assert read_launches(make_settings(), ["vision"]) == []
     with pytest.raises(ClusterError, match="set `profile: tenant`"):
         read_launches(make_settings(), [None])
     make_answers(monkeypatch, {**forbidden, "configmaps": Answer(200, {"items": [make_ledger("PyTorchJob")]})})
-    refused = "403 to list pytorchjobs.kubeflow.org in namespace vision.*platform's owner.*: run-a-0123456789$"
-    with pytest.raises(ClusterError, match=refused):
+    message = "403 to list pytorchjobs.kubeflow.org in namespace vision.*platform's owner.*: run-a-0123456789$"
+    with pytest.raises(ClusterError, match=message):
         read_launches(make_settings(), ["vision"])
-    # In another namespace nothing was launched.
+    # Another namespace has no launches.
     assert read_launches(make_settings(), ["audio"]) == []
 
 
-def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Claims of other namespaces apart, operators by their images, another version of Kueue named."""
+def test_existing_objects_are_read_and_unreadable_ones_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims of other namespaces are separate, images identify operators, and an old Kueue is reported."""
     claims = [{"metadata": {"name": name, "namespace": name}} for name in ("vision", "audio")]
 
     def deployment(image: str) -> dict[str, Any]:
@@ -154,8 +156,8 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
     )
     found = read_existing("vision", None, cluster_wide=True)
     assert found is not None
-    assert [each["metadata"]["name"] for each in found.foreign_claims or ()] == ["audio"]
-    assert [(each.name, each.version) for each in found.operators] == [
+    assert [claim["metadata"]["name"] for claim in found.foreign_claims or ()] == ["audio"]
+    assert [(operator.name, operator.version) for operator in found.operators] == [
         ("Kueue", "v0.14.0"),
         ("the training operator", "of an unknown version"),
     ]
@@ -167,8 +169,8 @@ def test_what_is_there_is_read_whole_and_what_may_not_be_read_is_told(monkeypatc
     assert read_existing("nowhere", None, cluster_wide=True) is None
 
 
-def test_claims_of_others_that_may_not_be_read_are_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the namespace itself are there all the same."""
+def test_unreadable_claims_of_other_namespaces_do_not_count_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claims of the namespace itself are still read."""
     own = {"items": [{"metadata": {"name": "data", "namespace": "vision"}}]}
     everywhere = "/api/v1/persistentvolumeclaims"
     kueue = Answer(404, {})

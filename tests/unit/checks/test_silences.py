@@ -1,4 +1,4 @@
-"""Silences: they take a finding out of what is counted, say why, and cannot hide what others refuse."""
+"""Silences exclude a finding from the counted ones with a reason, and cannot hide refusals of other programs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,18 +23,18 @@ ONE_POD = make_storage(volumes=(make_volume(access_modes=("ReadWriteOncePod",)),
 
 
 def make_silenced(*entries: tuple[str, str]) -> Settings:
-    """An environment with an error at `workloads.runs[train].volumes[0].volume`, and these rules and paths silenced."""
-    listed = tuple(Silence(rule=rule, path=path, reason=f"reason {path}") for rule, path in entries)
-    return make_settings(make_distributed(), storage=ONE_POD, checks=Checks(silenced=listed))
+    """Return an environment with an error at `workloads.runs[train].volumes[0].volume` and these silences."""
+    silences = tuple(Silence(rule=rule, path=path, reason=f"reason {path}") for rule, path in entries)
+    return make_settings(make_distributed(), storage=ONE_POD, checks=Checks(silenced=silences))
 
 
 def check(*entries: tuple[str, str]) -> list[Finding]:
-    """What is found."""
+    """Return the findings about that environment."""
     return preflight.check(make_silenced(*entries), EMPTY)
 
 
 def test_a_silenced_error_stops_nothing_and_keeps_its_reason() -> None:
-    """By its own path, or one that encloses it."""
+    """The silence has the path of the finding, or an enclosing one."""
     for path in ("workloads.runs[train].volumes[0].volume", "workloads.runs[train]", "workloads"):
         (found,) = check(("volume-one-pod", path))
         assert (found.id, found.severity, found.silenced, found.stops) == (
@@ -45,27 +45,30 @@ def test_a_silenced_error_stops_nothing_and_keeps_its_reason() -> None:
         )
 
 
-def test_a_silence_is_of_one_rule_and_one_place() -> None:
-    """Another run's, another rule's, and a path that only begins alike silence nothing."""
+def test_a_silence_applies_to_one_rule_and_one_place() -> None:
+    """A silence of another rule, or of a path with only the same prefix, has no effect."""
     for rule, path in (("volume-one-pod", "workloads.runs[train"), ("volume-one-node", "workloads.runs[train]")):
-        found = check((rule, path))
-        assert [(each.id, each.stops) for each in found] == [("volume-one-pod", True), ("silence-unused", False)]
+        findings = check((rule, path))
+        assert [(finding.id, finding.stops) for finding in findings] == [
+            ("volume-one-pod", True),
+            ("silence-unused", False),
+        ]
 
 
-def test_what_is_silenced_comes_last() -> None:
-    """After what still counts, warnings included."""
-    found = check(("volume-one-pod", "workloads"), ("volume-one-node", "workloads"))
-    assert [each.id for each in found] == ["silence-unused", "volume-one-pod"]
+def test_silenced_findings_are_last() -> None:
+    """They follow all counted findings, including warnings."""
+    findings = check(("volume-one-pod", "workloads"), ("volume-one-node", "workloads"))
+    assert [finding.id for finding in findings] == ["silence-unused", "volume-one-pod"]
 
 
 def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
-    """The files alone say nothing of them."""
+    """The files alone cannot show whether such a silence is used."""
     entry = Silence(rule="storage-class-unknown", path="storage.volumes[training]", reason="comes tomorrow")
     settings = make_settings(
         storage=make_storage(classes=(), volumes=(make_volume(storage_class="shared"),)),
         checks=Checks(silenced=(entry,)),
     )
-    assert "silence-unused" not in {each.id for each in preflight.check(settings, EMPTY)}
+    assert "silence-unused" not in {finding.id for finding in preflight.check(settings, EMPTY)}
     (found,) = check_cluster(settings, make_live({"StorageClass": ()}), IMAGES)
     assert (found.id, found.silenced) == ("storage-class-unknown", "comes tomorrow")
     (unused,) = check_cluster(settings, make_live(), IMAGES)
@@ -73,24 +76,24 @@ def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
 
 
 def on_cluster(settings: Settings, live: Live) -> list[Finding]:
-    """What `check --cluster` finds there, after the files."""
+    """Return the findings of `check --cluster` in addition to those of the files."""
     in_files = preflight.check(settings, EMPTY)
     return against_cluster.examine(LiveContext(Declared(settings), live, IMAGES), in_files=in_files).findings
 
 
 def make_unclassed(rule: str) -> Settings:
-    """A stack of runs whose volume's class the cluster may lack, with this rule silenced there."""
+    """Return a stack with a volume whose class the cluster may lack, and a silence of this rule."""
     entry = Silence(rule=rule, path="storage.volumes[training]", reason="comes tomorrow")
-    given = Environment(
+    environment = Environment(
         namespaces=(Namespace(name="research"),), existing=Existing(storage_classes=("nfs",), namespaces=("gone",))
     )
     storage = make_storage(classes=(), volumes=(make_volume(storage_class="nfs"),))
-    return make_settings(storage=storage, environment=given, checks=Checks(silenced=(entry,)))
+    return make_settings(storage=storage, environment=environment, checks=Checks(silenced=(entry,)))
 
 
 @pytest.mark.parametrize("rule", ["storage-class-unknown", "class-missing"])
 def test_a_former_id_still_silences(rule: str) -> None:
-    """The files warn of it, and name the rule's id."""
+    """A warning names the current id."""
     settings = make_unclassed(rule)
     (found,) = on_cluster(settings, make_live())
     assert (found.id, found.path, found.silenced, found.stops) == (
@@ -99,12 +102,12 @@ def test_a_former_id_still_silences(rule: str) -> None:
         "comes tomorrow",
         False,
     )
-    renamed = [(each.id, each.severity, each.remedy) for each in preflight.check(settings, EMPTY)]
+    renamed = [(finding.id, finding.severity, finding.remedy) for finding in preflight.check(settings, EMPTY)]
     assert renamed == [("silence-renamed", "warning", "use storage-class-unknown")] * (rule == "class-missing")
 
 
-def test_a_former_id_that_is_still_in_use_silences_what_it_did() -> None:
-    """Where it matches a finding of the other rule, this rule is named."""
+def test_a_former_id_that_another_rule_uses_still_silences() -> None:
+    """If it matches a finding of the other rule, the warning names this rule."""
     entry = Silence(rule="operator-version", path="workloads.runs[train]", reason="upgraded tomorrow")
     settings = make_settings(make_run(), operators=Operators(), checks=Checks(silenced=(entry,)))
     assert preflight.check(settings, EMPTY) == []
@@ -119,40 +122,42 @@ def test_a_former_id_that_is_still_in_use_silences_what_it_did() -> None:
 
 
 def test_a_silence_of_files_and_cluster_is_unused_where_neither_has_the_finding() -> None:
-    """The files alone cannot tell, and what the files have found is not forgotten on the cluster."""
+    """The files alone cannot show it, and the findings of the files count on the cluster."""
     entry = Silence(rule="queue-unknown", path="workloads.runs[train]", reason="comes tomorrow")
     used, unused = (
         make_settings(make_run(queue=queue), checks=Checks(silenced=(entry,))) for queue in ("x", "research")
     )
-    assert [(each.id, each.silenced) for each in preflight.check(used, EMPTY)] == [("queue-unknown", "comes tomorrow")]
-    assert [each.id for each in on_cluster(used, make_live())] == ["queue-unknown"]
+    assert [(finding.id, finding.silenced) for finding in preflight.check(used, EMPTY)] == [
+        ("queue-unknown", "comes tomorrow")
+    ]
+    assert [finding.id for finding in on_cluster(used, make_live())] == ["queue-unknown"]
     assert preflight.check(unused, EMPTY) == []
-    assert [each.id for each in on_cluster(unused, make_live())] == ["silence-unused"]
+    assert [finding.id for finding in on_cluster(unused, make_live())] == ["silence-unused"]
 
 
-def test_what_the_files_show_to_be_unknown_is_not_missing_again() -> None:
-    """One fact, one finding; a silenced one does not hide what the cluster lacks."""
+def test_a_finding_of_the_files_is_not_repeated_on_the_cluster() -> None:
+    """One fault has one finding; without the files the cluster shows it."""
     settings = make_settings(make_run(queue="reserch"))
-    assert [each.id for each in preflight.check(settings, EMPTY)] == ["queue-unknown"]
+    assert [finding.id for finding in preflight.check(settings, EMPTY)] == ["queue-unknown"]
     assert on_cluster(settings, make_live()) == []
-    assert [each.id for each in check_cluster(settings, make_live(), IMAGES)] == ["queue-unknown"]
+    assert [finding.id for finding in check_cluster(settings, make_live(), IMAGES)] == ["queue-unknown"]
 
 
 def test_a_namespace_that_the_cluster_lacks_cannot_be_silenced() -> None:
-    """Its declaration can: the namespace may be somebody else's."""
+    """A missing declaration can: another owner may have created the namespace."""
     entry = Silence(rule="namespace-unknown", path="storage.volumes[training]", reason="made by hand")
     volumes = (make_volume(namespace="elsewhere"),)
     settings = make_settings(storage=make_storage(volumes=volumes), checks=Checks(silenced=(entry,)))
-    assert [(each.id, each.silenced) for each in preflight.check(settings, EMPTY)] == [
+    assert [(finding.id, finding.silenced) for finding in preflight.check(settings, EMPTY)] == [
         ("namespace-unknown", "made by hand")
     ]
     missing = make_live(namespaces={"research": True, "elsewhere": False})
     (found,) = on_cluster(settings, missing)
     assert (found.id, found.stops) == ("namespace-unknown", True)
-    there = make_live(namespaces={"research": True, "elsewhere": True})
-    assert on_cluster(settings, there) == []
-    meant = make_settings(checks=Checks(silenced=(entry,)))
-    assert [each.id for each in on_cluster(meant, make_live())] == ["silence-unused"]
+    existing = make_live(namespaces={"research": True, "elsewhere": True})
+    assert on_cluster(settings, existing) == []
+    unused = make_settings(checks=Checks(silenced=(entry,)))
+    assert [finding.id for finding in on_cluster(unused, make_live())] == ["silence-unused"]
 
 
 REFUSED = {
@@ -164,13 +169,13 @@ REFUSED = {
     *("resources-refused", "tenant-cluster-scoped", "webhook-silent"),
     *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing", "trainjob-misfit"),
 }
-"""By Kueue's webhooks or its controller; by the API server; by a build."""
+"""Rules whose faults Kueue's webhooks or its controller, the API server, or a build refuses."""
 OF_CHECKS = {"settings", "rule-failed", "cluster-unreachable"}
-"""Without which there is nothing to silence."""
+"""Findings about the checks themselves."""
 
 
-def test_what_others_refuse_cannot_be_silenced() -> None:
-    """These rules over an environment, and no others."""
+def test_faults_that_other_programs_refuse_cannot_be_silenced() -> None:
+    """All other rules can be."""
     assert {check.rule.id for check in preflight.RULES.values() if not check.rule.silenceable} < REFUSED
     on_cluster = {check.rule.id for check in against_cluster.RULES.values() if not check.rule.silenceable}
     assert on_cluster == {"kind-missing", "launch-refused", "namespace-unknown", "webhook-silent"}

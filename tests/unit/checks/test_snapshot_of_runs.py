@@ -1,4 +1,4 @@
-"""Where an environment's runs are looked for."""
+"""The namespaces and kinds in which the runs of an environment are read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,8 +19,8 @@ from trainstack.runs.records import Ledger, ledger_config_map
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 
 
-def test_an_owner_looks_everywhere_and_a_tenant_in_its_own_namespaces() -> None:
-    """A run may be active in a namespace that the files do not name any more."""
+def test_an_owner_reads_all_namespaces_and_a_tenant_its_own() -> None:
+    """A run may be active in a namespace that the files no longer have."""
     namespaces = (Namespace(name="research"),)
     run = make_run(namespace="team")
     assert run_namespaces(make_settings(run, environment=Environment(namespaces=namespaces))) == (None,)
@@ -29,42 +29,40 @@ def test_an_owner_looks_everywhere_and_a_tenant_in_its_own_namespaces() -> None:
     assert None not in run_namespaces(make_settings(run, environment=tenant))
 
 
-def test_a_tenant_without_runs_still_looks_where_its_runs_may_be() -> None:
-    """The one run that it declared may be active: its namespace is known by name alone now."""
+def test_a_tenant_without_runs_reads_its_existing_namespaces() -> None:
+    """A run that it declared before may be active: only `existing` still names its namespace."""
     tenant = Environment(profile="tenant", existing=Existing(namespaces=("team",)))
     assert run_namespaces(make_settings(environment=tenant, storage=make_storage(volumes=()))) == ("team",)
 
 
-def test_a_launch_that_is_being_deleted_is_gone_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its object takes what is written to it, and takes it along."""
+def test_a_terminating_launch_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes to a terminating object succeed, but are lost with it."""
     bodies = [make_launch_body(), make_launch_body()]
-    bodies[1]["metadata"] |= {"name": "going", "uid": "going", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    bodies[1]["metadata"] |= {"name": "terminating", "uid": "terminating", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 
     def read(paths: Sequence[str], _: object, **__: object) -> dict[str, Answer]:
         return {path: Answer(200, {"items": bodies if "/jobs?" in path else []}) for path in paths}
 
     monkeypatch.setattr(snapshot, "read_lists", read)
-    assert [each.name for each in read_runs(make_settings()).live] == [bodies[0]["metadata"]["name"]]
+    assert [launch.name for launch in read_runs(make_settings()).live] == [bodies[0]["metadata"]["name"]]
 
 
 def make_served(monkeypatch: pytest.MonkeyPatch, lists: Mapping[str, Sequence[Any]]) -> list[str]:
-    """An API server with these objects by plural; returns the paths of the lists that it is asked for."""
-    asked: list[str] = []
+    """Patch the reads with these objects by plural; return the paths of the requested lists."""
+    requests: list[str] = []
 
     def read(paths: Sequence[str], _: object, **__: object) -> dict[str, Answer]:
-        asked.extend(path.partition("?")[0] for path in paths)
+        requests.extend(path.partition("?")[0] for path in paths)
         found = {path: lists.get(path.partition("?")[0].rpartition("/")[2], ()) for path in paths}
         return {path: Answer(200, {"items": [*items]}) for path, items in found.items()}
 
     for name in ("read", "read_lists"):
         monkeypatch.setattr(snapshot, name, read)
-    return asked
+    return requests
 
 
-def test_a_kind_that_few_environments_use_is_looked_for_where_a_ledger_names_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also when the files no longer have the run; elsewhere nobody needs the right to list it."""
+def test_a_rare_kind_is_read_if_a_ledger_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files may no longer have the run. Other environments need no right to list the kind."""
     launch = manifest(make_mpijob(), "dev", make_launch())
     live = {**launch, "metadata": {**launch["metadata"], "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}}
     ledger = Ledger(
@@ -73,10 +71,10 @@ def test_a_kind_that_few_environments_use_is_looked_for_where_a_ledger_names_it(
     recorded = ledger_config_map("dev", ledger)
     assert recorded["metadata"]["labels"]["trainstack.dev/kind"] == "MPIJob"
 
-    asked = make_served(monkeypatch, {"configmaps": [recorded], "mpijobs": [live]})
+    requests = make_served(monkeypatch, {"configmaps": [recorded], "mpijobs": [live]})
     assert [body["kind"] for body in read_launches(make_settings(), (None,))] == ["MPIJob"]
-    assert "/apis/kubeflow.org/v2beta1/mpijobs" in asked
-    assert [each.kind for each in read_runs(make_settings()).live] == ["MPIJob"]
+    assert "/apis/kubeflow.org/v2beta1/mpijobs" in requests
+    assert [launch.kind for launch in read_runs(make_settings()).live] == ["MPIJob"]
 
     other = ledger_config_map(
         "dev",
@@ -90,12 +88,12 @@ def test_a_kind_that_few_environments_use_is_looked_for_where_a_ledger_names_it(
         ),
     )
     assert "trainstack.dev/kind" not in other["metadata"]["labels"]
-    asked = make_served(monkeypatch, {"configmaps": [other]})
+    requests = make_served(monkeypatch, {"configmaps": [other]})
     assert read_launches(make_settings(), (None,)) == []
-    assert not [path for path in asked if "mpijobs" in path]
+    assert not [path for path in requests if "mpijobs" in path]
 
 
-def test_a_launch_that_ends_is_found_without_its_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminating_launch_is_found_without_its_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     """A teardown deletes the ledger first, and waits for the launch before it deletes the queue."""
     launch = manifest(make_mpijob(), "dev", make_launch())
     ending = {"uid": "1", "creationTimestamp": NOW, "deletionTimestamp": NOW}
@@ -105,20 +103,23 @@ def test_a_launch_that_ends_is_found_without_its_ledger(monkeypatch: pytest.Monk
 
 def test_launches_of_a_kind_in_two_versions_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each list has the objects of both versions; a second active launch of a run would stop every change."""
-    of_version = {}
+    by_version = {}
     for version, name in (("kubeflow.org/v1", "a"), ("kubeflow.org/v2", "b")):
         launch = manifest(make_object({"api_version": version}), "dev", replace(make_launch(), name=name))
-        of_version[version] = Ledger(
+        by_version[version] = Ledger(
             run_id=f"run-{name}", workload="train", namespace="research", attempt=1, launch_name=name, launch=launch
         )
     live = [
-        {**each.launch, "metadata": {**each.launch["metadata"], "uid": each.launch_name, "creationTimestamp": NOW}}
-        for each in of_version.values()
+        {
+            **ledger.launch,
+            "metadata": {**ledger.launch["metadata"], "uid": ledger.launch_name, "creationTimestamp": NOW},
+        }
+        for ledger in by_version.values()
     ]
-    ledgers = [ledger_config_map("dev", each) for each in of_version.values()]
-    asked = make_served(monkeypatch, {"configmaps": ledgers, "jaxjobs": live})
+    ledgers = [ledger_config_map("dev", ledger) for ledger in by_version.values()]
+    requests = make_served(monkeypatch, {"configmaps": ledgers, "jaxjobs": live})
     assert len(read_launches(make_settings(), (None,))) == len(live)
-    assert [path for path in asked if path.endswith("jaxjobs")] == [
+    assert [path for path in requests if path.endswith("jaxjobs")] == [
         "/apis/kubeflow.org/v1/jaxjobs",
         "/apis/kubeflow.org/v2/jaxjobs",
     ]
@@ -133,10 +134,10 @@ def test_launches_of_a_kind_in_two_versions_are_counted_once(monkeypatch: pytest
         ({"name": "jaxjobs/status", "namespaced": True}, ""),
     ],
 )
-def test_a_kind_that_is_served_elsewhere_stops_every_change(
+def test_a_kind_with_an_unusual_path_stops_every_change(
     monkeypatch: pytest.MonkeyPatch, resource: dict[str, Any], problem: str
 ) -> None:
-    """Its active launches would not be found, and count as ended."""
+    """Its active launches would not be found, and would count as ended."""
 
     def read(paths: Sequence[str], _: object, **__: object) -> dict[str, Answer]:
         kinds = [{"kind": "JAXJob", **resource}, {"kind": "PyTorchJob", "name": "torches", "namespaced": True}]

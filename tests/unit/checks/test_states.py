@@ -1,4 +1,4 @@
-"""Which state of a stack owns an object: from live metadata to a refusal with its remedies."""
+"""The state of a stack that owns an object, from live metadata to a refusal with its remedies."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ OWN = OwnState(A, frozenset({QUEUE}))
 
 
 def make_metadata(state: str | None, stack: str = "lab", **more: Any) -> dict[str, Any]:
-    """A live object of a stack, declared by a state."""
+    """Return the metadata of a live object of a stack, declared by a state."""
     return {"labels": {STACK: stack}, "annotations": {} if state is None else {STATE: state}, **more}
 
 
-def make_verdict(others: dict[str, tuple[Identity, ...]], **given: Any) -> Verdict:
-    """What a change may do."""
-    return judge(others, OWN, "lab", **{"take_over": (), "adopted": (), "retained": (), **given})
+def make_verdict(others: dict[str, tuple[Identity, ...]], **changes: Any) -> Verdict:
+    """Return the verdict on a change."""
+    return judge(others, OWN, "lab", **{"take_over": (), "adopted": (), "retained": (), **changes})
 
 
 @pytest.mark.parametrize(
@@ -30,24 +30,24 @@ def make_verdict(others: dict[str, tuple[Identity, ...]], **given: Any) -> Verdi
     [
         (make_metadata(A), None),
         (make_metadata(B), B),
-        # Of an earlier release; this state holds the queue, and not the Job.
+        # Of an earlier release; this state has the queue, and not the Job.
         (make_metadata(None), NO_ID),
         ({"labels": {STACK: "lab"}, "annotations": None}, NO_ID),
-        # Of another stack: refused elsewhere.
+        # Of another stack: another check refuses it.
         (make_metadata(B, stack="other"), None),
         ({"labels": None}, None),
         (make_metadata(B, deletionTimestamp="2026-11-22T12:00:00Z"), None),
     ],
 )
-def test_whose_an_object_is(metadata: dict[str, Any], owner: str | None) -> None:
-    """By the identity on it; without one by who holds it."""
+def test_the_owner_of_an_object(metadata: dict[str, Any], owner: str | None) -> None:
+    """Its annotation has the owner; without one the state that has the object is the owner."""
     assert of_others({JOB: metadata}, OWN, "lab") == ({} if owner is None else {owner: (JOB,)})
-    held = {} if owner in (None, NO_ID) else {owner: (QUEUE,)}
-    assert of_others({QUEUE: metadata}, OWN, "lab") == held
+    expected = {} if owner in (None, NO_ID) else {owner: (QUEUE,)}
+    assert of_others({QUEUE: metadata}, OWN, "lab") == expected
 
 
 def test_the_refusal_names_objects_states_and_remedies() -> None:
-    """All states at once, of many objects the first."""
+    """The refusal has all states, and the first objects of many."""
     many = tuple(("ConfigMap", "lab", f"ledger-{number}") for number in range(7))
     text = make_verdict({B: (CLAIM, JOB), NO_ID: many}).refusal
     assert f"this one ({A})" in text
@@ -58,8 +58,8 @@ def test_the_refusal_names_objects_states_and_remedies() -> None:
     assert "pulumi stack import -s lab" in text
 
 
-def test_what_is_taken_over() -> None:
-    """By the setting all of a state; by `adopt: true` one object; and an entry that names nothing is a warning."""
+def test_take_over_and_adopt_allow_the_change() -> None:
+    """`takeOver` allows all objects of a state, `adopt: true` one object. An entry without objects is a warning."""
     verdict = make_verdict({B: (JOB,)}, take_over=(B,))
     assert (verdict.refusal, len(verdict.notes)) == ("", 1)
     assert verdict.notes[0].startswith(f"Job lab/fit: taken over from state {B}")
@@ -69,15 +69,15 @@ def test_what_is_taken_over() -> None:
     assert note.endswith(f"belongs to state {B}: remove the entry")
 
 
-def test_what_a_destroy_left_is_taken_back() -> None:
-    """As long as nothing shows that the other state is in use."""
+def test_objects_that_a_destroy_left_are_taken_over() -> None:
+    """The condition is that no object shows that the other state is in use."""
     verdict = make_verdict({B: (CLAIM,)}, retained=(CLAIM,))
     assert (verdict.refusal, len(verdict.notes)) == ("", 1)
     assert make_verdict({B: (CLAIM, JOB)}, retained=(CLAIM,)).refusal
 
 
-def test_a_destroy_deletes_nothing_that_another_state_took_over() -> None:
-    """What this state does not hold it does not delete."""
+def test_a_destroy_deletes_no_object_that_another_state_took_over() -> None:
+    """It deletes only objects that are in this state."""
     assert taken_away({B: (JOB,)}, OWN, "lab") == ""
     assert f"state {B} owns LocalQueue lab/open" in taken_away({B: (QUEUE, JOB)}, OWN, "lab")
     assert taken_away({B: (QUEUE,)}, OWN, "lab", (B,)) == ""

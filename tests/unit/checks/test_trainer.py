@@ -1,4 +1,4 @@
-"""Which container of a pod trains."""
+"""The selection of a pod's main container."""
 
 import pytest
 
@@ -15,6 +15,6 @@ from trainstack.runs.status.main_container import trainer
         (("checkout", "mine", "sidecar"), "mine"),
     ],
 )
-def test_the_container_that_trains_is_known_by_its_name(containers: tuple[str, ...], name: str) -> None:
-    """Wherever an admission webhook has put its sidecars; one of another name is the first."""
+def test_the_training_container_is_identified_by_its_name(containers: tuple[str, ...], name: str) -> None:
+    """Sidecars of admission webhooks may be at any position; if no name is known, it is the first other container."""
     assert trainer(containers) == name

@@ -1,4 +1,4 @@
-"""What is read from the lines of a log."""
+"""The values that are read from the lines of a log."""
 
 import math
 from statistics import fmean
@@ -19,8 +19,8 @@ from tests.unit.reports.make import make_classic, make_log, make_stamped
 from trainstack.runs.logs.training_log import Epoch, Log, Reader, parse
 
 
-def test_the_digits_log_tells_everything() -> None:
-    """Steps by the last one of each epoch, though only every tenth is told; figures of each epoch; the test."""
+def test_the_digits_log_is_read_completely() -> None:
+    """The last step line of each epoch has the number of steps, although only every tenth step is printed."""
     assert parse(make_log(world=3).splitlines()) == Log(
         world_size=3,
         epochs={
@@ -32,15 +32,15 @@ def test_the_digits_log_tells_everything() -> None:
     )
 
 
-def test_a_step_that_two_attempts_took_counts_once() -> None:
-    """A resumed run tells of an epoch again from the step on which it was stopped."""
+def test_a_step_of_two_attempts_counts_once() -> None:
+    """A resumed run prints the steps of an epoch again from the step at which it was stopped."""
     stopped = ["epoch 1/1 step 10/45 loss 0.5", "epoch 1/1 step 20/45 loss 0.4"]
     resumed = ["resumed after epoch 0 step 15", "epoch 1/1 step 20/45 loss 0.4", "epoch 1/1 step 45/45 loss 0.3"]
     assert parse([*stopped, *resumed]).epochs == {1: Epoch(steps=45)}
 
 
 def test_a_classic_log_counts_progress_lines() -> None:
-    """It does not number its steps; its last test is the result, and its losses' mean that of the epoch."""
+    """It has no step numbers. The last test is the result, and the mean of the losses is that of the epoch."""
     assert parse(make_classic().splitlines()) == Log(
         epochs={
             1: Epoch(steps=3, train_loss=2.0, loss=0.2, accuracy=0.96),
@@ -62,19 +62,19 @@ def test_a_classic_log_counts_progress_lines() -> None:
         "Train Epoch: 1 [640/60000 (1.07%)] Loss: 2.2975,",
     ],
 )
-def test_the_descendants_of_the_classic_form_are_understood(line: str) -> None:
-    """Their losses differ in how they are written, and loggers put words before them."""
+def test_variants_of_the_classic_format_are_read(line: str) -> None:
+    """The formats of the loss differ, and loggers add a prefix."""
     assert parse([line]).epochs == {1: Epoch(steps=1, train_loss=2.2975)}
 
 
 def test_a_plain_accuracy_is_a_test_too() -> None:
-    """The programs of the training operator's examples print it alone after each epoch."""
+    """The training operator's examples print only the accuracy after each epoch."""
     log = parse(["Train Epoch: 1 [0/60000 (0%)]\tloss=2.3", "", "accuracy=0.9665", ""])
     assert (log.test_accuracy, log.test_loss, log.epochs[1].accuracy) == (0.9665, None, 0.9665)
 
 
 def quickstart(epochs: int = 2) -> str:
-    """A log of PyTorch's quickstart."""
+    """Return a log of PyTorch's quickstart."""
     texts = []
     for epoch in range(1, epochs + 1):
         texts += [quickstart_epoch(epoch - 1), *(line for _, line in quickstart_lines(2 / epoch))]
@@ -83,8 +83,8 @@ def quickstart(epochs: int = 2) -> str:
 
 
 @pytest.mark.parametrize("one_line", [False, True])
-def test_the_quickstart_is_read_as_it_prints(*, one_line: bool) -> None:
-    """Ten progress lines an epoch; the accuracy as a fraction, on a line of its own or after `Test Error`."""
+def test_the_output_of_the_quickstart_is_read(*, one_line: bool) -> None:
+    """An epoch has ten progress lines. The accuracy is on its own line or after `Test Error`, read as a fraction."""
     text = quickstart().replace("Test Error: \n", "" if one_line else "Test Error: \n")
     assert parse(text.split("\n")) == Log(
         epochs={
@@ -102,8 +102,8 @@ def test_the_quickstart_is_read_as_it_prints(*, one_line: bool) -> None:
     ("template", "tested", "loss"),
     [(MNIST, mnist_test(0.0479, 9666), 0.0479), (KUBEFLOW, KUBEFLOW_TEST.format(0.9666), None)],
 )
-def test_the_mnist_examples_are_read_as_they_print(template: str, tested: str, loss: float | None) -> None:
-    """A line every tenth batch of 938; a test after each epoch, between empty lines."""
+def test_the_output_of_the_mnist_examples_is_read(template: str, tested: str, loss: float | None) -> None:
+    """The log has a line for every tenth of 938 batches, and a test after each epoch between empty lines."""
     texts = ["Using distributed PyTorch with gloo backend"]
     for epoch in (1, 2):
         texts += [*(line for _, line in progress_lines(template, epoch)), tested]
@@ -118,7 +118,7 @@ def test_the_mnist_examples_are_read_as_they_print(template: str, tested: str, l
 
 
 def test_a_diverged_quickstart_is_read() -> None:
-    """`nan` is shorter than the width of its losses."""
+    """`nan` is shorter than the format's width of a loss."""
     nan = float("nan")
     texts = [quickstart_epoch(0), *(line for _, line in quickstart_lines(nan)), quickstart_test(0.098, nan)]
     log = parse("\n".join(texts).split("\n"))
@@ -127,8 +127,8 @@ def test_a_diverged_quickstart_is_read() -> None:
     assert math.isnan(log.test_loss or 0.0)
 
 
-def test_figures_are_those_of_a_metrics_file() -> None:
-    """By the names that the program prints; PyTorch's examples print none, so theirs are `loss` and `accuracy`."""
+def test_metrics_of_a_log_have_the_keys_of_a_metrics_file() -> None:
+    """The keys are the printed names; PyTorch's examples print none, so theirs are `loss` and `accuracy`."""
     assert metrics(make_log(epochs=1)) == [
         {"epoch": 1, "train_loss": 0.5, "val_loss": 0.3, "val_accuracy": 0.91, "seconds": 0.21},
         {"test_loss": 0.0479, "test_accuracy": 0.9916},
@@ -142,41 +142,39 @@ def test_figures_are_those_of_a_metrics_file() -> None:
 
 
 def metrics(text: str) -> list[dict[str, float]]:
-    """The lines of a metrics file that a log stands for."""
+    """Return the lines of a metrics file that correspond to a log."""
     reader = Reader()
     for line in text.split("\n"):
         reader.read(line.strip())
     return reader.metrics()
 
 
-def test_timestamps_tell_how_long_an_epoch_took() -> None:
-    """To the first line of the next one; the last one to its test, 4 lines on."""
+def test_timestamps_give_the_duration_of_an_epoch() -> None:
+    """An epoch ends at the first line of the next one, and the last epoch at its test, 4 lines later."""
     log = parse(make_stamped(make_classic(), seconds=1.5).splitlines(), timestamps=True)
     assert [epoch.seconds for epoch in log.epochs.values()] == [9.0, 6.0]
 
 
-def test_a_line_with_an_epoch_may_tell_of_the_test_too() -> None:
-    """Both count."""
+def test_a_line_with_an_epoch_may_also_have_the_test() -> None:
     log = parse(["epoch 2/2 test loss 0.1 accuracy 0.9"])
     assert (log.epochs, log.test_loss, log.test_accuracy) == ({2: Epoch()}, 0.1, 0.9)
 
 
 def test_epochs_without_steps_are_epochs_too() -> None:
-    """As they are to the status: what is told of them is when they were."""
+    """The status shows them as well; only their times are known."""
     log = parse(
         make_stamped("starting epoch 1/2\nepoch 1/2\nstarting epoch 2/2\nx\nepoch 2/2\n").split("\n"), timestamps=True
     )
     assert log.epochs == {1: Epoch(seconds=2.0), 2: Epoch(seconds=2.0)}
 
 
-def test_what_the_log_itself_tells_of_time_counts_more_than_timestamps() -> None:
-    """It is of the training alone."""
+def test_durations_in_the_log_have_precedence_over_timestamps() -> None:
+    """They are of the training alone."""
     log = parse(make_stamped(make_log()).splitlines(), timestamps=True)
     assert [epoch.seconds for epoch in log.epochs.values()] == [0.21, 0.22]
 
 
-def test_a_diverged_loss_is_a_number_that_is_none() -> None:
-    """`nan` is read as such."""
+def test_a_diverged_loss_is_read_as_nan() -> None:
     log = parse(
         ["epoch 1/1 done train_loss nan val_loss nan val_accuracy 0.1000 seconds 0.2", "test loss nan accuracy 0.1"]
     )
@@ -196,7 +194,7 @@ def test_a_diverged_loss_is_a_number_that_is_none() -> None:
         "world size big",
     ],
 )
-def test_other_lines_tell_nothing(text: str) -> None:
-    """Neither of nothing nor of zero."""
+def test_other_lines_are_ignored(text: str) -> None:
+    """Malformed lines and a division by zero cause no error."""
     assert parse([text]) == Log(epochs={})
     assert parse([text], timestamps=True) == Log(epochs={})

@@ -1,4 +1,4 @@
-"""How far a training is, and how long it will still take."""
+"""The progress of a training and its remaining time."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,9 +20,9 @@ from trainstack.runs.logs.training_progress import progress
 START = datetime(2026, 1, 2, 3, 0, 0, tzinfo=UTC)
 
 
-def make_log(*told: tuple[float, str]) -> list[LogLine]:
-    """Lines by the seconds since START."""
-    return [LogLine(int((START.timestamp() + seconds) * 10**9), text) for seconds, text in told]
+def make_log(*lines: tuple[float, str]) -> list[LogLine]:
+    """Return lines with these seconds since START."""
+    return [LogLine(int((START.timestamp() + seconds) * 10**9), text) for seconds, text in lines]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def make_log(*told: tuple[float, str]) -> list[LogLine]:
     ],
 )
 def test_progress_is_read_from_a_line(line: str, fraction: float | None) -> None:
-    """Whatever a program of somebody else's writes."""
+    """The formats are those of many programs."""
     found = progress(make_log((1, line)), START, START)
     assert (found.fraction if found else None) == (None if fraction is None else pytest.approx(fraction))
 
@@ -50,7 +50,7 @@ def test_progress_is_read_from_a_line(line: str, fraction: float | None) -> None
     ("log", "now", "left"),
     [
         pytest.param([(10, "epoch 1/4"), (20, "epoch 2/4"), (25, "loss 1")], 20, 20.0, id="from several lines"),
-        pytest.param([(10, "epoch 1/4"), (20, "epoch 2/4")], 26, 14.0, id="time has gone on since the last"),
+        pytest.param([(10, "epoch 1/4"), (20, "epoch 2/4")], 26, 14.0, id="time has passed since the last"),
         pytest.param([(10, "epoch 1/4"), (20, "epoch 2/4")], 100, 0.0, id="it is late"),
         pytest.param([(30, "epoch 1/4")], 30, 90.0, id="from one line, since the start"),
         pytest.param(
@@ -59,14 +59,14 @@ def test_progress_is_read_from_a_line(line: str, fraction: float | None) -> None
     ],
 )
 def test_the_time_left_is_that_of_the_last_rate(log: list[tuple[float, str]], now: float, left: float) -> None:
-    """A run that resumed at a half is not twice as fast."""
+    """The rate of a resumed run does not count the part before it."""
     found = progress(make_log(*log), START, START + timedelta(seconds=now))
     assert found is not None
     assert found.seconds_left == pytest.approx(left)
 
 
 def in_epoch(*texts: str) -> tuple[int | None, float]:
-    """The epoch and the part of it that the log of a program without a number of epochs has."""
+    """Return the epoch and its finished part, from a log without the number of epochs."""
     lines = "\n".join(["Using distributed PyTorch with gloo backend", *texts]).split("\n")
     found = progress(make_log(*enumerate(lines)), START, START)
     assert found is not None
@@ -78,9 +78,9 @@ def in_epoch(*texts: str) -> tuple[int | None, float]:
 @pytest.mark.parametrize("replicas", [1, 4])
 @pytest.mark.parametrize("template", [MNIST, KUBEFLOW])
 def test_the_mnist_examples_have_progress_in_the_epoch(template: str, replicas: int) -> None:
-    """On every line, to the percent that it has: of all epochs, and of the time left, nothing is claimed.
+    """Every line has it as a percentage; the number of epochs and the remaining time are unknown.
 
-    A replica of a distributed run counts its own rows against those of all.
+    A replica of a distributed run prints its own rows relative to those of all replicas.
     """
     for epoch in (1, 2):
         for part, line in progress_lines(template, epoch, replicas):
@@ -90,7 +90,7 @@ def test_the_mnist_examples_have_progress_in_the_epoch(template: str, replicas: 
 
 
 def test_the_quickstart_has_progress_in_the_epoch() -> None:
-    """A log that is read from its end may not have the line with the epoch."""
+    """The tail of a log may not have the line with the epoch."""
     for part, line in quickstart_lines(2.303494):
         for epoch, found in ((3, in_epoch(quickstart_epoch(2), line)), (None, in_epoch(line))):
             assert found[0] == epoch
@@ -107,28 +107,28 @@ def test_the_quickstart_has_progress_in_the_epoch() -> None:
     ],
 )
 def test_a_test_ends_the_epoch(line: str, tested: str) -> None:
-    """It comes after the last batch of each."""
+    """The test follows the last batch of each epoch."""
     assert in_epoch(line, tested) == (2, 1.0)
 
 
 @pytest.mark.parametrize("loss", [0.0, 2.3, 123456.789, float("nan"), float("inf")])
-def test_rows_are_read_whatever_the_loss_is(loss: float) -> None:
-    """A diverged one is shorter than the width that the quickstart gives it."""
+def test_rows_are_read_for_any_loss(loss: float) -> None:
+    """A diverged loss is shorter than the quickstart's format width."""
     for line in (line for _, line in [*progress_lines(MNIST, 1, loss=loss), *quickstart_lines(loss)]):
         found = progress(make_log((1, line)), START, START)
         assert found is not None
         assert found.rows_of_epoch == 60000
 
 
-def test_without_a_rate_nothing_is_said_of_the_time_left() -> None:
-    """One line, and no start."""
+def test_without_a_rate_the_remaining_time_is_unknown() -> None:
+    """The log has one line, and the start is unknown."""
     found = progress(make_log((10, "epoch 1/4")), None, START)
     assert found is not None
     assert (found.epoch, found.epochs, found.step, found.steps, found.seconds_left) == (1, 4, None, None, None)
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
-    """What else some libraries take for an end is part of the text; a progress bar's last word is its line."""
+    """Other separators are part of the text; of a progress bar the text after the last `\\r` counts."""
     stamp = "2026-01-02T03:00:00Z"
     log = f"{stamp} \repoch 1/3 step 1/10\repoch 1/3 step 10/10\n{stamp} a\x0cb\x85c\u2028d\n{stamp} dos\r\n"
     lines = log_lines(log)
@@ -138,8 +138,8 @@ def test_only_a_line_feed_ends_a_line() -> None:
     assert found.fraction == pytest.approx(1 / 3)
 
 
-def test_lines_bear_the_moment_to_the_nanosecond() -> None:
-    """Whatever the zone and the number of digits; a line without one is no line of a log with timestamps."""
+def test_timestamps_of_lines_are_read_to_the_nanosecond() -> None:
+    """They may have any time zone and any number of digits. A line without a timestamp is not part of the log."""
     second = int(START.timestamp()) * 10**9
     assert log_line("2026-01-02T03:00:00.123456789Z a b") == LogLine(second + 123456789, "a b")
     assert log_line("2026-01-02T05:00:00.5+02:00 a") == LogLine(second + 500_000_000, "a")

@@ -1,4 +1,4 @@
-"""Which trials of form `indexed` a change launches, leaves alone, or refuses to touch."""
+"""The trials of form `indexed` that a change launches, keeps, or refuses to change."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.checks.sweep_cases import NOW, Cluster, ids, launched, name_of_file, quiet
+from tests.unit.checks.sweep_cases import NOW, Cluster, assert_unchanged, ids, launched, name_of_file
 from tests.unit.checks.test_trials_as_jobs import ADDED, MORE_MEMORY, OTHER_PROGRAM, PHASES, SETS
 from tests.unit.make import make_expansion
 from tests.unit.workloads.sweeps import make_indexed, make_planned
@@ -16,7 +16,7 @@ from trainstack.sweeps.decision import decide, stoppable
 
 
 def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
-    """Queued, running, done and gone: the same change again does nothing."""
+    """The same change again does nothing while they are queued or running, and after they ended or were deleted."""
     cluster, planned = Cluster(), make_indexed()
     first = cluster.up(planned)
     (batch,) = first.launches
@@ -26,7 +26,7 @@ def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
     assert data == planned.batch_file(ids(planned))
     for phase, done in zip(PHASES, (0, 2, 3, 4), strict=True):
         cluster.set(phase, succeeded=range(done))
-        quiet(cluster.up(planned), first)
+        assert_unchanged(cluster.up(planned), first)
     cluster.remove_objects()
     gone = cluster.up(planned)
     assert (gone.launches, gone.ledgers, gone.files) == ((), (batch,), ())
@@ -35,26 +35,26 @@ def test_all_new_trials_are_one_job_and_are_launched_once() -> None:
     )
 
 
-def test_a_value_that_is_added_is_a_further_job_of_the_new_trials() -> None:
-    """The first one is not touched: its numbers stay, though they are others now."""
+def test_an_added_value_is_another_job_with_the_new_trials() -> None:
+    """The first Job is not changed: it keeps its numbers, although the file has new ones."""
     cluster, before, after = Cluster(), make_indexed(), make_indexed(expansion=make_expansion(*ADDED))
     first = cluster.up(before)
     cluster.set("running")
     second = cluster.up(after)
     assert second.launches[:1] == first.launches
-    assert [each.trials for each in second.launches] == [tuple(ids(before)), (ids(after)[0],)]
+    assert [launch.trials for launch in second.launches] == [tuple(ids(before)), (ids(after)[0],)]
     assert len(second.files) == 2
-    quiet(cluster.up(after), second)
+    assert_unchanged(cluster.up(after), second)
 
 
 def make_claim(ledger: Ledger) -> Claim:
-    """A claim that an interrupted `up` has left, older than its launch's TTL."""
+    """Return the claim of an interrupted `up`, older than its launch's TTL."""
     spec = {**ledger.launch["spec"], "ttlSecondsAfterFinished": 600}
     return Claim(replace(ledger, launch={**ledger.launch, "spec": spec}), NOW - timedelta(hours=1))
 
 
-def test_a_claim_stands_against_its_own_trials_alone() -> None:
-    """Not once they were launched in another Job, with a value that was added, and not when they are edited."""
+def test_a_claim_refuses_only_its_own_trials() -> None:
+    """It does not refuse trials that another Job with an added value has launched, or that were edited."""
     cluster, before, after = Cluster(), make_indexed(), make_indexed(expansion=make_expansion(*ADDED))
     (batch,) = decide(before, [], [], {}, (), NOW).launches
     claim = make_claim(batch)
@@ -70,8 +70,8 @@ def test_a_claim_stands_against_its_own_trials_alone() -> None:
     assert decide(edited, [], [], {}, (), NOW, claims=[claim]).refusals == ()
 
 
-def test_another_form_runs_nothing_again() -> None:
-    """Not what is active, done or gone; new trials are launched in the new form."""
+def test_another_form_launches_no_trial_again() -> None:
+    """Active, finished and deleted trials are not launched again. New trials are launched in the new form."""
     cluster, together, one_by_one = Cluster(), make_indexed(), make_planned()
     first = cluster.up(together)
     for phase in PHASES:
@@ -82,11 +82,11 @@ def test_another_form_runs_nothing_again() -> None:
     added = make_planned(expansion=make_expansion(*ADDED))
     assert launched(cluster.up(added)) == [ids(added)[0]]
     more = make_indexed(expansion=make_expansion(*ADDED, {"batch_size": 8}))
-    assert sorted(each.trials for each in cluster.up(more).launches) == [(), (ids(more)[-1],)]
+    assert sorted(launch.trials for launch in cluster.up(more).launches) == [(), (ids(more)[-1],)]
 
 
-def test_a_capped_sweep_counts_what_its_active_job_may_run() -> None:
-    """After a change of the form: two at once are two at once."""
+def test_the_parallelism_counts_the_trials_of_an_active_job() -> None:
+    """They count also after a change of the form."""
     cluster = Cluster()
     cluster.up(make_indexed())
     added = make_planned(expansion=make_expansion(*ADDED), parallelism=2)
@@ -94,7 +94,7 @@ def test_a_capped_sweep_counts_what_its_active_job_may_run() -> None:
 
 
 def test_trials_that_failed_are_launched_again_when_the_launch_part_was_edited() -> None:
-    """Those that have not succeeded, in a further Job; the first one's ledger gives them up."""
+    """Trials that have not succeeded get another Job, and are removed from the first ledger."""
     cluster, planned = Cluster(), make_indexed()
     (first,) = cluster.up(planned).launches
     cluster.set("failed", succeeded=(0, 3))
@@ -102,15 +102,15 @@ def test_trials_that_failed_are_launched_again_when_the_launch_part_was_edited()
     edited = make_indexed(run=MORE_MEMORY)
     second = cluster.up(edited)
     run_ids = ids(planned)
-    assert [each.trials for each in second.launches] == [(run_ids[0], "", "", run_ids[3]), tuple(run_ids[1:3])]
+    assert [launch.trials for launch in second.launches] == [(run_ids[0], "", "", run_ids[3]), tuple(run_ids[1:3])]
     cluster.set("failed", [second.launches[1].run_id], succeeded=())
-    quiet(cluster.up(edited), second)
+    assert_unchanged(cluster.up(edited), second)
     cluster.remove_objects()
     assert cluster.up(edited).ledgers == second.ledgers
 
 
 def test_when_all_have_failed_the_next_job_takes_the_ledger_over() -> None:
-    """The same trials, so the same batch, under another launch name; the failed object goes."""
+    """The trials and so the batch are the same, under another launch name; the failed object is deleted."""
     cluster, planned = Cluster(), make_indexed()
     (first,) = cluster.up(planned).launches
     cluster.set("failed")
@@ -120,7 +120,7 @@ def test_when_all_have_failed_the_next_job_takes_the_ledger_over() -> None:
 
 
 def test_failed_trials_are_launched_again_in_the_form_that_the_sweep_has_now() -> None:
-    """Not for the form's sake alone."""
+    """A change of the form alone launches none."""
     cluster, planned = Cluster(), make_indexed(max_failed_indexes=1)
     cluster.up(planned)
     cluster.set("failed", succeeded=(0, 1))
@@ -128,8 +128,8 @@ def test_failed_trials_are_launched_again_in_the_form_that_the_sweep_has_now() -
     assert launched(cluster.up(make_planned(run=MORE_MEMORY)))[1:] == ids(planned)[2:]
 
 
-def test_what_a_target_has_stopped_is_not_launched_again() -> None:
-    """The Job has succeeded with one of them: the search is over."""
+def test_trials_that_a_reached_target_has_stopped_are_not_launched_again() -> None:
+    """The Job has succeeded with one of them: the search has ended."""
     cluster, planned = Cluster(), make_indexed()
     first = cluster.up(planned)
     cluster.set("succeeded", succeeded=(1,))
@@ -138,7 +138,7 @@ def test_what_a_target_has_stopped_is_not_launched_again() -> None:
 
 @pytest.mark.parametrize("phase", ["queued", "running"])
 def test_an_edit_of_the_launch_part_reaches_the_next_job(phase: Phase) -> None:
-    """The active one is declared as it was launched, and a note says so."""
+    """The active Job is declared unchanged, with a note."""
     cluster = Cluster()
     first = cluster.up(make_indexed())
     cluster.set(phase)
@@ -150,49 +150,49 @@ def test_an_edit_of_the_launch_part_reaches_the_next_job(phase: Phase) -> None:
     )
 
 
-def test_sets_that_are_taken_out_are_withdrawn_from_the_active_job() -> None:
-    """Its file says so; those that run end when they are named, and records of what is done stay."""
+def test_removed_sets_are_withdrawn_from_the_active_job() -> None:
+    """The Job's file lists them. `stop` ends running trials, and the records of finished ones are kept."""
     cluster, planned = Cluster(), make_indexed()
     (first,) = cluster.up(planned).launches
     cluster.set("running", succeeded=(0,))
     run_ids = ids(planned)
-    left = make_indexed(expansion=make_expansion(SETS[1]))
-    second = cluster.up(left)
+    remaining = make_indexed(expansion=make_expansion(SETS[1]))
+    second = cluster.up(remaining)
     assert (second.launches, second.refusals) == ((replace(first, trials=("", run_ids[1], "", "")),), ())
     ((_, file, data),) = second.files
     assert file == name_of_file(planned, run_ids)
-    gone = sorted([run_ids[0], *run_ids[2:]])
-    assert data == {**planned.batch_file(run_ids), "withdrawn.json": json.dumps(gone, separators=(",", ":"))}
-    named = cluster.up(left, run_ids[2])
-    assert named.files[0][2]["stopped.json"] == f'["{run_ids[2]}"]'
-    assert named.launches == second.launches
+    withdrawn = sorted([run_ids[0], *run_ids[2:]])
+    assert data == {**planned.batch_file(run_ids), "withdrawn.json": json.dumps(withdrawn, separators=(",", ":"))}
+    stopped = cluster.up(remaining, run_ids[2])
+    assert stopped.files[0][2]["stopped.json"] == f'["{run_ids[2]}"]'
+    assert stopped.launches == second.launches
 
 
-def test_a_set_that_comes_back_is_a_new_trial() -> None:
-    """The Job that it was withdrawn from may have passed its index without training it."""
+def test_a_set_that_is_added_again_is_a_new_trial() -> None:
+    """The Job from which it was withdrawn may have skipped its index."""
     cluster, planned = Cluster(), make_indexed()
     cluster.up(planned)
     cluster.up(make_indexed(expansion=make_expansion(*SETS[:3])))
     again = cluster.up(planned)
-    assert [each.trials for each in again.launches] == [(*ids(planned)[:3], ""), (ids(planned)[3],)]
+    assert [launch.trials for launch in again.launches] == [(*ids(planned)[:3], ""), (ids(planned)[3],)]
     files = {file: data for _, file, data in again.files}
     assert files[name_of_file(planned, ids(planned))]["withdrawn.json"] == f'["{ids(planned)[3]}"]'
 
 
-def test_a_queued_job_whose_sets_are_all_taken_out_goes() -> None:
-    """One that runs is left to end by itself."""
-    for there, phase in enumerate(PHASES[:2]):
+def test_a_queued_job_whose_sets_are_all_removed_is_deleted() -> None:
+    """A running Job is kept until it ends."""
+    for kept, phase in enumerate(PHASES[:2]):
         cluster = Cluster()
         cluster.up(make_indexed())
         cluster.set(phase)
         decision = cluster.up(make_indexed(expansion=make_expansion({"batch_size": 8})))
-        assert len(decision.launches) == there + 1
+        assert len(decision.launches) == kept + 1
         assert decision.refusals == ()
 
 
 @pytest.mark.parametrize("phase", ["queued", "running"])
-def test_an_edit_of_what_is_trained_is_refused_while_the_job_is_active(phase: Phase) -> None:
-    """With object, trials, age and both remedies; `stop` names the batch or the sweep."""
+def test_an_edit_of_the_definition_is_refused_while_the_job_is_active(phase: Phase) -> None:
+    """The refusal has object, trials, age and both remedies; `stop` may name the batch or the sweep."""
     cluster, planned = Cluster(), make_indexed()
     (first,) = cluster.up(planned).launches
     cluster.set(phase)
@@ -205,23 +205,26 @@ def test_an_edit_of_what_is_trained_is_refused_while_the_job_is_active(phase: Ph
     )
     for name in (first.run_id, "search"):
         other = replace(cluster, live=dict(cluster.live))
-        assert [each.trials for each in other.up(edited, name).launches] == [tuple(ids(edited))]
+        assert [launch.trials for launch in other.up(edited, name).launches] == [tuple(ids(edited))]
 
 
-def test_a_job_that_is_named_goes_on_where_nothing_about_it_was_edited() -> None:
-    """As a run does; edited, the rest of its trials is launched anew, and what is done stays done."""
+def test_stop_does_not_affect_an_unedited_job() -> None:
+    """The unfinished trials of an edited Job are launched again, the finished ones are not."""
     cluster, planned = Cluster(), make_indexed()
     (first,) = cluster.up(planned).launches
     cluster.set("running", succeeded=(2,))
     assert cluster.up(planned, first.run_id).launches == (first,)
     edited = cluster.up(make_indexed(run=MORE_MEMORY), first.run_id)
     run_ids = ids(planned)
-    assert [each.trials for each in edited.launches] == [(run_ids[0], run_ids[1], run_ids[3])]
-    assert [each.trials for each in edited.ledgers] == [("", "", run_ids[2], ""), (run_ids[0], run_ids[1], run_ids[3])]
+    assert [launch.trials for launch in edited.launches] == [(run_ids[0], run_ids[1], run_ids[3])]
+    assert [ledger.trials for ledger in edited.ledgers] == [
+        ("", "", run_ids[2], ""),
+        (run_ids[0], run_ids[1], run_ids[3]),
+    ]
 
 
-def test_an_interrupted_launch_is_known_by_its_file() -> None:
-    """Its ledger is added; edited since, it is refused; and nothing of it is launched a second time."""
+def test_an_interrupted_launch_is_identified_by_its_file() -> None:
+    """Its ledger is added, and no trial is launched twice. If it was edited since, the change is refused."""
     cluster, planned = Cluster(), make_indexed()
     first = cluster.up(planned)
     cluster.set("running")
@@ -229,35 +232,35 @@ def test_an_interrupted_launch_is_known_by_its_file() -> None:
     added = make_indexed(expansion=make_expansion(*ADDED))
     second = cluster.up(added)
     assert second.ledgers[0] == first.ledgers[0]
-    assert [each.trials for each in second.launches] == [tuple(ids(planned)), (ids(added)[0],)]
+    assert [launch.trials for launch in second.launches] == [tuple(ids(planned)), (ids(added)[0],)]
     cluster.forget()
     (refusal, *_) = cluster.up(make_indexed(run=MORE_MEMORY)).refusals
     assert "an interrupted `up` left it without a ledger" in refusal
 
 
-def test_an_interrupted_relaunch_is_the_later_jobs() -> None:
-    """The ledger of the first still names what the second has taken over."""
+def test_the_trials_of_an_interrupted_relaunch_belong_to_the_later_job() -> None:
+    """The ledger of the first Job still lists trials that the second has taken over."""
     cluster, planned = Cluster(), make_indexed()
     first = cluster.up(planned)
     cluster.set("failed", succeeded=(0,))
     edited = make_indexed(run=MORE_MEMORY)
     second = cluster.up(edited)
-    cluster.ledgers = {each.run_id: each for each in first.ledgers}
-    quiet(cluster.up(edited), second)
+    cluster.ledgers = {ledger.run_id: ledger for ledger in first.ledgers}
+    assert_unchanged(cluster.up(edited), second)
 
 
 def test_a_job_that_ended_without_a_ledger_and_was_edited_since_is_settled() -> None:
-    """What it did is not done again; what was launched is not known, so its object goes."""
+    """Its trials are not launched again. Its manifest is unknown, so its object is deleted."""
     cluster, planned = Cluster(), make_indexed()
     cluster.up(planned)
     cluster.set("succeeded", succeeded=(0, 1, 2, 3))
     cluster.forget()
     decision = cluster.up(make_indexed(run=MORE_MEMORY))
-    assert (decision.launches, [each.trials for each in decision.ledgers]) == ((), [tuple(ids(planned))])
+    assert (decision.launches, [ledger.trials for ledger in decision.ledgers]) == ((), [tuple(ids(planned))])
 
 
 def test_what_stop_may_name() -> None:
-    """The batch, each of its trials, and the sweep."""
+    """It may name the batch, each of its trials, and the sweep."""
     cluster, planned = Cluster(), make_indexed()
     (first,) = cluster.up(planned).launches
     assert stoppable(list(cluster.live.values()), cluster.files) == {"search", first.run_id, *ids(planned)}

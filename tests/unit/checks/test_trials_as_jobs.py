@@ -1,10 +1,10 @@
-"""Which trials of form `jobs` a change launches, leaves alone, or refuses to touch."""
+"""The trials of form `jobs` that a change launches, keeps, or refuses to change."""
 
 from copy import deepcopy
 
 import pytest
 
-from tests.unit.checks.sweep_cases import NOW, Cluster, ids, launched, quiet
+from tests.unit.checks.sweep_cases import NOW, Cluster, assert_unchanged, ids, launched
 from tests.unit.make import make_expansion, make_run, make_space
 from tests.unit.workloads.sweeps import make_planned
 from trainstack.runs.launches import Phase
@@ -18,18 +18,18 @@ MORE_MEMORY = make_run(name="search", priority="high")
 """An edit of the launch part."""
 PHASES: tuple[Phase, ...] = ("queued", "running", "failed", "succeeded")
 OTHER_PROGRAM = make_run(name="search", command=("python3", "other.py"))
-"""An edit of what is trained."""
+"""An edit of the definition."""
 
 
 def test_every_trial_is_launched_once() -> None:
-    """Queued, running, done and gone: the same change again does nothing."""
+    """The same change again does nothing while it is queued or running, and after it ended or was deleted."""
     cluster, planned = Cluster(), make_planned()
     first = cluster.up(planned)
     assert launched(first) == ids(planned)
     assert first.ledgers == first.launches
     for phase in PHASES:
         cluster.set(phase)
-        quiet(cluster.up(planned), first)
+        assert_unchanged(cluster.up(planned), first)
     cluster.remove_objects()
     gone = cluster.up(planned)
     assert (gone.launches, gone.ledgers) == ((), first.ledgers)
@@ -37,8 +37,8 @@ def test_every_trial_is_launched_once() -> None:
     assert note.startswith(f"search: {', '.join(ids(planned)[:3])} and 1 other trial are already settled")
 
 
-def test_a_value_that_is_added_launches_the_new_trials_alone() -> None:
-    """The others keep numbers and file, whatever these are now; both files are declared."""
+def test_an_added_value_launches_only_the_new_trials() -> None:
+    """The other trials keep their numbers and file, although the new file differs; both files are declared."""
     cluster, before = Cluster(), make_planned(space=make_space(file="/f"), sets_text="one")
     first = cluster.up(before)
     cluster.set("running")
@@ -46,13 +46,13 @@ def test_a_value_that_is_added_launches_the_new_trials_alone() -> None:
     second = cluster.up(after)
     (new,) = set(launched(second)) - set(launched(first))
     assert new == ids(after)[0]
-    assert all(each in second.launches for each in first.launches)
+    assert all(launch in second.launches for launch in first.launches)
     assert sorted(data["hyperparams.yml"] for _, _, data in second.files) == ["one", "two"]
     assert second.notes == ()
 
 
-def test_a_cap_declares_so_many_at_once_and_the_next_ones_as_places_get_free() -> None:
-    """By number; what has ended stays, and takes no place."""
+def test_parallelism_limits_the_active_launches() -> None:
+    """The next trials are launched by number when others have ended; ended launches are kept and do not count."""
     cluster, planned = Cluster(), make_planned(parallelism=2)
     run_ids = ids(planned)
     first = cluster.up(planned)
@@ -69,21 +69,21 @@ def test_a_cap_declares_so_many_at_once_and_the_next_ones_as_places_get_free() -
     assert (sorted(launched(third)), third.waiting, third.notes) == (sorted(run_ids), (), ())
 
 
-def test_nothing_new_is_launched_before_what_it_depends_on_has_ended() -> None:
-    """What is launched already goes on."""
+def test_new_trials_are_launched_after_the_sweeps_dependencies() -> None:
+    """Existing launches are kept."""
     cluster, planned = Cluster(), make_planned()
-    waits = cluster.up(planned, held=True)
-    assert (waits.launches, waits.held) == ((), tuple(ids(planned)))
+    held = cluster.up(planned, held=True)
+    assert (held.launches, held.held) == ((), tuple(ids(planned)))
     first = cluster.up(planned)
     again = cluster.up(planned, held=True)
     assert (again.launches, again.held) == (first.launches, ())
 
 
-def test_two_trials_of_one_fixed_name_are_refused_until_the_first_is_gone() -> None:
-    """A set before the others takes the number, and so the name, that another trial was launched with."""
+def test_two_trials_with_the_same_fixed_name_are_refused_until_the_first_is_deleted() -> None:
+    """A set that is added before the others gets the number, and so the name, of an existing launch."""
     cluster, run = Cluster(), make_run(name="search", naming="fixed")
     before = cluster.up(make_planned(run=run))
-    assert [each.launch["metadata"]["name"] for each in before.launches] == [
+    assert [launch.launch["metadata"]["name"] for launch in before.launches] == [
         f"search-{number}" for number in (1, 2, 3, 4)
     ]
     cluster.set("succeeded")
@@ -99,7 +99,7 @@ def test_two_trials_of_one_fixed_name_are_refused_until_the_first_is_gone() -> N
 
 
 def test_failed_trials_are_launched_again_when_their_launch_part_was_edited() -> None:
-    """The same runs, under the cap; one that there is no place for yet stays as it failed."""
+    """The run ids are the same, and the parallelism limits them; a trial beyond it keeps its failed launch."""
     cluster, planned = Cluster(), make_planned()
     first = cluster.up(planned)
     run_ids = ids(planned)
@@ -113,45 +113,45 @@ def test_failed_trials_are_launched_again_when_their_launch_part_was_edited() ->
     changed = [run_id for run_id in run_ids if cluster.names[run_id] != before[run_id]]
     assert changed == [run_ids[2]]
     assert f"search: {run_ids[1]} is active: the edit (memory, queue, labels, …) takes effect" in second.notes[0]
-    assert {each.run_id for each in second.ledgers} == {each.run_id for each in first.ledgers}
+    assert {ledger.run_id for ledger in second.ledgers} == {ledger.run_id for ledger in first.ledgers}
     cluster.set("succeeded", run_ids[1:3])
     cluster.up(make_planned(run=MORE_MEMORY, parallelism=2))
     assert cluster.names[run_ids[3]] != before[run_ids[3]]
 
 
-def test_of_sets_that_are_taken_out_queued_trials_go_and_running_ones_only_by_name() -> None:
-    """What has ended goes too: its record is on the volume."""
+def test_the_queued_trials_of_removed_sets_are_deleted_and_running_ones_only_with_stop() -> None:
+    """Ended trials are deleted too: their records are on the volume."""
     cluster, planned = Cluster(), make_planned()
     cluster.up(planned)
     run_ids = ids(planned)
     cluster.set("running", run_ids[:2])
     cluster.set("succeeded", run_ids[2:3])
-    left = make_planned(expansion=make_expansion(SETS[0]))
-    second = cluster.up(left)
+    remaining = make_planned(expansion=make_expansion(SETS[0]))
+    second = cluster.up(remaining)
     assert (launched(second), second.refusals) == (run_ids[:2], ())
     (note,) = second.notes
     assert note == (
         f"search: {run_ids[1]} is still running although the set was removed; to stop, set "
         f"trainstack:workloads: stop: [{run_ids[1]}]"
     )
-    third = cluster.up(left, run_ids[1])
+    third = cluster.up(remaining, run_ids[1])
     assert (launched(third), third.notes) == (run_ids[:1], ())
 
 
-def test_a_running_trial_that_nothing_tells_of_is_not_let_go() -> None:
-    """Its set is gone, and an interrupted `up` left no ledger: what was launched is not known."""
+def test_the_deletion_of_a_running_trial_without_a_ledger_is_refused() -> None:
+    """Its set was removed, and an interrupted `up` left no ledger: its manifest is unknown."""
     cluster, planned = Cluster(), make_planned()
     cluster.up(planned)
     cluster.set("running", ids(planned)[3:])
     cluster.forget()
-    left = make_planned(expansion=make_expansion(*SETS[:3]))
-    (refusal,) = cluster.up(left).refusals
+    remaining = make_planned(expansion=make_expansion(*SETS[:3]))
+    (refusal,) = cluster.up(remaining).refusals
     assert f"stop: [{ids(planned)[3]}]" in refusal
 
 
 @pytest.mark.parametrize("phase", ["queued", "running"])
-def test_an_edit_of_what_is_trained_is_refused_while_trials_are_active(phase: Phase) -> None:
-    """In one sentence for all of them, with both remedies; `stop` may name the sweep."""
+def test_an_edit_of_the_definition_is_refused_while_trials_are_active(phase: Phase) -> None:
+    """One refusal for all trials has both remedies; `stop` may name the sweep."""
     cluster, planned = Cluster(), make_planned()
     cluster.up(planned)
     cluster.set(phase)
@@ -172,8 +172,8 @@ def test_an_edit_of_what_is_trained_is_refused_while_trials_are_active(phase: Ph
     assert launched(cluster.up(edited, "search")) == ids(edited)
 
 
-def test_a_sweep_that_is_taken_out_is_refused_while_it_is_active() -> None:
-    """Afterwards it goes."""
+def test_the_removal_of_an_active_sweep_is_refused() -> None:
+    """A finished sweep can be removed."""
     cluster = Cluster()
     cluster.up(make_planned())
     live = list(cluster.live.values())
@@ -184,21 +184,21 @@ def test_a_sweep_that_is_taken_out_is_refused_while_it_is_active() -> None:
     assert undeclared("search", list(cluster.live.values()), (), NOW).refusals == ()
 
 
-def test_an_interrupted_launch_is_remembered_as_it_was_launched() -> None:
-    """With the number and the file that it was told, though both are others by now."""
+def test_the_ledger_of_an_interrupted_launch_has_its_original_values() -> None:
+    """Its number and file are the original ones, although both have changed since."""
     cluster, before = Cluster(), make_planned(space=make_space(file="/f"), sets_text="one")
     first = cluster.up(before)
     cluster.set("running")
     cluster.forget()
     after = make_planned(space=make_space(file="/f"), sets_text="two", expansion=make_expansion(*ADDED))
-    second = {each.run_id: each for each in cluster.up(after).ledgers}
+    second = {ledger.run_id: ledger for ledger in cluster.up(after).ledgers}
     for ledger in first.ledgers:
         assert second[ledger.run_id] == ledger
     assert number_of(second[ids(before)[0]].launch) == 1
 
 
 def test_what_stop_may_name() -> None:
-    """A trial, and the sweep."""
+    """It may name a trial or the sweep."""
     cluster, planned = Cluster(), make_planned()
     cluster.up(planned)
     assert stoppable(list(cluster.live.values()), {}) == {"search", *ids(planned)}

@@ -1,4 +1,4 @@
-"""A volume with data is neither deleted nor replaced unless the change names it, and never under a pod."""
+"""A volume with data is deleted or replaced only if `discard` names it, and never while a pod mounts it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,22 +16,22 @@ CLAIM = "research/training"
 
 
 def make_claim(volume: Volume | None = None, *, retain: str | None = "false", **spec: Any) -> dict[str, Any]:
-    """The live claim of a volume, bound; as the last `up` made it."""
+    """Return the live, bound claim of a volume as the last `up` created it."""
     volume = volume or make_volume()
     annotations = {} if retain is None else {"trainstack.dev/retain": retain}
     labels = {"trainstack.dev/stack": make_settings().stack}
-    held = {
+    declared = {
         "storageClassName": volume.storage_class,
         "accessModes": list(volume.access_modes),
         "resources": {"requests": {"storage": volume.size}},
         "volumeName": "pv-1",
     }
     metadata = {"namespace": volume.namespace, "name": volume.name, "labels": labels, "annotations": annotations}
-    return {"metadata": metadata, "spec": {**held, **spec}}
+    return {"metadata": metadata, "spec": {**declared, **spec}}
 
 
 def find(*claims: Mapping[str, Any], volumes: tuple[Volume, ...] = (), **environment: Any) -> tuple[Danger, ...]:
-    """What an environment with these volumes would harm of these claims."""
+    """Return the dangers of an environment with these volumes for these claims."""
     settings = make_settings(
         storage=make_storage(volumes=volumes),
         environment=Environment(**{"layers": ("platform", "training"), **environment}),
@@ -39,20 +39,20 @@ def find(*claims: Mapping[str, Any], volumes: tuple[Volume, ...] = (), **environ
     return dangers(settings, claims, (), PLACES.get)
 
 
-def test_a_claim_as_it_is_declared_is_in_no_danger() -> None:
-    """Nor one that grows, that another stack or nobody made, that is retained, empty or going, of those not named."""
+def test_a_claim_that_matches_its_declaration_is_in_no_danger() -> None:
+    """A growing claim is safe too, and so are undeclared claims that are foreign, retained, unbound or terminating."""
     assert find(make_claim(), volumes=(make_volume(size="3Gi"),)) == ()
-    foreign, going = make_claim(), make_claim()
+    foreign, terminating = make_claim(), make_claim()
     foreign["metadata"]["labels"] = {"trainstack.dev/stack": "other"}
-    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     empty = make_claim()
     del empty["spec"]["volumeName"]
-    assert find(foreign, going, empty, make_claim(retain=None)) == ()
+    assert find(foreign, terminating, empty, make_claim(retain=None)) == ()
 
 
 @pytest.mark.parametrize("layers", [("platform", "training"), ("platform",)])
-def test_a_claim_that_nothing_names_any_more_would_go(layers: tuple[str, ...]) -> None:
-    """Because its entry was taken out, or the half that has it."""
+def test_a_claim_that_is_no_longer_declared_is_in_danger(layers: tuple[str, ...]) -> None:
+    """Its entry was removed, or the layer that has it."""
     volumes = () if "training" in layers else (make_volume(),)
     (danger,) = find(make_claim(), volumes=volumes, layers=layers)
     assert danger == Danger(
@@ -64,7 +64,7 @@ def test_a_claim_that_nothing_names_any_more_would_go(layers: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "difference"),
     [
         ({"storageClassName": "old"}, "storageClass: PersistentVolumeClaim {} has storageClass old, and shared is"),
         (
@@ -77,11 +77,11 @@ def test_a_claim_that_nothing_names_any_more_would_go(layers: tuple[str, ...]) -
         ),
     ],
 )
-def test_an_edit_that_replaces_a_claim_is_a_danger(spec: dict[str, Any], said: str) -> None:
-    """With the place, the value there and the value here; one that is retained or protected is never replaced."""
+def test_an_edit_that_replaces_a_claim_is_a_danger(spec: dict[str, Any], difference: str) -> None:
+    """The message has the place and both values. A retained or protected claim is never replaced."""
     (danger,) = find(make_claim(**spec), volumes=(make_volume(retain=False),))
-    told = f"storage.volumes[training].{said.format(CLAIM)} declared: the field is immutable"
-    assert danger == Danger(CLAIM, f"{told}, and this change would replace the claim with an empty one", "")
+    message = f"storage.volumes[training].{difference.format(CLAIM)} declared: the field is immutable"
+    assert danger == Danger(CLAIM, f"{message}, and this change would replace the claim with an empty one", "")
     (retained,) = find(make_claim(retain=None, **spec), volumes=(make_volume(retain=False),))
     assert "set `retain: false`, run `up`, then add the claim to storage.discard" in retained.remedy
     (protected,) = find(make_claim(**spec), volumes=(make_volume(protect=True),))
@@ -89,26 +89,26 @@ def test_an_edit_that_replaces_a_claim_is_a_danger(spec: dict[str, Any], said: s
 
 
 def test_a_claim_never_becomes_smaller() -> None:
-    """The API server does not take it, and naming the claim does not help."""
+    """The API server refuses it, and an entry in `discard` does not help."""
     (danger,) = find(make_claim(), volumes=(make_volume(size="1Gi"),))
     assert danger.effect.endswith("has size 2Gi, and 1Gi is declared: a claim cannot be shrunk")
     assert danger.remedy
 
 
-def test_a_claim_that_is_taken_over_is_held_to_the_same() -> None:
-    """Of another mark, it is only ever compared where the environment adopts it."""
-    theirs = make_claim(storageClassName="old")
-    theirs["metadata"]["labels"] = {}
-    assert find(theirs, volumes=(make_volume(),)) == ()
-    assert len(find(theirs, volumes=(make_volume(adopt=True),))) == 1
+def test_an_adopted_claim_is_compared_too() -> None:
+    """A claim without the stack's label is compared only if the environment adopts it."""
+    foreign = make_claim(storageClassName="old")
+    foreign["metadata"]["labels"] = {}
+    assert find(foreign, volumes=(make_volume(),)) == ()
+    assert len(find(foreign, volumes=(make_volume(adopt=True),))) == 1
 
 
-def test_a_volume_on_a_host_stays_on_its_folder() -> None:
-    """The folder is the data."""
-    one = PersistentVolume(
+def test_a_change_of_a_host_path_is_a_danger() -> None:
+    """The folder has the data."""
+    volume = PersistentVolume(
         name="one", storage_class="local", size="1Gi", access_modes=("ReadWriteMany",), host_path="/b"
     )
-    settings = make_settings(storage=make_storage(persistent_volumes=(one,)))
+    settings = make_settings(storage=make_storage(persistent_volumes=(volume,)))
     live: dict[str, Any] = {"metadata": {"name": "one"}, "spec": {"hostPath": {"path": "/b", "type": "Directory"}}}
     assert dangers(settings, (), (live,), PLACES.get) == ()
     live["spec"]["hostPath"] = {"path": "/a"}
@@ -119,8 +119,8 @@ def test_a_volume_on_a_host_stays_on_its_folder() -> None:
     assert danger.remedy
 
 
-def test_data_goes_only_when_it_is_named_and_nobody_uses_it() -> None:
-    """A refusal names the remedy; a pod that mounts it is named; an entry that names nothing is told."""
+def test_data_is_deleted_only_if_discard_names_it_and_no_pod_uses_it() -> None:
+    """A refusal has the remedy and the pods that mount the claim; a note reports an unused entry."""
     danger = Danger(CLAIM, "it would go", "")
     remedy = "undo the edit, or allow the loss of its data: trainstack:storage: discard: [research/training]"
     assert judge([danger], (), {}) == ((f"it would go; {remedy}",), ())
@@ -130,15 +130,15 @@ def test_data_goes_only_when_it_is_named_and_nobody_uses_it() -> None:
     (refusal,) = refusals
     assert refusal.startswith("it would go. It is mounted by pod research/a, so it is not discarded: wait until")
     assert judge([Danger(CLAIM, "it would go", "keep it")], (CLAIM,), {}) == (("it would go; keep it",), ())
-    said = "discard names research/other, which this change neither deletes nor replaces: remove the entry"
-    assert judge([], ("research/other",), {}) == ((), (said,))
+    note = "discard names research/other, which this change neither deletes nor replaces: remove the entry"
+    assert judge([], ("research/other",), {}) == ((), (note,))
 
 
 def test_pods_mount_claims_until_they_have_ended() -> None:
-    """Waiting ones count: their claim must not go either."""
+    """Pending pods count: their claim must not be deleted either."""
 
     def make_pod(name: str, phase: str, *claims: str) -> dict[str, Any]:
-        volumes = [{"persistentVolumeClaim": {"claimName": each}} for each in claims]
+        volumes = [{"persistentVolumeClaim": {"claimName": claim}} for claim in claims]
         spec = {"volumes": [{"emptyDir": {}}, *volumes]}
         return {"metadata": {"namespace": "research", "name": name}, "spec": spec, "status": {"phase": phase}}
 

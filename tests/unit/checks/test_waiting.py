@@ -1,9 +1,9 @@
-"""Why a run waits, in plain words; what Kueue says is recorded from v0.15.2."""
+"""The reasons why a run waits, in plain words; Kueue's messages are recorded from v0.15.2."""
 
 import pytest
 
 from tests.unit.checks.live import Body, make_condition, make_pending, make_queue, make_workload
-from trainstack.runs.status.waiting import Queueing, in_words, preemptor, why_waiting
+from trainstack.runs.status.waiting import Queueing, in_words, preemptor, unconnected, why_waiting
 
 MAIN = "couldn't assign flavors to pod set main: "
 TOO_MUCH = (
@@ -14,7 +14,7 @@ READY = make_queue("research", "Ready")
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
+    ("message", "reason"),
     [
         (
             f"{MAIN}insufficient unused quota for cpu in flavor cpu, 400m more needed",
@@ -91,15 +91,15 @@ READY = make_queue("research", "Ready")
         ),
     ],
 )
-def test_kueues_messages_in_words(message: str, words: str) -> None:
-    """Which resource is short by how much, which flavor does not match, which queue is closed; else Kueue's own."""
-    assert in_words(message) == words
+def test_kueues_messages_in_words(message: str, reason: str) -> None:
+    """The reason has the missing amount, the flavor that does not match, or the closed queue; else Kueue's message."""
+    assert in_words(message) == reason
 
 
 @pytest.mark.parametrize(
-    ("queueing", "words"),
+    ("queueing", "reason"),
     [
-        pytest.param(Queueing(make_workload(), READY), "Kueue has not processed it yet", id="just made"),
+        pytest.param(Queueing(make_workload(), READY), "Kueue has not processed it yet", id="just created"),
         pytest.param(
             Queueing(make_pending("ClusterQueue shared is inactive"), READY, make_queue("shared", "Stopped")),
             "cluster queue shared is stopped (stopPolicy): ask its owner to resume it",
@@ -149,13 +149,73 @@ def test_kueues_messages_in_words(message: str, words: str) -> None:
                 make_workload(
                     make_condition("QuotaReserved"),
                     admissionChecks=[{"name": "elsewhere", "state": "Pending"}],
-                    nominatedClusterNames=["east", "west"],
+                    nominatedClusterNames=["west", "east", "north", "south"],
                 ),
                 READY,
+                dispatched=True,
+                unconnected={"south": "ClientConnectionFailed: no route"},
+                copies={
+                    "east": make_pending(f"{MAIN}insufficient unused quota for cpu in flavor cpu, 400m more needed"),
+                    "north": {},
+                    "south": "it does not answer",
+                },
             ),
-            "its quota is reserved; it waits for admission check elsewhere: "
-            "no cluster has reserved quota for it yet (east, west)",
+            "its quota is reserved; it waits for admission check elsewhere: no cluster has reserved quota for it yet "
+            "(east: insufficient cpu: 400m more of flavor cpu must become free; north: Kueue has not created its "
+            "Workload there; `trainstack check --cluster` names what is missing; south: it does not answer; west"
+            "); Kueue does not reach south (ClientConnectionFailed: no route)",
             id="no worker cluster has quota",
+        ),
+        pytest.param(
+            Queueing(
+                make_workload(
+                    make_condition("Evicted", reason="AdmissionCheck", message="At least one admission check is false"),
+                    admissionChecks=[{"name": "elsewhere", "state": "Pending", "retryCount": 1}],
+                ),
+                READY,
+                dispatched=True,
+            ),
+            "MultiKueue requeued it: its worker cluster evicted it, or was lost for workerLostTimeout",
+            id="worker cluster lost",
+        ),
+        pytest.param(
+            Queueing(
+                make_workload(
+                    make_condition("Evicted", reason="AdmissionCheck", message="At least one admission check is false"),
+                    admissionChecks=[
+                        {"name": "elsewhere", "state": "Pending"},
+                        {"name": "budget", "state": "Pending", "retryCount": 1},
+                    ],
+                ),
+                READY,
+                dispatched=True,
+            ),
+            "it was evicted: an admission check was withdrawn",
+            id="another check retried",
+        ),
+        pytest.param(
+            Queueing(
+                make_workload(
+                    make_condition("Evicted", reason="PodsReadyTimeout", message="Exceeded the PodsReady timeout"),
+                    admissionChecks=[{"name": "elsewhere", "state": "Pending", "retryCount": 1}],
+                ),
+                READY,
+                dispatched=True,
+            ),
+            "it was evicted: its pods were not all ready in time",
+            id="worker cluster lost earlier",
+        ),
+        pytest.param(
+            Queueing(
+                make_pending("ClusterQueue shared is inactive"),
+                READY,
+                make_queue("shared", "AdmissionCheckInactive", kind="ClusterQueue"),
+                dispatched=True,
+                unconnected={"west": "BadKubeConfig: no Secret"},
+            ),
+            "cluster queue shared lists an admission check that is not active: Kueue does not reach west "
+            "(BadKubeConfig: no Secret)",
+            id="no worker cluster is connected",
         ),
         pytest.param(
             Queueing(
@@ -192,13 +252,26 @@ def test_kueues_messages_in_words(message: str, words: str) -> None:
         ),
     ],
 )
-def test_why_a_run_waits(queueing: Queueing, words: str) -> None:
-    """From the Workload, and from its queues where they know more."""
-    assert why_waiting("research", queueing) == words
+def test_why_a_run_waits(queueing: Queueing, reason: str) -> None:
+    """The reason is from the Workload, or from its queues if they are more specific."""
+    assert why_waiting("research", queueing) == reason
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ([], "it has not been tried yet"),
+        ([make_condition("Active", reason="Active", message="Connected")], ""),
+        ([make_condition("Active", "False", "BadKubeConfig", "no Secret")], "BadKubeConfig: no Secret"),
+    ],
+)
+def test_why_kueue_does_not_reach_a_cluster(conditions: list[Body], reason: str) -> None:
+    """The reason is in the condition of its MultiKueueCluster."""
+    assert unconnected({"metadata": {"name": "west"}, "status": {"conditions": conditions}}) == reason
 
 
 def preempted(owners: dict[str, str]) -> Queueing:
-    """A Workload that gave way, and waits again."""
+    """Return a preempted Workload that waits again."""
     message = "Preempted to accommodate a workload (UID: 1a, JobUID: 2b-3c) due to prioritization in the ClusterQueue"
     workload = make_workload(
         make_condition("QuotaReserved", "False", "Pending", "Preempted"),
@@ -209,18 +282,20 @@ def preempted(owners: dict[str, str]) -> Queueing:
 
 
 @pytest.mark.parametrize(
-    ("owners", "whom"), [({"2b-3c": "research/big-1"}, "research/big-1"), ({}, "another run")], ids=["read", "not read"]
+    ("owners", "preempting"),
+    [({"2b-3c": "research/big-1"}, "research/big-1"), ({}, "another run")],
+    ids=["read", "not read"],
 )
-def test_who_preempted_a_run_is_told(owners: dict[str, str], whom: str) -> None:
-    """By name where it may be read."""
+def test_the_reason_names_the_preempting_run(owners: dict[str, str], preempting: str) -> None:
+    """The reason has its name if it is readable."""
     queueing = preempted(owners)
     workload: Body = dict(queueing.workload or {})
     assert preemptor(workload) == "2b-3c"
-    said = why_waiting("research", queueing)
-    assert said.startswith(f"it was preempted by {whom}, of higher priority in the same cluster queue")
+    reason = why_waiting("research", queueing)
+    assert reason.startswith(f"it was preempted by {preempting}, of higher priority in the same cluster queue")
 
 
-def test_a_run_that_runs_again_was_preempted_by_nobody() -> None:
-    """The condition of the last time does not hold any more."""
+def test_a_run_that_runs_again_has_no_preemptor() -> None:
+    """The status of the condition is False."""
     workload = make_workload(make_condition("Preempted", "False", "QuotaReserved", "Previously: JobUID: 2b-3c"))
     assert preemptor(workload) is None

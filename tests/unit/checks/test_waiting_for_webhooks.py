@@ -1,4 +1,4 @@
-"""How long a fresh object is waited for: which answers to a dry run are enough."""
+"""The wait for webhooks to see a new object: the answers to a dry run that end it."""
 
 import json
 import threading
@@ -23,11 +23,11 @@ UNSEEN = (
     (500, "failed calling webhook: no endpoints available"),
     (404, "the server could not find the requested resource"),
 )
-"""Answers of a cluster that does not know the runtime, or not even TrainJobs, yet."""
+"""Answers of a cluster that does not have the runtime, or does not serve TrainJobs, yet."""
 
 
 def make_kubeconfig(server: str) -> dict[str, Any]:
-    """A kubeconfig of one cluster, for somebody with a token."""
+    """Return a kubeconfig with one cluster and a user with a token."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -39,30 +39,28 @@ def make_kubeconfig(server: str) -> dict[str, Any]:
 
 
 class Server(ThreadingHTTPServer):
-    """An API server that gives these answers to one dry run after the other, the last one for ever."""
+    """An API server that answers the dry runs one after the other; it repeats the last answer."""
 
     answers: list[tuple[int, str]]
-    asked: list[str]
+    requests: list[str]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Its answers."""
-
     server: Server
 
     def do_GET(self) -> None:
-        """Say its version."""
+        """Answer with the version."""
         self._answer(200, {"gitVersion": "v1.34.4"})
 
     def do_POST(self) -> None:
-        """Give the next answer."""
+        """Return the next answer."""
         self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.asked.append(self.path)
-        status, message = self.server.answers[min(len(self.server.asked), len(self.server.answers)) - 1]
+        self.server.requests.append(self.path)
+        status, message = self.server.answers[min(len(self.server.requests), len(self.server.answers)) - 1]
         self._answer(status, {"message": message})
 
     def do_PATCH(self) -> None:
-        """As to a POST."""
+        """Return the next answer."""
         assert self.headers["Content-Type"] == "application/apply-patch+yaml"
         self.do_POST()
 
@@ -73,55 +71,54 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(body).encode())
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keep the test output free of request logs."""
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that KUBECONFIG names."""
-    with Server(("127.0.0.1", 0), Handler) as made:
-        made.answers, made.asked = [], []
+    """Start a server that KUBECONFIG points to."""
+    with Server(("127.0.0.1", 0), Handler) as api_server:
+        api_server.answers, api_server.requests = [], []
         file = tmp_path / "kubeconfig"
-        file.write_text(json.dumps(make_kubeconfig(f"http://127.0.0.1:{made.server_port}")))
+        file.write_text(json.dumps(make_kubeconfig(f"http://127.0.0.1:{api_server.server_port}")))
         monkeypatch.setenv("KUBECONFIG", str(file))
         monkeypatch.setattr("trainstack.live.webhooks._PAUSE_SECONDS", 0.01)
-        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
-        yield made
-        made.shutdown()
+        threading.Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
+        yield api_server
+        api_server.shutdown()
 
 
-def test_a_trainjob_waits_until_its_runtime_is_known(server: Server) -> None:
-    """It is asked with itself, as a dry run: both Trainer's webhook and Kueue's look for the runtime."""
+def test_a_trainjob_waits_until_its_runtime_is_seen(server: Server) -> None:
+    """The dry run is of the TrainJob: both Trainer's webhook and Kueue's read the runtime."""
     server.answers = [*UNSEEN, (201, "")]
     wait_until_runtime_is_seen(TRAINJOB, None)
     path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/research/trainjobs?dryRun=All"
-    assert server.asked == [path] * (len(UNSEEN) + 1)
+    assert server.requests == [path] * (len(UNSEEN) + 1)
 
 
-def test_a_trainjob_that_is_refused_for_itself_is_not_waited_for(server: Server) -> None:
-    """Its creation tells the reason at once."""
+def test_another_refusal_of_a_trainjob_ends_the_wait(server: Server) -> None:
+    """Its creation reports the reason at once."""
     server.answers = [UNSEEN[0], (403, "a queue name is required")]
     wait_until_runtime_is_seen(TRAINJOB, None)
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
-def test_a_probe_waits_whatever_the_refusal_is(server: Server) -> None:
-    """It is an object that nobody would refuse."""
+def test_a_probe_waits_after_any_refusal(server: Server) -> None:
+    """A ready webhook accepts the probe."""
     server.answers = [(403, "not yet"), (409, "it is there")]
     wait_until_accepted(TRAINJOB, None)
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_a_probe_is_applied_so_that_a_role_can_name_it(server: Server) -> None:
-    """The API server compares the name of what is posted with no role; still a dry run, of nobody else's fields."""
+    """The API server ignores resourceNames for a POST. The apply is a dry run with the product's field manager."""
     server.answers = [(201, "")]
     wait_until_accepted(probes.kueue("dev"), None)
     path = f"/apis/kueue.x-k8s.io/v1beta2/resourceflavors/{probes.NAME}"
-    assert server.asked == [f"{path}?dryRun=All&fieldManager=trainstack"]
+    assert server.requests == [f"{path}?dryRun=All&fieldManager=trainstack"]
 
 
-def test_the_last_answer_is_told_when_time_is_up(server: Server) -> None:
-    """With where to look."""
+def test_the_error_after_the_deadline_has_the_last_answer(server: Server) -> None:
     server.answers = [UNSEEN[0]]
     with pytest.raises(ClusterError, match=r"for a TrainJob within 0 s \(last: 403 .*must be created"):
         wait_until_runtime_is_seen(TRAINJOB, None, deadline_seconds=0.05)

@@ -1,4 +1,4 @@
-"""Data loaders that have not started: which they are, when they are named, and when they are certainly left behind."""
+"""Data loaders that have not started: their detection, their report, and the age at which they are abandoned."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ CREATED = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 def make_job(*, suspend: bool = False, **status: Any) -> dict[str, Any]:
-    """A loader's Job on the queue `research`."""
+    """Return a loader's Job on the queue `research`."""
     metadata = {
         "name": "loader-1",
         "namespace": "lab",
@@ -25,12 +25,12 @@ def make_job(*, suspend: bool = False, **status: Any) -> dict[str, Any]:
 
 
 def make_waiting(held_by: str | None = "research") -> WaitingLoader:
-    """A loader that waits since CREATED."""
+    """Return a loader that waits since CREATED."""
     return WaitingLoader("lab", "loader-1", CREATED, held_by)
 
 
 @pytest.mark.parametrize(
-    ("job", "found"),
+    ("job", "expected"),
     [
         (make_job(suspend=True), [make_waiting()]),
         (make_job(active=1), [make_waiting(None)]),
@@ -42,20 +42,20 @@ def make_waiting(held_by: str | None = "research") -> WaitingLoader:
     ],
     ids=["queued", "unscheduled", "image-not-pulled", "runs", "ended", "failed", "suspended"],
 )
-def test_a_loader_waits_until_its_pod_runs(job: dict[str, Any], found: list[WaitingLoader]) -> None:
-    """From then on its own limits count."""
-    assert waiting_loaders([job]) == found
+def test_a_loader_waits_until_its_pod_runs(job: dict[str, Any], expected: list[WaitingLoader]) -> None:
+    """Afterwards its own limits apply."""
+    assert waiting_loaders([job]) == expected
 
 
-def test_a_loader_on_its_way_out_does_not_wait() -> None:
+def test_a_terminating_loader_does_not_wait() -> None:
     """Its command has deleted it."""
     job = make_job(suspend=True)
     job["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:01Z"
     assert waiting_loaders([job]) == []
 
 
-def test_the_doctor_names_a_loader_that_waits_with_what_removes_it() -> None:
-    """Not in its first seconds, when the command that made it is still to be expected."""
+def test_the_doctor_reports_a_waiting_loader_with_the_command_that_deletes_it() -> None:
+    """It is not reported in its first seconds, while the command that created it is expected to run."""
     waiting = [make_waiting()]
     assert list(loader_troubles(waiting, CREATED + timedelta(seconds=20))) == []
     (trouble,) = loader_troubles(waiting, CREATED + timedelta(minutes=1))
@@ -69,14 +69,14 @@ def test_the_doctor_names_a_loader_that_waits_with_what_removes_it() -> None:
     assert "its pod has not started" in pending.message
 
 
-def test_a_loader_is_certainly_left_behind_when_no_command_waits_so_long() -> None:
-    """A day for the queue and ten minutes for the pod."""
+def test_a_loader_is_abandoned_after_the_longest_wait_of_a_command() -> None:
+    """A command waits a day for the queue and ten minutes for the pod."""
     assert not make_waiting().abandoned(CREATED + timedelta(hours=24, minutes=10))
     assert make_waiting().abandoned(CREATED + timedelta(hours=24, minutes=11))
 
 
-def test_loaders_are_the_launches_of_a_stack_that_are_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In every namespace that the environment uses; where Jobs may not be listed there are none."""
+def test_loaders_are_the_launches_of_a_stack_without_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every namespace of the environment is read; without the right to list Jobs there are none."""
     selector = "labelSelector=trainstack.dev/stack%3Dlab%2Ctrainstack.dev/launch%2C%21trainstack.dev/run"
     answers = {
         f"/apis/batch/v1/namespaces/lab/jobs?{selector}": Answer(200, {"items": [make_job()]}),

@@ -1,4 +1,4 @@
-"""Under a tenant's profile no request leaves the tenant's namespaces, except for what clusters let all users read."""
+"""The requests of a tenant stay in its namespaces, except for objects that all users of a cluster may read."""
 
 import json
 import re
@@ -44,28 +44,26 @@ TENANT = make_settings(
     queues=make_queues(flavors=(), cohorts=(), cluster_queues=(), priority_classes=(), local_queues=()),
 )
 TRAINJOB = make_distributed(kind="TrainJob")
-TRAINS = {**manifest(TRAINJOB, "dev", make_launch()), "metadata": BODY["metadata"]}
+TRAINJOB_LAUNCH = {**manifest(TRAINJOB, "dev", make_launch()), "metadata": BODY["metadata"]}
 (RUNTIME,) = companions(TRAINJOB, "dev", make_launch())
 
 
 class Server(ThreadingHTTPServer):
-    """An API server that remembers what it was asked; it has one run, whose place in the queue it does not tell."""
+    """An API server with one run that records its requests; by default it has no positions in queues."""
 
-    asked: list[str]
+    requests: list[str]
     forbidden = False
     visible = False
-    """Whether it has the positions in queues."""
+    """Whether it serves positions in queues."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Its answers."""
-
     server: Server
 
     def do_GET(self) -> None:
-        """The objects of the one run."""
+        """Answer with the objects of the run."""
         path = self.path.partition("?")[0].rstrip("/")
-        self.server.asked.append(path)
+        self.server.requests.append(path)
         if path == "/version":
             self._send(200, {"gitVersion": "v1.34.4"})
         elif self.server.forbidden:
@@ -87,12 +85,12 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {"items": []})
 
     def do_POST(self) -> None:
-        """A dry run."""
-        self.server.asked.append(self.path.partition("?")[0])
+        """Accept a dry run."""
+        self.server.requests.append(self.path.partition("?")[0])
         self._send(201, {})
 
     def _selects(self, value: str) -> bool:
-        """Whether the label selector includes a value."""
+        """Return whether the label selector includes a value."""
         return re.search(f"[(=]{value}\\b", unquote(self.path)) is not None
 
     def _send(self, status: int, body: object) -> None:
@@ -101,16 +99,16 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(body).encode())
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Keep the test output free of request logs."""
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that KUBECONFIG names."""
-    with Server(("127.0.0.1", 0), Handler) as made:
-        made.asked = []
+    """Start a server that KUBECONFIG points to."""
+    with Server(("127.0.0.1", 0), Handler) as api_server:
+        api_server.requests = []
         config = {
-            "clusters": [{"name": "c", "cluster": make_endpoint(made.server_port)}],
+            "clusters": [{"name": "c", "cluster": make_endpoint(api_server.server_port)}],
             "users": [{"name": "u", "user": {"token": "t"}}],
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
             "current-context": "x",
@@ -118,45 +116,45 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         file = tmp_path / "kubeconfig"
         file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
         monkeypatch.setenv("KUBECONFIG", str(file))
-        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
-        yield made
-        made.shutdown()
+        threading.Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
+        yield api_server
+        api_server.shutdown()
 
 
-def test_nothing_outside_the_tenants_namespaces_is_asked_for(server: Server) -> None:
-    """By status, events, the check of the cluster and adopt."""
+def test_requests_stay_in_the_tenants_namespaces(server: Server) -> None:
+    """The requests of status, events, the check of the cluster and adopt."""
     read_launches(TENANT, run_namespaces(TENANT))
-    view_runs([BODY, TRAINS], TENANT, datetime.now(UTC), cluster_wide=False, with_usage=True)
-    read_events([BODY, TRAINS], [LAUNCH], None)
+    view_runs([BODY, TRAINJOB_LAUNCH], TENANT, datetime.now(UTC), cluster_wide=False, with_usage=True)
+    read_events([BODY, TRAINJOB_LAUNCH], [LAUNCH], None)
     read_environment(TENANT, [("workloads.runs[train]", BODY)])
     found = read_existing("research", None, cluster_wide=False)
     assert found is not None
     assert (found.foreign_claims, found.unreadable) == (None, ())
-    outside = {path for path in server.asked if "/namespaces/research/" not in path} - {"/version"}
+    outside = {path for path in server.requests if "/namespaces/research/" not in path} - {"/version"}
     assert outside == {"/api/v1/namespaces/research", "/apis/storage.k8s.io/v1/storageclasses"}
-    assert len(server.asked) > 10
+    assert len(server.requests) > 10
 
 
 def test_volumes_of_a_trainjob_are_read_by_its_runtime(server: Server) -> None:
-    """As status and events tell them for the other kinds."""
-    (view,) = view_runs([TRAINS], TENANT, datetime.now(UTC), cluster_wide=False)
+    """Status and events have them, as for the other kinds."""
+    (view,) = view_runs([TRAINJOB_LAUNCH], TENANT, datetime.now(UTC), cluster_wide=False)
     assert [claim.name for claim in view.claims] == ["training"]
     claim, runtime = "/persistentvolumeclaims/training", f"/trainingruntimes/{RUNTIME['metadata']['name']}"
-    server.asked.clear()
-    read_events([TRAINS], [LAUNCH], None)
-    assert [path.endswith(claim) for path in server.asked].count(True) == 1
-    assert [path.endswith(runtime) for path in server.asked].count(True) == 1
+    server.requests.clear()
+    read_events([TRAINJOB_LAUNCH], [LAUNCH], None)
+    assert [path.endswith(claim) for path in server.requests].count(True) == 1
+    assert [path.endswith(runtime) for path in server.requests].count(True) == 1
 
 
-def test_a_place_in_the_queue_that_is_not_told_is_unknown(server: Server) -> None:
-    """Kueue's visibility server is away: the rest is told."""
+def test_the_position_in_the_queue_is_unknown_without_the_visibility_server(server: Server) -> None:
+    """The other values are still read."""
     (view,) = view_runs([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
     assert (view.position, view.queue, [pod.role for pod in view.pods]) == ("unknown", "research", ["master"])
-    assert any("pendingworkloads" in path for path in server.asked)
+    assert any("pendingworkloads" in path for path in server.requests)
 
 
 def make_many(count: int) -> list[Body]:
-    """Launches in one queue; the first is the one whose objects the server has."""
+    """Return launches in one queue; the server has the objects of the first."""
     others = (
         {"name": f"l-{number}", "uid": f"uid-{number}", "labels": {**BODY["metadata"]["labels"], LABEL: f"l-{number}"}}
         for number in range(1, count)
@@ -165,19 +163,19 @@ def make_many(count: int) -> list[Body]:
 
 
 def test_the_objects_of_many_launches_are_read_in_few_requests(server: Server) -> None:
-    """Lists select them by label, and each launch gets its own."""
+    """Lists select them by label, and each launch gets its own objects."""
     server.visible = True
     first, *others = view_runs(make_many(120), TENANT, datetime.now(UTC), cluster_wide=False)
     assert (first.position, [pod.role for pod in first.pods]) == (3, ["master"])
     assert {(view.position, view.pods, view.pods_known) for view in others} == {("unknown", (), True)}
-    counts = Counter(path.rpartition("/")[2] for path in server.asked)
+    counts = Counter(path.rpartition("/")[2] for path in server.requests)
     assert counts == {"workloads": 3, "pods": 3} | dict.fromkeys(
         ("version", "research", "training", "pendingworkloads", "log"), 1
     )
 
 
-def test_rights_that_are_missing_leave_things_unknown(server: Server) -> None:
-    """And the reason says who can grant them."""
+def test_values_are_unknown_without_the_rights(server: Server) -> None:
+    """The reason names who can grant them."""
     server.forbidden = True
     (view,) = view_runs([BODY], TENANT, datetime.now(UTC), cluster_wide=False)
     assert view.position == "unknown"

@@ -1,4 +1,4 @@
-"""`trainstack add-team`: what it writes, and when it writes nothing."""
+"""`trainstack add-team`: the files that it writes, and the cases in which it writes nothing."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ encryptionsalt: v1:abc:=
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a platform, as the current folder."""
+    """Create a project with a platform and make it the current folder."""
     (tmp_path / "Pulumi.yaml").write_text("name: platform\n")
     (tmp_path / "Pulumi.lab.yaml").write_text(PLATFORM)
     monkeypatch.chdir(tmp_path)
@@ -38,50 +38,50 @@ def add_team(*words: str) -> Result:
 
 
 def files(root: Path) -> dict[str, str]:
-    """What the project has."""
-    return {each.name: each.read_text() for each in root.iterdir()}
+    """Return the files of the project and their contents."""
+    return {path.name: path.read_text() for path in root.iterdir()}
 
 
 def test_both_environments_are_sound_and_nothing_else_is_touched(root: Path) -> None:
-    """Neither has an error; the platform's lines are all there, in their order, with what is new between them."""
-    done = add_team("vision", "--quota", "cpu=2")
-    assert done.exit_code == 0, done.output
+    """Neither environment has an error; the platform keeps all its lines in order, with the new ones between them."""
+    result = add_team("vision", "--quota", "cpu=2")
+    assert result.exit_code == 0, result.output
     for stack in ("lab", "vision"):
         loaded = load_with_places(root, stack)
-        assert [each for each in check(loaded.settings, root, loaded.places) if each.severity == "error"] == []
+        assert [finding for finding in check(loaded.settings, root, loaded.places) if finding.severity == "error"] == []
     assert set(files(root)) == {"Pulumi.yaml", "Pulumi.lab.yaml", "Pulumi.vision.yaml"}
     lines = files(root)["Pulumi.lab.yaml"].splitlines()
     assert [line for line in lines if line in PLATFORM.splitlines()] == PLATFORM.splitlines()
-    assert "quota: cpu 2, memory 16Gi (default) on flavor cpu" in done.output
-    assert "pulumi preview -s lab" in done.output
+    assert "quota: cpu 2, memory 16Gi (default) on flavor cpu" in result.output
+    assert "pulumi preview -s lab" in result.output
 
 
-def test_a_second_call_changes_nothing_and_says_so(root: Path) -> None:
-    """The team's file may have been edited since: it is left."""
+def test_a_second_call_changes_nothing_and_reports_it(root: Path) -> None:
+    """The team's file may have been edited since the first call: it is not written again."""
     assert add_team("vision").exit_code == 0
     own = root / "Pulumi.vision.yaml"
     own.write_text(own.read_text().replace("10Gi", "20Gi"))
     before = files(root)
-    done = add_team("vision")
-    assert done.exit_code == 0
-    assert "team vision of lab is complete; nothing was changed" in done.output
-    assert "exists and is kept: Pulumi.vision.yaml" in done.output
+    result = add_team("vision")
+    assert result.exit_code == 0
+    assert "team vision of lab is complete; nothing was changed" in result.output
+    assert "exists and is kept: Pulumi.vision.yaml" in result.output
     assert files(root) == before
 
 
 def test_a_dry_run_shows_everything_and_writes_nothing(root: Path) -> None:
-    """For a program, as JSON."""
+    """The output for programs is JSON."""
     before = files(root)
-    done = add_team("vision", "--group", "ml", "--dry-run", "--json")
-    told = json.loads(done.stdout)
-    assert (told["written"], told["kept"], told["chosen"]["rights"]) == ([], [], "groups ml")
-    assert "+      - {name: vision, namespace: vision, groups: [ml]}\n" in told["diff"]
-    assert "+++ b/Pulumi.vision.yaml\n" in told["diff"]
+    result = add_team("vision", "--group", "ml", "--dry-run", "--json")
+    output = json.loads(result.stdout)
+    assert (output["written"], output["kept"], output["chosen"]["rights"]) == ([], [], "groups ml")
+    assert "+      - {name: vision, namespace: vision, groups: [ml]}\n" in output["diff"]
+    assert "+++ b/Pulumi.vision.yaml\n" in output["diff"]
     assert files(root) == before
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("vision", "--flavor", "cpuu"), 1, "lab has no flavor cpuu; did you mean cpu?"),
         (("vision", "--quota", "cpu"), 2, "--quota cpu: must be RESOURCE=QUANTITY"),
@@ -90,22 +90,24 @@ def test_a_dry_run_shows_everything_and_writes_nothing(root: Path) -> None:
         (("vision", "--namespace", "kube_system"), 1, "'kube_system' is not a valid name for a namespace"),
     ],
 )
-def test_a_fault_is_told_and_nothing_is_written(root: Path, words: tuple[str, ...], code: int, said: str) -> None:
-    """Neither of the two files."""
+def test_a_fault_is_reported_and_nothing_is_written(
+    root: Path, words: tuple[str, ...], code: int, message: str
+) -> None:
+    """Neither of the two files is written."""
     before = files(root)
-    done = add_team(*words)
-    assert done.exit_code == code
-    assert said in done.output
+    result = add_team(*words)
+    assert result.exit_code == code
+    assert message in result.output
     assert files(root) == before
 
 
 def test_what_would_not_pass_the_preflight_is_not_written(root: Path) -> None:
-    """Here for a fault that the platform had before: it is told with its line."""
+    """The fault was in the platform before: the error names its line."""
     text = PLATFORM.replace("existing:", "namespaces: [{name: a}, {name: a}]\n    existing:")
     (root / "Pulumi.lab.yaml").write_text(text)
     before = files(root)
-    done = add_team("vision")
-    assert done.exit_code == 1
-    assert "nothing was written, since the result would have errors" in done.output
-    assert "a is listed 2 times" in done.output
+    result = add_team("vision")
+    assert result.exit_code == 1
+    assert "nothing was written, since the result would have errors" in result.output
+    assert "a is listed 2 times" in result.output
     assert files(root) == before

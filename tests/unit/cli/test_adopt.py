@@ -1,4 +1,4 @@
-"""`trainstack adopt`: what it writes, and when it writes nothing."""
+"""`trainstack adopt`: the files that it writes, and the cases in which it writes nothing."""
 
 import json
 from pathlib import Path
@@ -32,20 +32,20 @@ SPEC = {
 
 
 def make_claim(name: str, **spec: Any) -> dict[str, Any]:
-    """A live claim."""
+    """Return a live claim."""
     metadata = {"name": name, "namespace": "vision"}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {**SPEC, **spec}}
 
 
 def make_priority(name: str) -> dict[str, Any]:
-    """A live priority class."""
+    """Return a live priority class."""
     kind = "WorkloadPriorityClass"
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "value": 7}
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with an environment and shared priorities, as the current folder."""
+    """Create a project with an environment and shared priorities, and make it the current folder."""
     (tmp_path / "Pulumi.yaml").touch()
     (tmp_path / "Pulumi.lab.yaml").write_text(LAB)
     (tmp_path / "defaults.yaml").write_text("queues: {priorityClasses: [{name: low, value: 1, description: x}]}\n")
@@ -54,33 +54,33 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, found: Found | None, *words: str) -> Result:
-    """Run the command on a cluster that holds this."""
+    """Run the command on a cluster that holds these objects."""
     monkeypatch.setattr(adopt, "read_existing", lambda *_, **__: found)
     return CliRunner().invoke(app, ["adopt", "vision", *words], env={"COLUMNS": "200"})
 
 
 def test_an_environment_that_is_there_is_added_to(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its comments stay with what they are about; the claim's class is declared already."""
-    done = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
-    assert done.exit_code == 0, done.output
+    """Comments keep their place; the class of the claim is declared already."""
+    result = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
+    assert result.exit_code == 0, result.output
     text = (root / "Pulumi.lab.yaml").read_text()
     assert [line for line in text.splitlines() if line in LAB.splitlines()] == LAB.splitlines()
     old, new = load(root, "lab").storage.volumes
     assert (old.adopt, new.adopt, new.name, new.storage_class) == (False, True, "data", "fast")
     assert load(root, "lab").environment.existing.namespaces == ("vision",)
-    again = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
-    assert "not adopted: PersistentVolumeClaim vision/data: is declared by lab already" in again.output
+    result = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", "lab")
+    assert "not adopted: PersistentVolumeClaim vision/data: is declared by lab already" in result.output
     assert (root / "Pulumi.lab.yaml").read_text() == text
 
 
 def test_an_environment_that_is_not_there_is_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the priorities that defaults.yaml would bring; operators are named, and installed from nowhere."""
+    """The environment omits the priorities of defaults.yaml; operators are listed without a source to install."""
     kueue = Operator(name="Kueue", namespace="kueue-system", version="v0.15.2")
-    done = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),), operators=(kueue,)), "-s", "new")
-    assert done.exit_code == 0, done.output
-    made = load(root, "new")
-    assert (made.queues.priority_classes, made.operators.kueue) == ((), None)
-    assert made.environment.existing.storage_classes == ("fast",)
+    result = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),), operators=(kueue,)), "-s", "new")
+    assert result.exit_code == 0, result.output
+    environment_settings = load(root, "new")
+    assert (environment_settings.queues.priority_classes, environment_settings.operators.kueue) == ((), None)
+    assert environment_settings.environment.existing.storage_classes == ("fast",)
     assert "# Kueue v0.15.2 in namespace kueue-system\n  trainstack:operators: {}\n" in (
         (root / "Pulumi.new.yaml").read_text()
     )
@@ -90,9 +90,9 @@ def test_an_environment_that_is_not_there_is_made(root: Path, monkeypatch: pytes
 def test_the_stack_of_a_new_environment_is_created_by_its_user(
     root: Path, monkeypatch: pytest.MonkeyPatch, stack: str, *, creates: bool
 ) -> None:
-    """It is not embedded, so `pulumi preview` needs a login and the stack; that of an existing one exists."""
-    done = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", stack)
-    steps = [line.strip() for line in done.stderr.partition("Next:\n")[2].splitlines()]
+    """A new environment is not embedded, so `pulumi preview` needs a login and its stack; an existing one has both."""
+    result = run(monkeypatch, Found(namespace="vision", claims=(make_claim("data"),)), "-s", stack)
+    steps = [line.strip() for line in result.stderr.partition("Next:\n")[2].splitlines()]
     creation = ["pulumi login (unless you are logged in)", f"pulumi stack init {stack}"] if creates else []
     assert steps == [
         f"git diff, and git add Pulumi.{stack}.yaml",
@@ -107,54 +107,57 @@ def test_the_stack_of_a_new_environment_is_created_by_its_user(
 
 
 @pytest.mark.parametrize(("profile", "cluster_wide"), [("tenant", False), ("owner", True)])
-def test_a_tenant_asks_for_its_namespace_alone(
+def test_a_tenant_reads_its_namespace_alone(
     root: Path, monkeypatch: pytest.MonkeyPatch, profile: str, *, cluster_wide: bool
 ) -> None:
-    """It has no rights elsewhere, and takes over nothing that is not in it."""
+    """A tenant has no rights outside its namespace, and adopts no object outside it."""
     environment = f"trainstack:environment: {{profile: {profile}, layers: [training]}}"
     queues = "trainstack:queues: {priorityClasses: null}"
     (root / "Pulumi.lab.yaml").write_text(f"config:\n  {environment}\n  {queues}\n")
-    asked: list[bool] = []
+    requested: list[bool] = []
 
     def read(namespace: str, _: str | None, *, cluster_wide: bool) -> Found:
-        asked.append(cluster_wide)
+        requested.append(cluster_wide)
         return Found(namespace=namespace, claims=(make_claim("data"),), foreign_claims=None)
 
     monkeypatch.setattr(adopt, "read_existing", read)
-    done = CliRunner().invoke(app, ["adopt", "vision", "-s", "lab"], env={"COLUMNS": "200"})
-    assert done.exit_code == 0, done.output
-    assert "adopted: PersistentVolumeClaim vision/data" in done.output
-    assert asked == [cluster_wide]
+    result = CliRunner().invoke(app, ["adopt", "vision", "-s", "lab"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert "adopted: PersistentVolumeClaim vision/data" in result.output
+    assert requested == [cluster_wide]
 
 
 def test_a_shared_priority_that_is_live_is_taken_as_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its own value, and without a description that it has not."""
+    """The entry has the live value, and no description because the live object has none."""
     found = Found(namespace="vision", priority_classes=(make_priority("low"),))
     assert run(monkeypatch, found, "-s", "lab").exit_code == 0
     (low,) = load(root, "lab").queues.priority_classes
     assert (low.value, low.description, low.adopt) == (7, "", True)
 
 
-def test_a_dry_run_tells_all_and_writes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is taken, what is left and why, as JSON."""
+def test_a_dry_run_reports_all_and_writes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JSON lists what is adopted, and what is not with the reason."""
     claims = (make_claim("data"), make_claim("odd", dataSource={"name": "snapshot"}))
-    done = run(monkeypatch, Found(namespace="vision", claims=claims), "-s", "lab", "--dry-run", "--json")
-    told = json.loads(done.stdout)
-    assert told["taken"] == ["PersistentVolumeClaim vision/data"]
-    assert told["left"] == {
+    result = run(monkeypatch, Found(namespace="vision", claims=claims), "-s", "lab", "--dry-run", "--json")
+    output = json.loads(result.stdout)
+    assert output["taken"] == ["PersistentVolumeClaim vision/data"]
+    assert output["left"] == {
         "PersistentVolumeClaim vision/odd": "cannot be expressed in the settings: spec.dataSource.name"
     }
-    assert told["written"] == []
-    added = [line for line in told["diff"].splitlines() if line.startswith("+ ")]
+    assert output["written"] == []
+    added = [line for line in output["diff"].splitlines() if line.startswith("+ ")]
     assert [line for line in added if "name: " in line] == ["+      - name: data"]
     assert (root / "Pulumi.lab.yaml").read_text() == LAB
 
 
-def test_nothing_to_take_and_no_namespace_are_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no file is made."""
-    done = run(monkeypatch, Found(namespace="vision"), "-s", "new")
-    assert (done.exit_code, done.stdout) == (0, "no object of namespace vision can be adopted; no file was changed\n")
-    done = run(monkeypatch, None, "-s", "new")
-    assert done.exit_code == 1
-    assert "the cluster has no namespace vision" in done.output
+def test_nothing_to_adopt_and_no_namespace_are_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is created."""
+    result = run(monkeypatch, Found(namespace="vision"), "-s", "new")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "no object of namespace vision can be adopted; no file was changed\n",
+    )
+    result = run(monkeypatch, None, "-s", "new")
+    assert result.exit_code == 1
+    assert "the cluster has no namespace vision" in result.output
     assert not (root / "Pulumi.new.yaml").exists()

@@ -28,7 +28,7 @@ KUBECONFIG = {
 
 
 def test_an_unknown_context_is_an_error_at_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the context, and the remedy."""
+    """The error names the context and the remedy."""
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG), encoding="utf-8")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     text = "config:\n  trainstack:cluster:\n    context: lba\n"
@@ -36,11 +36,11 @@ def test_an_unknown_context_is_an_error_at_its_line(tmp_path: Path, monkeypatch:
     known = Finding.of(pins_missing.rule, Violation("environment.pinned", "x", "y"))
     checked = with_cluster(Checked([known], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
     assert checked.findings[0] == known
-    (found,) = checked.findings[1:]
-    assert (found.id, found.severity, found.path) == ("cluster-unreachable", "error", "cluster.context")
-    assert str(found.where) == "Pulumi.test.yaml:3"
-    assert "context 'lba'" in found.message
-    assert "kubectl config get-contexts" in found.remedy
+    (finding,) = checked.findings[1:]
+    assert (finding.id, finding.severity, finding.path) == ("cluster-unreachable", "error", "cluster.context")
+    assert str(finding.where) == "Pulumi.test.yaml:3"
+    assert "context 'lba'" in finding.message
+    assert "kubectl config get-contexts" in finding.remedy
 
 
 def test_a_bug_where_manifests_are_built_is_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_what_cannot_be_built_is_a_finding(
     broken: bool,
     expected: list[tuple[str, str]],
 ) -> None:
-    """No dry run was made of it."""
+    """No dry run of the object was made."""
 
     def refuse(*_: object) -> None:
         raise WorkloadError("workload train: too large")
@@ -85,15 +85,15 @@ def test_what_cannot_be_built_is_a_finding(
     if broken:
         monkeypatch.setattr(Declared, "from_files", refuse)
     checked = with_cluster(Checked([], []), Session(tmp_path, "test"), load_with_places(tmp_path, "test"))
-    found = [each for each in checked.findings if each.id == "manifests-unbuilt"]
-    assert [(each.severity, each.path) for each in found] == expected
-    assert all("Pulumi.test.yaml" in str(each.where) for each in found if each.path == "operators")
+    findings = [finding for finding in checked.findings if finding.id == "manifests-unbuilt"]
+    assert [(finding.severity, finding.path) for finding in findings] == expected
+    assert all("Pulumi.test.yaml" in str(finding.where) for finding in findings if finding.path == "operators")
 
 
 def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one in the files, whose remedy is in this repository."""
+    """The finding about the files remains, since its remedy is in this repository."""
     volume = "{name: data, namespace: research, storageClass: nfs, size: 1Gi, accessModes: [ReadWriteMany]}"
     text = f"config:\n{NAMESPACE}  trainstack:storage: {{volumes: [{volume}]}}\n"
     (tmp_path / "Pulumi.test.yaml").write_text(text, encoding="utf-8")
@@ -102,7 +102,7 @@ def test_a_name_that_is_neither_declared_nor_on_the_cluster_is_one_finding(
     loaded = load_with_places(tmp_path, "test")
     in_files = examine(Declared(loaded.settings), tmp_path, loaded.places)
     checked = with_cluster(in_files, Session(tmp_path, "test"), loaded)
-    assert [(each.id, each.remedy) for each in checked.findings] == [
+    assert [(finding.id, finding.remedy) for finding in checked.findings] == [
         ("storage-class-unknown", "declare it under storage.classes")
     ]
     assert checked.findings == in_files.findings

@@ -25,7 +25,7 @@ from trainstack.stacks.plan_change import check_files, decide
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project, as the current folder, of a user with an empty home and without KUBECONFIG."""
+    """Provide a project as the current folder, and a user with an empty home and without KUBECONFIG."""
     root = tmp_path / "project"
     root.mkdir()
     (root / "Pulumi.yaml").write_text("name: trainstack\n")
@@ -42,7 +42,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def write(root: Path, cluster: str) -> Session:
-    """The environment `lab` with a section `cluster`."""
+    """Write the environment `lab` with a section `cluster`."""
     (root / "Pulumi.lab.yaml").write_text(f"config:\n  trainstack:cluster: {cluster}\n")
     return Session.open("lab")
 
@@ -57,8 +57,8 @@ def test_the_default_is_kubectls(root: Path) -> None:
     assert kubeconfig.chosen(None)["current-context"] == "mine"
 
 
-def test_the_local_cluster_is_the_default_of_environments_that_say_so(root: Path) -> None:
-    """Also if their other settings are not valid, as for a command that repairs them."""
+def test_the_local_cluster_is_the_default_of_environments_that_use_it(root: Path) -> None:
+    """They use it also if their other settings are not valid, for the sake of commands that repair them."""
     for cluster in ("{local: true}", "{local: true, nonsense: 1}"):
         session = write(root, cluster)
         assert session.local
@@ -66,7 +66,7 @@ def test_the_local_cluster_is_the_default_of_environments_that_say_so(root: Path
 
 
 def test_the_default_may_be_shared(root: Path) -> None:
-    """By `defaults.yaml`, which an environment overrides."""
+    """`defaults.yaml` may name the cluster; an environment overrides it."""
     (root / "defaults.yaml").write_text("cluster: {local: true}\n")
     assert write(root, "{registry: registry.example.org}").local
     del os.environ["KUBECONFIG"]
@@ -75,7 +75,7 @@ def test_the_default_may_be_shared(root: Path) -> None:
 
 @pytest.mark.parametrize("cluster", ["{}", "{local: true}"])
 def test_kubeconfig_takes_precedence(root: Path, monkeypatch: pytest.MonkeyPatch, cluster: str) -> None:
-    """One file or several, from the folder of the command."""
+    """It names one file or several, relative to the current folder."""
     one = make_file(root / "one", "", a="https://a")
     two = make_file(root / "two", "b", b="https://b")
     monkeypatch.setenv("KUBECONFIG", f"one{os.pathsep}two")
@@ -87,7 +87,7 @@ def test_kubeconfig_takes_precedence(root: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_missing_kubeconfig_has_the_remedy_of_its_environment(root: Path) -> None:
-    """The local cluster is started only for those that use it."""
+    """The remedy is to start the local cluster only for environments that use it."""
     write(root, "{}")
     with pytest.raises(PermanentError, match=r"no kubeconfig at .*/home/.kube/config") as caught:
         reach(None)
@@ -99,7 +99,7 @@ def test_a_missing_kubeconfig_has_the_remedy_of_its_environment(root: Path) -> N
 
 
 def test_a_cluster_that_does_not_answer_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By context, server and file."""
+    """The error names context, server and file."""
     file = make_file(root / "config", "lab", lab="https://127.0.0.1:9")
     file.write_text(file.read_text().replace("client-key: lab.key", "token: x"))
     monkeypatch.setenv("KUBECONFIG", str(file))
@@ -112,7 +112,7 @@ def test_a_cluster_that_does_not_answer_is_named(root: Path, monkeypatch: pytest
 def test_the_cluster_is_announced_once(
     root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """On stderr; an invalid kubeconfig is left to the first read."""
+    """The announcement is on stderr; an invalid kubeconfig is left to the first read."""
     monkeypatch.setenv("KUBECONFIG", str(root / "config"))
     announce_cluster(make_settings())
     make_file(root / "config", "lab", lab="https://lab.example.org")
@@ -148,8 +148,8 @@ def test_the_local_cluster_is_not_changed_by_chance(root: Path, monkeypatch: pyt
     started: list[object] = []
     monkeypatch.setattr(deploy, "_local_cluster", started.append)
     monkeypatch.setattr(deploy, "ensure_backend", lambda _: None)
-    done = CliRunner().invoke(app, ["up", "-s", "lab", "--yes"])
-    assert (done.exit_code, started) == (3, []), done.output
+    result = CliRunner().invoke(app, ["up", "-s", "lab", "--yes"])
+    assert (result.exit_code, started) == (3, []), result.output
     # The engine's program has a private copy.
     monkeypatch.setenv("KUBECONFIG", str(make_file(root / "copy", "local", local="https://198.18.0.2:6443")))
     announce_cluster(session.settings)

@@ -1,4 +1,4 @@
-"""Which launches a word on the command line names."""
+"""The launches that a word on the command line selects."""
 
 from datetime import UTC, datetime
 
@@ -10,12 +10,12 @@ from trainstack.runs.launches import LiveLaunch, OfSweep
 
 
 def make_launch(run_id: str, name: str | None = None, number: int | None = None) -> LiveLaunch:
-    """A launch that runs.
+    """Return a running launch.
 
     Args:
-        run_id: its run's.
-        name: its object's; None: that is the launch's own.
-        number: that of the trial of the sweep `search`; None: it is a run.
+        run_id: the id of its run.
+        name: the name of its object; None: that of the launch.
+        number: the number of its trial in the sweep `search`; None: it is no trial.
 
     """
     launch, sweep = (
@@ -52,12 +52,12 @@ ALL = [
     ],
 )
 def test_a_word_names_a_workload_or_an_object_before_the_beginning_of_ids(word: str | None, indices: list[int]) -> None:
-    """`digits` is no run of `digits-small`, and `search-3` is the third trial."""
+    """`digits` does not select a run of `digits-small`, and `search-3` is the third trial."""
     assert chosen(ALL, word) == [ALL[index] for index in indices]
 
 
-def test_a_word_that_names_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """By id."""
+def test_an_unknown_word_is_an_error_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    """The error lists the ids."""
     with pytest.raises(typer.Exit):
         chosen(ALL, "mnist")
     assert "digits-0123456789" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""How the day-two commands show what they are given: tables, details, labels of log lines, the end of a watch."""
+"""Output of the day-two commands: tables, details, labels of log lines, the last line of a watch."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "day-two.md"
 
 
 def make_view(run_id: str, phase: Phase, kind: str = "Job", *, seconds: float = 10, **changes: Any) -> RunView:
-    """A launch of this age."""
+    """Return the view of a launch of this age."""
     created = NOW - timedelta(seconds=seconds)
     name = f"{run_id}-abcdef"
     launch = LiveLaunch(run_id, name, kind, "research", phase, created, name)
@@ -44,7 +44,7 @@ def make_view(run_id: str, phase: Phase, kind: str = "Job", *, seconds: float = 
 
 
 def make_pod(role: str, index: int, **changes: Any) -> PodView:
-    """A running pod."""
+    """Return a running pod."""
     base = {"phase": "Running", "node": "local", "restarts": 0, "containers": ("init", "pytorch"), "problems": ()}
     return PodView(f"a-{role}-{index}", "uid", role, index, **{**base, **changes})
 
@@ -76,22 +76,22 @@ VIEWS = [
 ]
 
 
-def drawn(shown: Any) -> str:
-    """What a file would hold."""
+def rendered(renderable: Any) -> str:
+    """Return the lines that a file would hold."""
     console = Console(width=WIDE, highlight=False)
     with console.capture() as capture:
-        console.print(shown)
+        console.print(renderable)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
 def test_the_docs_show_the_table_that_status_draws() -> None:
-    """The block below the commands."""
+    """The block below the commands is the table."""
     (block,) = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert drawn(status.table(VIEWS, NOW)) == block
+    assert rendered(status.table(VIEWS, NOW)) == block
 
 
 def test_the_details_hold_everything() -> None:
-    """Conditions, replicas, pods with their problems, volumes."""
+    """Details list conditions, replicas, pods with their problems, and volumes."""
     view = make_view(
         "digits-0f3c9a1b2d",
         "running",
@@ -105,7 +105,7 @@ def test_the_details_hold_everything() -> None:
         claims=(ClaimUse("training", "Bound", "2Gi", 2**30), ClaimUse("other", "missing", "unknown", "unknown")),
         progress=PROGRESS,
     )
-    text = drawn(status.details(view, NOW))
+    text = rendered(status.details(view, NOW))
     rows = [
         r"queue\s+research, admitted",
         r"started\s+2026-01-02 01:04:05 UTC, 2h ago",
@@ -121,7 +121,7 @@ def test_the_details_hold_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "done", "position"),
+    ("line", "share", "position"),
     [
         (MNIST.format(2, 640, 60000, 1.0661, 2.300039), "1% of epoch 2", "1%  epoch 2  row 640/60000"),
         (KUBEFLOW.format(1, 640, 60000, 1.0661, 2.2135), "1% of epoch 1", "1%  epoch 1  row 640/60000"),
@@ -134,13 +134,13 @@ def test_the_details_hold_everything() -> None:
         (f"loss: {1.3:>7f}  [{64:>5d}/{60000:>5d}]", "0% of the epoch", "0%  row 64/60000"),
     ],
 )
-def test_a_run_of_unknown_length_shows_its_place_in_the_epoch(line: str, done: str, position: str) -> None:
-    """PyTorch's examples print the rows of the data set and no number of epochs, so nothing is said of the whole."""
+def test_a_run_of_unknown_length_shows_its_place_in_the_epoch(line: str, share: str, position: str) -> None:
+    """PyTorch's examples print the rows of the data set but no number of epochs, so the share of the run is unknown."""
     lines = [LogLine(0, text) for text in line.split("\n")]
     view = make_view("digits-0f3c9a1b2d", "running", "PyTorchJob", progress=progress(lines, None, NOW))
-    row = drawn(status.table([view], NOW)).splitlines()[1]
-    assert row.split() == ["digits-0f3c9a1b2d", "PyTorchJob", "running", "research", *done.split(), "10s"]
-    assert position in drawn(status.details(view, NOW))
+    row = rendered(status.table([view], NOW)).splitlines()[1]
+    assert row.split() == ["digits-0f3c9a1b2d", "PyTorchJob", "running", "research", *share.split(), "10s"]
+    assert position in rendered(status.details(view, NOW))
     assert view.done_fraction is None
 
 
@@ -149,19 +149,17 @@ def test_a_run_of_unknown_length_shows_its_place_in_the_epoch(line: str, done: s
     [(-5, "0s"), (0.4, "0s"), (59, "59s"), (60, "1m"), (90, "1m30s"), (7500, "2h5m"), (90000, "1d1h"), (86401, "1d")],
 )
 def test_spans_of_time_for_people(seconds: float, words: str) -> None:
-    """The largest unit and the next."""
+    """The largest unit and the next one are shown."""
     assert duration(seconds) == words
 
 
-class Looks:
-    """Answers of the cluster, one after the other; the last one again and again."""
+class Answers:
+    """Answers of the cluster in order; the last one is repeated."""
 
     def __init__(self, *answers: Any) -> None:
-        """Take the answers."""
         self.answers = list(answers)
 
     def __call__(self, *_: object, **__: object) -> Any:
-        """The next."""
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, ClusterError):
             raise answer
@@ -170,7 +168,7 @@ class Looks:
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Session:
-    """A session of an environment without files, in which nobody waits."""
+    """Return the session of an environment without files; its commands do not pause."""
     session = Session(Path(), "test")
     monkeypatch.setattr(Session, "settings", make_settings())
     for module in (status, runs, events, logs):
@@ -181,40 +179,40 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
 def test_a_watch_ends_with_the_runs_and_outlives_a_silent_cluster(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its last line says how they ended."""
-    going = [make_view(f"{name}-0123456789", "running") for name in "abc"]
-    ended = [make_view("a-0123456789", "succeeded"), make_view("b-0123456789", "failed"), going[2]]
-    monkeypatch.setattr(status, "look", Looks(going, ClusterError("no answer"), ended, ended[:1]))
+    """The last line counts how the runs ended."""
+    running = [make_view(f"{name}-0123456789", "running") for name in "abc"]
+    ended = [make_view("a-0123456789", "succeeded"), make_view("b-0123456789", "failed"), running[2]]
+    monkeypatch.setattr(status, "look", Answers(running, ClusterError("no answer"), ended, ended[:1]))
     status._watch(session, None)
     captured = capsys.readouterr()
     assert "all have ended: 1 succeeded, 1 failed, 1 deleted before its result was known" in captured.err
     assert "succeeded" in captured.out
 
 
-def test_a_wait_tells_each_change_once_and_fails_with_the_reason(
+def test_a_wait_reports_each_change_once_and_fails_with_the_reason(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the same words as the status."""
+    """The reason has the same words as in the status."""
     failed = Condition("Failed", "True", "BackoffLimitExceeded", NOW, "it failed too often")
     queued = VIEWS[1:2]
     ended = [make_view("large-1e55a0c0de", "failed", conditions=(failed,))]
-    monkeypatch.setattr(runs, "_look_if_there", Looks(queued, queued, ended))
+    monkeypatch.setattr(runs, "_look_if_there", Answers(queued, queued, ended))
     with pytest.raises(typer.Exit):
         runs.follow(session, None, 60)
-    said = capsys.readouterr().err
-    assert said.count("queued in research at position 0: it never fits") == 1
-    assert "failed: large-1e55a0c0de (BackoffLimitExceeded: it failed too often)" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("queued in research at position 0: it never fits") == 1
+    assert "failed: large-1e55a0c0de (BackoffLimitExceeded: it failed too often)" in stderr
 
 
 @pytest.mark.parametrize("error", [RightsError("no right to list jobs"), PermanentError("no kubeconfig at /no")])
 def test_what_will_not_mend_itself_ends_every_watch_at_once(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: ClusterError
 ) -> None:
-    """Asking again would not help."""
+    """A retry would not help."""
     monkeypatch.setattr(Session, "open", lambda _: session)
-    monkeypatch.setattr(status, "look", Looks(error))
-    monkeypatch.setattr(runs, "_look_if_there", Looks(error))
-    monkeypatch.setattr(events, "_read", Looks(error))
+    monkeypatch.setattr(status, "look", Answers(error))
+    monkeypatch.setattr(runs, "_look_if_there", Answers(error))
+    monkeypatch.setattr(events, "_read", Answers(error))
     commands = (
         lambda: runs.follow(session, None, 60),
         lambda: status._watch(session, None),
@@ -229,11 +227,11 @@ def test_what_will_not_mend_itself_ends_every_watch_at_once(
 def test_events_are_watched_through_a_silence(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told once."""
+    """Each silence is reported once."""
     monkeypatch.setattr(Session, "open", lambda _: session)
     running, ended = (make_view("a-0123456789", phase).launch for phase in ("running", "succeeded"))
     silent = ClusterError("no answer")
-    monkeypatch.setattr(events, "_read", Looks(silent, ([running], []), silent, silent, ([ended], [])))
+    monkeypatch.setattr(events, "_read", Answers(silent, ([running], []), silent, silent, ([ended], [])))
     events.events(stack="dev", watch=True)
     assert capsys.readouterr().err.splitlines() == ["  no answer; retrying"] * 2
 
@@ -241,16 +239,16 @@ def test_events_are_watched_through_a_silence(
 def test_a_wait_gives_up_on_a_cluster_that_stays_silent(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After a while, with what to do later."""
+    """It gives up after the patience of a wait; the message names the command for later."""
     monkeypatch.setattr(runs, "PATIENCE_SECONDS", -1)
-    monkeypatch.setattr(runs, "_look_if_there", Looks(ClusterError("no answer")))
+    monkeypatch.setattr(runs, "_look_if_there", Answers(ClusterError("no answer")))
     with pytest.raises(typer.Exit):
         runs.follow(session, None, 60)
     assert "no answer; the runs continue. Check them with: trainstack status -s test" in capsys.readouterr().err
 
 
 def make_ledger(run_id: str, *, managed: bool) -> Ledger:
-    """What remembers a launch; a managed one's pods mount the wrapper."""
+    """Return the ledger of a launch; the pods of a managed launch mount the wrapper."""
     volumes = [{"name": "trainstack-wrapper", "configMap": {"name": "wrapper"}}] if managed else []
     return Ledger(
         run_id=run_id,
@@ -262,8 +260,8 @@ def make_ledger(run_id: str, *, managed: bool) -> Ledger:
     )
 
 
-def remembered(monkeypatch: pytest.MonkeyPatch, *ledgers: Ledger) -> None:
-    """A cluster that holds these ledgers and no launch."""
+def serve_ledgers(monkeypatch: pytest.MonkeyPatch, *ledgers: Ledger) -> None:
+    """Serve these ledgers and no launch."""
     monkeypatch.setattr(runs, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers, live=()))
 
 
@@ -274,24 +272,24 @@ UNSEEN = "its object was deleted before the result was known; "
 def test_a_run_that_vanishes_before_its_end_was_seen_fails_a_wait(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str | None
 ) -> None:
-    """It may have failed. What tells of it is named: its record, or nothing."""
+    """The run may have failed. The message names its record, or the absence of one."""
     names = ["a-0123456789", "a-1123456789", "a-2123456789"]
     running = [make_view(name, "running") for name in names]
-    monkeypatch.setattr(runs, "_look_if_there", Looks([*running, make_view("a-3123456789", "running")], []))
-    remembered(monkeypatch, make_ledger(names[0], managed=True), make_ledger(names[1], managed=False))
+    monkeypatch.setattr(runs, "_look_if_there", Answers([*running, make_view("a-3123456789", "running")], []))
+    serve_ledgers(monkeypatch, make_ledger(names[0], managed=True), make_ledger(names[1], managed=False))
     with pytest.raises(typer.Exit) as caught:
         runs.follow(session, word, 60)
     assert caught.value.exit_code == 1
-    said = capsys.readouterr().err
-    assert f"{names[0]}: {UNSEEN}its record has the result: trainstack fetch {names[0]} -s test" in said
-    assert f"{names[1]}: {UNSEEN}an unmanaged run keeps no record" in said
-    assert f"{names[2]}: {UNSEEN}its ledger was deleted too" in said
+    stderr = capsys.readouterr().err
+    assert f"{names[0]}: {UNSEEN}its record has the result: trainstack fetch {names[0]} -s test" in stderr
+    assert f"{names[1]}: {UNSEEN}an unmanaged run keeps no record" in stderr
+    assert f"{names[2]}: {UNSEEN}its ledger was deleted too" in stderr
 
 
-def test_a_run_that_ended_before_it_vanished_is_no_fault(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is one that was launched again."""
-    first = [make_view("a-0123456789", "running"), make_view("b-0123456789", "succeeded")]
-    monkeypatch.setattr(runs, "_look_if_there", Looks(first, [make_view("a-0123456789", "succeeded")]))
+def test_a_run_that_ended_before_it_was_deleted_is_no_error(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was launched again is no fault either."""
+    views = [make_view("a-0123456789", "running"), make_view("b-0123456789", "succeeded")]
+    monkeypatch.setattr(runs, "_look_if_there", Answers(views, [make_view("a-0123456789", "succeeded")]))
     assert [view.launch.run_id for view in runs.follow(session, None, 60)] == ["a-0123456789"]
 
 
@@ -299,37 +297,37 @@ def test_a_run_that_ended_before_it_vanished_is_no_fault(session: Session, monke
     ("word", "message"),
     [("a", f"a-0123456789: {UNSEEN}its record has the result: trainstack fetch a-"), ("b", "run 'b' has no object")],
 )
-def test_waiting_for_a_run_without_an_object_tells_what_is_left(
+def test_waiting_for_a_run_without_an_object_reports_what_is_left(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, message: str
 ) -> None:
-    """Where it was launched at all."""
-    monkeypatch.setattr(runs, "_look_if_there", Looks([]))
-    remembered(monkeypatch, make_ledger("a-0123456789", managed=True))
+    """The message depends on whether the run was ever launched."""
+    monkeypatch.setattr(runs, "_look_if_there", Answers([]))
+    serve_ledgers(monkeypatch, make_ledger("a-0123456789", managed=True))
     with pytest.raises(typer.Exit):
         runs.follow(session, word, 60)
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("phase", "code"), [("succeeded", 0), ("failed", 1)])
-def test_a_wait_tells_programs_how_the_runs_ended(
+def test_a_wait_prints_how_the_runs_ended_as_json(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], phase: Phase, code: int
 ) -> None:
-    """Also when one failed; as the status tells it."""
+    """The JSON is that of `status`, also when a run failed."""
     monkeypatch.setattr(Session, "open", lambda _: session)
     ended = make_view("a-0123456789", phase)
-    monkeypatch.setattr(runs, "_look_if_there", Looks([make_view("a-0123456789", "running")], [ended]))
-    remembered(monkeypatch)
+    monkeypatch.setattr(runs, "_look_if_there", Answers([make_view("a-0123456789", "running")], [ended]))
+    serve_ledgers(monkeypatch)
     with pytest.raises(typer.Exit) if code else nullcontext():
         runs.wait("a", stack="dev", as_json=True)
-    (told,) = json.loads(capsys.readouterr().out)
-    assert told["launch"]["phase"] == phase
+    (item,) = json.loads(capsys.readouterr().out)
+    assert item["launch"]["phase"] == phase
     monkeypatch.setattr(status, "look", lambda *_, **__: [ended])
     status.status(stack="dev", as_json=True)
-    assert json.loads(capsys.readouterr().out) == [told]
+    assert json.loads(capsys.readouterr().out) == [item]
 
 
 def make_endless(*, completed: bool, **changes: Any) -> RunView:
-    """A Pod that is restarted always."""
+    """Return the view of a Pod that is always restarted."""
     view = make_view("alone-0123456789", "running", "Pod", **changes)
     return replace(view, launch=replace(view.launch, endless=True, completed=completed))
 
@@ -337,20 +335,20 @@ def make_endless(*, completed: bool, **changes: Any) -> RunView:
 def test_a_pod_that_is_restarted_always_is_awaited_until_it_has_succeeded_once(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By `wait` and `up`, and by `status --watch`, whose last line does not call it ended otherwise."""
-    looks = [make_endless(completed=False)], [make_endless(completed=True)]
-    monkeypatch.setattr(runs, "_look_if_there", Looks(*looks))
+    """`wait`, `up` and `status --watch` await it; the last line of the watch does not report another end."""
+    reads = [make_endless(completed=False)], [make_endless(completed=True)]
+    monkeypatch.setattr(runs, "_look_if_there", Answers(*reads))
     (view,) = runs.follow(session, None, 60)
     assert view.launch.completed
-    monkeypatch.setattr(status, "look", Looks(*looks))
+    monkeypatch.setattr(status, "look", Answers(*reads))
     status._watch(session, None)
     assert "all have ended: 1 completed, and restarted by its policy" in capsys.readouterr().err
 
 
-def test_the_details_of_a_pod_that_is_restarted_always_tell_how_it_ended_last() -> None:
-    """And that it has no end of its own."""
+def test_the_details_of_a_pod_that_is_always_restarted_have_its_last_end() -> None:
+    """The details also state that the Pod has no end."""
     attempt = Attempt(0, "Completed", NOW)
-    text = drawn(
+    text = rendered(
         status.details(make_endless(completed=True, pods=(make_pod("pod", 0, restarts=2, last_attempt=attempt),)), NOW)
     )
     assert re.search(r"end\s+none: restartPolicy Always restarts it", text)
@@ -362,8 +360,8 @@ def test_the_details_of_a_pod_that_is_restarted_always_tell_how_it_ended_last() 
     [(True, 1, 0, True), (True, 1, 1, False), (True, 0, 0, False), (False, 1, 0, False)],
     ids=["completed and restarted", "failed and restarted", "not restarted yet", "restarted on failure alone"],
 )
-def test_the_log_of_the_attempt_before_is_wanted(endless: bool, restarts: int, exit_code: int, repeated: bool) -> None:
-    """Where the present attempt only trains the same again."""
+def test_the_log_of_the_previous_attempt_is_shown(endless: bool, restarts: int, exit_code: int, repeated: bool) -> None:
+    """It is shown where the present attempt only repeats the training."""
     view = make_endless(
         completed=True, pods=(make_pod("pod", 0, restarts=restarts, last_attempt=Attempt(exit_code, "", None)),)
     )
@@ -371,30 +369,30 @@ def test_the_log_of_the_attempt_before_is_wanted(endless: bool, restarts: int, e
     assert logs._repeated([view]) == ({Source("research", "a-pod-0", "uid", "pytorch")} if repeated else set())
 
 
-def test_following_the_logs_of_a_run_that_is_deleted_says_so(
+def test_following_the_logs_of_a_run_reports_its_deletion(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It was queued, and had no pods."""
+    """The run was queued and had no pods."""
     body = make_launch_body()
     run_id = body["metadata"]["labels"]["trainstack.dev/run"]
-    answers = Looks(([body], [make_view(run_id, "queued")]), ([], []))
+    answers = Answers(([body], [make_view(run_id, "queued")]), ([], []))
 
     async def look(*_: object) -> Any:
         return answers()
 
     monkeypatch.setattr(logs, "_look", look)
-    remembered(monkeypatch)
+    serve_ledgers(monkeypatch)
     with pytest.raises(typer.Exit):
         asyncio.run(logs._follow(session, [body], logs._Selection(None, None, None, None)))
     assert f"{run_id}: {UNSEEN}its ledger was deleted" in capsys.readouterr().err
 
 
 def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> None:
-    """Aligned; what prepares a pod says so; several launches are told apart."""
+    """Labels are aligned; containers that prepare a pod are named; several launches have different labels."""
     view = make_view("a-0123456789", "running", pods=(make_pod("master", 0), make_pod("worker", 1)))
     printer = logs._Printer()
-    wanted = logs._Selection(role="worker", index=1, tail=None, since=None)
-    sources = logs._sources([view], wanted, printer)
+    selection = logs._Selection(role="worker", index=1, tail=None, since=None)
+    sources = logs._sources([view], selection, printer)
     assert sources == [Source("research", "a-worker-1", "uid", name) for name in ("init", "pytorch")]
     for source in sources:
         printer.print(source, LogLine(0, "[bold]epoch 1/2[/bold]"))
@@ -403,17 +401,17 @@ def test_log_lines_bear_their_replica(capsys: pytest.CaptureFixture[str]) -> Non
         "worker-1      │ [bold]epoch 1/2[/bold]",
     ]
     injected = make_view("a-0123456789", "running", pods=(make_pod("worker", 1, containers=("pytorch", "proxy")),))
-    assert [printer.labels[each] for each in logs._sources([injected], wanted, printer)] == [
+    assert [printer.labels[source] for source in logs._sources([injected], selection, printer)] == [
         "worker-1",
         "worker-1 proxy",
     ]
-    logs._sources([view, make_view("b-0123456789", "queued")], wanted, printer)
+    logs._sources([view, make_view("b-0123456789", "queued")], selection, printer)
     assert printer.labels[sources[1]] == "a-0123456789-abcdef/worker-1"
 
 
 @pytest.mark.parametrize("since", ["10", "1h30", "yesterday", ""])
-def test_a_moment_that_is_none_is_refused(since: str) -> None:
-    """With the two forms that there are."""
+def test_an_invalid_moment_is_refused(since: str) -> None:
+    """The message names the two accepted forms."""
     with pytest.raises(typer.Exit):
         logs._moment(since)
 

@@ -1,4 +1,4 @@
-"""`trainstack destroy`: what it tells, and what it has the engine do."""
+"""`trainstack destroy`: its output, and the calls of the engine."""
 
 import json
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ from trainstack.runs.launches import LiveLaunch
 from trainstack.settings.loading.load import Loaded
 from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, teardown_mode
 
-MARKED = {"trainstack.dev/stack": "test"}
+LABELS = {"trainstack.dev/stack": "test"}
 QUEUE: Body = {
     "kind": "LocalQueue",
-    "metadata": {"name": "q", "namespace": "research", "uid": "q", "labels": MARKED},
+    "metadata": {"name": "q", "namespace": "research", "uid": "q", "labels": LABELS},
     "spec": {"clusterQueue": "research"},
 }
-CLUSTER_QUEUE: Body = {"kind": "ClusterQueue", "metadata": {"name": "research", "uid": "c", "labels": MARKED}}
+CLUSTER_QUEUE: Body = {"kind": "ClusterQueue", "metadata": {"name": "research", "uid": "c", "labels": LABELS}}
 CLAIM: Body = {
     "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "data", "namespace": "research", "uid": "v", "labels": MARKED},
+    "metadata": {"name": "data", "namespace": "research", "uid": "v", "labels": LABELS},
 }
-THEIRS: Body = {
+OTHERS_QUEUE: Body = {
     "kind": "LocalQueue",
     "metadata": {"name": "theirs", "namespace": "x", "uid": "t"},
     "spec": {"clusterQueue": "research"},
@@ -38,7 +38,7 @@ THEIRS: Body = {
 
 
 def make_resource(type_: str, name: str, **changes: Any) -> dict[str, Any]:
-    """A resource of the stack's state."""
+    """Return a resource of the stack's state."""
     urn = f"urn:pulumi:test::trainstack::{type_}::{name}"
     return {"type": type_, "urn": urn, "id": name, "custom": True, **changes}
 
@@ -53,74 +53,79 @@ STATE: list[dict[str, Any]] = [
 
 
 @dataclass
-class Around:
-    """What the command meets."""
+class Environment:
+    """The surroundings of the command: the state, the cluster and the engine."""
 
     state: list[dict[str, Any]] = field(default_factory=lambda: STATE)
     lists: dict[str, tuple[Body, ...]] = field(default_factory=dict)
     code: ExitCode | None = None
-    """Of an engine that fails."""
+    """The exit code of an engine that fails."""
     after: Sequence[Body] = (CLAIM,)
-    """What bears the mark when the engine has ended."""
+    """The objects with the stack's label after the run of the engine."""
     launches: tuple[LiveLaunch, ...] = ()
     interactive: bool = True
     ran: list[tuple[tuple[str, ...], Mode | None]] = field(default_factory=list)
-    """What the engine did, and the way in which its program was permitted to end the stack."""
+    """The calls of the engine, and the mode in which its program was permitted to end the stack."""
 
 
 @pytest.fixture
-def around(monkeypatch: pytest.MonkeyPatch) -> Around:
-    """A cluster with a queue and a kept volume, and an engine that only takes note."""
-    made, settings = Around(), make_settings()
+def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
+    """Provide a cluster with a queue and a retained volume, and an engine that only records its calls."""
+    environment, settings = Environment(), make_settings()
 
-    def read_live_stack(_: object, **given: Any) -> LiveStack:
-        sets: dict[str, Any] = {name: frozenset(given[name]) for name in ("retained", "stop", "known")}
-        ours = (QUEUE, CLUSTER_QUEUE, CLAIM) if made.state else ()
-        launches = made.launches
+    def read_live_stack(_: object, **options: Any) -> LiveStack:
+        sets: dict[str, Any] = {name: frozenset(options[name]) for name in ("retained", "stop", "known")}
+        own = (QUEUE, CLUSTER_QUEUE, CLAIM) if environment.state else ()
+        launches = environment.launches
         return LiveStack(
-            stack="test", own=ours, launches=launches, lists=made.lists, protected=tuple(given["protected"]), **sets
+            stack="test",
+            own=own,
+            launches=launches,
+            lists=environment.lists,
+            protected=tuple(options["protected"]),
+            **sets,
         )
 
-    def engine(session: Session, *words: str, variables: dict[str, str], **given: bool) -> ExitCode | None:
+    def engine(session: Session, *words: str, variables: dict[str, str], **options: bool) -> ExitCode | None:
         monkeypatch.setenv(PERMISSION_VARIABLE, variables[PERMISSION_VARIABLE])
-        made.ran.append((words, teardown_mode(session.root, session.stack)))
-        return made.code
+        environment.ran.append((words, teardown_mode(session.root, session.stack)))
+        return environment.code
 
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
     monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
     monkeypatch.setattr(destroy, "reach", lambda _: None)
-    monkeypatch.setattr(destroy, "deployment", lambda _: {"resources": made.state})
+    monkeypatch.setattr(destroy, "deployment", lambda _: {"resources": environment.state})
     monkeypatch.setattr(destroy, "read_live_stack", read_live_stack)
-    monkeypatch.setattr(destroy, "read_own", lambda _: tuple(made.after))
+    monkeypatch.setattr(destroy, "read_own", lambda _: tuple(environment.after))
     monkeypatch.setattr(destroy, "pulumi", engine)
     monkeypatch.setattr(destroy, "_DEADLINE_SECONDS", 0)
     monkeypatch.setattr(destroy, "ensure_same_cluster", lambda *_: None)
     monkeypatch.setattr(destroy, "ensure_own_objects", lambda *_: None)
-    monkeypatch.setattr(destroy, "read_own_launches", lambda *_: made.launches)
-    monkeypatch.setattr(console, "interactive", lambda: made.interactive)
-    return made
+    monkeypatch.setattr(destroy, "read_own_launches", lambda *_: environment.launches)
+    monkeypatch.setattr(console, "interactive", lambda: environment.interactive)
+    return environment
 
 
 def call(*words: str, answer: str = "") -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of the command."""
-    done = CliRunner().invoke(app, ["destroy", "-s", "test", *words], input=answer)
-    return done.exit_code, done.stdout, done.stderr
+    """Run the command; return its exit code, stdout and stderr."""
+    result = CliRunner().invoke(app, ["destroy", "-s", "test", *words], input=answer)
+    return result.exit_code, result.stdout, result.stderr
 
 
-def test_it_shows_asks_and_tells_what_stayed(around: Around) -> None:
-    """The engine runs the program, which is told that this stack ends."""
-    code, said, _ = call(answer="y\n")
+def test_it_shows_the_changes_asks_and_lists_what_is_kept(environment: Environment) -> None:
+    """The engine runs the program in the mode that ends the stack."""
+    code, stdout, _ = call(answer="y\n")
     assert code == 0
-    assert "delete: local queues: LocalQueue research/q" in said
-    assert "kept: PersistentVolumeClaim research/data: its data is kept" in said
-    assert around.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "everything")]
-    around.ran.clear()
+    assert "delete: local queues: LocalQueue research/q" in stdout
+    assert "kept: PersistentVolumeClaim research/data: its data is kept" in stdout
+    assert environment.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "everything")]
+    environment.ran.clear()
     assert call(answer="n\n")[0] == 1
-    assert around.ran == []
+    assert environment.ran == []
 
 
 def test_the_definitions_of_a_release_are_in_the_state() -> None:
-    """By their names, in one resource."""
+    """One resource records the names of the definitions."""
     recorded = {
         "version": "v0.15.2",
         "state": "",
@@ -134,58 +139,58 @@ def test_the_definitions_of_a_release_are_in_the_state() -> None:
     }
 
 
-def test_nothing_is_deleted_while_somebody_is_in_the_way(around: Around) -> None:
-    """Not with --yes either."""
-    around.lists = {"LocalQueue": (QUEUE, THEIRS)}
-    code, _, said = call("--yes")
+def test_nothing_is_deleted_while_another_owner_uses_a_queue(environment: Environment) -> None:
+    """`--yes` does not override this."""
+    environment.lists = {"LocalQueue": (QUEUE, OTHERS_QUEUE)}
+    code, _, stderr = call("--yes")
     assert code == 3
-    assert "nothing was deleted:" in said
-    assert "LocalQueue x/theirs, of another owner, points to ClusterQueue research" in said
-    assert around.ran == []
+    assert "nothing was deleted:" in stderr
+    assert "LocalQueue x/theirs, of another owner, points to ClusterQueue research" in stderr
+    assert environment.ran == []
 
 
-def test_a_protected_volume_is_read_from_the_state(around: Around) -> None:
-    """It was protected by the last `up`, whatever the files say since."""
-    around.state = [*STATE[:-1], {**STATE[-1], "protect": True}]
-    code, _, said = call("--yes")
+def test_a_protected_volume_is_read_from_the_state(environment: Environment) -> None:
+    """The last `up` protected it; later edits of the files do not count."""
+    environment.state = [*STATE[:-1], {**STATE[-1], "protect": True}]
+    code, _, stderr = call("--yes")
     assert code == 3
-    assert "PersistentVolumeClaim research/data is protected, so nothing is deleted" in said
-    assert around.ran == []
+    assert "PersistentVolumeClaim research/data is protected, so nothing is deleted" in stderr
+    assert environment.ran == []
 
 
-def test_json_only_tells_until_it_is_said_yes(around: Around) -> None:
-    """The same shape before and after."""
-    code, said, _ = call("--json")
-    told = json.loads(said)
-    assert (code, around.ran) == (0, [])
-    assert told["goes"]["cluster queues"] == ["ClusterQueue research"]
-    assert told["stays"] == {"PersistentVolumeClaim research/data": "its data is kept"}
-    code, said, _ = call("--json", "--yes")
-    assert (code, len(around.ran), json.loads(said)) == (0, 1, told)
+def test_json_changes_nothing_without_yes(environment: Environment) -> None:
+    """The JSON is the same before and after."""
+    code, stdout, _ = call("--json")
+    expected = json.loads(stdout)
+    assert (code, environment.ran) == (0, [])
+    assert expected["goes"]["cluster queues"] == ["ClusterQueue research"]
+    assert expected["stays"] == {"PersistentVolumeClaim research/data": "its data is kept"}
+    code, stdout, _ = call("--json", "--yes")
+    assert (code, len(environment.ran), json.loads(stdout)) == (0, 1, expected)
 
 
-def test_what_hangs_is_named(around: Around) -> None:
-    """With its finalizers, whether the engine saw it or not."""
-    going = {"deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
-    around.after = (CLAIM, {**CLUSTER_QUEUE, "metadata": {**CLUSTER_QUEUE["metadata"], **going}})
-    for around.code in (None, ExitCode.FAILED, ExitCode.UNREACHABLE):
-        code, _, said = call("--yes")
-        assert code == (around.code or ExitCode.FAILED)
-        assert "ClusterQueue research has been terminating for" in said
-        assert "held by kueue.x-k8s.io/resource-in-use" in said
-        assert ("`pulumi destroy` failed; see its output above" in said) == bool(around.code)
+def test_what_hangs_is_named(environment: Environment) -> None:
+    """The message lists the finalizers, also if the engine did not report the object."""
+    deletion = {"deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+    environment.after = (CLAIM, {**CLUSTER_QUEUE, "metadata": {**CLUSTER_QUEUE["metadata"], **deletion}})
+    for environment.code in (None, ExitCode.FAILED, ExitCode.UNREACHABLE):
+        code, _, stderr = call("--yes")
+        assert code == (environment.code or ExitCode.FAILED)
+        assert "ClusterQueue research has been terminating for" in stderr
+        assert "held by kueue.x-k8s.io/resource-in-use" in stderr
+        assert ("`pulumi destroy` failed; see its output above" in stderr) == bool(environment.code)
 
 
-def test_a_stack_that_never_came_up_is_only_forgotten(around: Around) -> None:
-    """Its first `up` was refused: nothing is in the cluster."""
-    around.state = []
-    code, said, _ = call("--yes")
+def test_of_a_stack_that_was_never_deployed_only_the_state_is_removed(environment: Environment) -> None:
+    """The first `up` was refused, so the cluster holds nothing."""
+    environment.state = []
+    code, stdout, _ = call("--yes")
     assert code == 0
-    assert "nothing to delete; to remove the stack's state too: pulumi stack rm test" in said
-    assert around.ran == []
-    told = json.loads(call("--json")[1])
-    code, said, _ = call("--json", "--yes")
-    assert (code, around.ran, json.loads(said)) == (0, [], told)
+    assert "nothing to delete; to remove the stack's state too: pulumi stack rm test" in stdout
+    assert environment.ran == []
+    expected = json.loads(call("--json")[1])
+    code, stdout, _ = call("--json", "--yes")
+    assert (code, environment.ran, json.loads(stdout)) == (0, [], expected)
 
 
 ACTIVE = LiveLaunch(
@@ -201,48 +206,48 @@ ACTIVE = LiveLaunch(
 
 
 @pytest.mark.parametrize("option", [(), ("--keep-platform",)], ids=["all", "keep-platform"])
-def test_an_active_run_is_refused_unless_it_is_named(around: Around, option: tuple[str, ...]) -> None:
-    """Both ways, with the same command as the remedy; `--yes` does not stop runs."""
-    around.launches = (ACTIVE,)
-    code, _, said = call("--yes", *option)
-    assert (code, around.ran) == (3, [])
-    assert f"Job research/{ACTIVE.name} (run {ACTIVE.run_id}) has been running for 2 h" in said
+def test_an_active_run_is_refused_unless_it_is_named(environment: Environment, option: tuple[str, ...]) -> None:
+    """Both modes refuse, and the remedy is the same command; `--yes` does not stop runs."""
+    environment.launches = (ACTIVE,)
+    code, _, stderr = call("--yes", *option)
+    assert (code, environment.ran) == (3, [])
+    assert f"Job research/{ACTIVE.name} (run {ACTIVE.run_id}) has been running for 2 h" in stderr
     command = " ".join(("trainstack destroy -s test", *option))
-    assert f"or stop it: {command} --stop {ACTIVE.run_id}" in said
-    code, shown, _ = call("--yes", "--stop", ACTIVE.run_id, *option)
-    assert (code, len(around.ran)) == (0, 1)
-    assert f"stop: {ACTIVE.run_id}" in shown
+    assert f"or stop it: {command} --stop {ACTIVE.run_id}" in stderr
+    code, stdout, _ = call("--yes", "--stop", ACTIVE.run_id, *option)
+    assert (code, len(environment.ran)) == (0, 1)
+    assert f"stop: {ACTIVE.run_id}" in stdout
 
 
-def test_keeping_the_platform_reads_only_the_state_and_the_launches(around: Around) -> None:
-    """So a deployer's rights suffice. What the engine retains is named before and after."""
-    around.lists = {"LocalQueue": (QUEUE, THEIRS)}
-    code, shown, told = call("--keep-platform", answer="y\n")
-    assert (code, "Destroy test? [y/N]:" in told) == (0, True)
-    assert "delete: cluster queues: ClusterQueue research" in shown
+def test_keeping_the_platform_reads_only_the_state_and_the_launches(environment: Environment) -> None:
+    """A deployer's rights suffice. The output names what the engine retains, before and after."""
+    environment.lists = {"LocalQueue": (QUEUE, OTHERS_QUEUE)}
+    code, stdout, stderr = call("--keep-platform", answer="y\n")
+    assert (code, "Destroy test? [y/N]:" in stderr) == (0, True)
+    assert "delete: cluster queues: ClusterQueue research" in stdout
     for label in ("keep", "kept"):
-        assert f"{label}: PersistentVolumeClaim research/data: its data is kept" in shown
-    assert around.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "keep-platform")]
-    around.state = [*STATE[:-1], {**STATE[-1], "protect": True}]
-    code, _, told = call("--keep-platform", "--yes")
-    assert (code, len(around.ran)) == (3, 1)
-    assert "PersistentVolumeClaim research/data is protected, so nothing is deleted" in told
+        assert f"{label}: PersistentVolumeClaim research/data: its data is kept" in stdout
+    assert environment.ran == [(("destroy", "--yes", "--skip-preview", "--run-program"), "keep-platform")]
+    environment.state = [*STATE[:-1], {**STATE[-1], "protect": True}]
+    code, _, stderr = call("--keep-platform", "--yes")
+    assert (code, len(environment.ran)) == (3, 1)
+    assert "PersistentVolumeClaim research/data is protected, so nothing is deleted" in stderr
 
 
-def test_without_a_terminal_a_deletion_has_to_be_confirmed_by_an_option(around: Around) -> None:
-    """With --json alone it only reads."""
-    around.interactive = False
-    code, shown, told = call()
-    assert (code, shown, around.ran) == (2, "", [])
-    assert told == "error: this command asks for confirmation, but there is no terminal; add --yes to confirm\n"
+def test_without_a_terminal_a_deletion_has_to_be_confirmed_by_an_option(environment: Environment) -> None:
+    """With --json alone the command only reads."""
+    environment.interactive = False
+    code, stdout, stderr = call()
+    assert (code, stdout, environment.ran) == (2, "", [])
+    assert stderr == "error: this command asks for confirmation, but there is no terminal; add --yes to confirm\n"
     assert call("--json")[0] == 0
     assert call("--yes")[0] == 0
-    assert len(around.ran) == 1
+    assert len(environment.ran) == 1
 
 
-def test_the_former_name_still_works_and_names_the_new_one(around: Around) -> None:
-    """For one release; the help does not list it."""
-    done = CliRunner().invoke(app, ["teardown", "-s", "test", "--yes"])
-    assert (done.exit_code, len(around.ran)) == (0, 1)
-    assert done.stderr.startswith("`trainstack teardown` is now `trainstack destroy`; the next release removes")
+def test_the_former_name_still_works_and_names_the_new_one(environment: Environment) -> None:
+    """The former name works for one release; the help does not list it."""
+    result = CliRunner().invoke(app, ["teardown", "-s", "test", "--yes"])
+    assert (result.exit_code, len(environment.ran)) == (0, 1)
+    assert result.stderr.startswith("`trainstack teardown` is now `trainstack destroy`; the next release removes")
     assert "teardown" not in CliRunner().invoke(app, ["--help"]).stdout

@@ -11,7 +11,7 @@ from trainstack.cli.app import app
 from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.kind import cluster as kind
-from trainstack.dev.toolchain import debian, machine, relock
+from trainstack.dev.toolchain import debian, lock, machine
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -58,13 +58,13 @@ def test_a_machine_whose_cluster_is_one_of_kind(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_exit_code_of_a_failed_lock_is_that_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that `make lock` fails, too."""
-    monkeypatch.setattr(relock, "relock", lambda: 2)
+    """The exit code makes `make lock` fail, too."""
+    monkeypatch.setattr(lock, "write", lambda: 2)
     assert run("lock").exit_code == 2
 
 
 def test_generated_pages_are_written_to_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their names are printed. A wheel has no checkout, and its folder stays as it is."""
+    """The command prints their names. A wheel has no checkout, and its folder is not changed."""
     monkeypatch.setattr(dev, "CHECKOUT", tmp_path)
     installed = run("schema")
     assert (installed.exit_code, list(tmp_path.iterdir())) == (1, [])

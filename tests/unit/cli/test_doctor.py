@@ -1,4 +1,4 @@
-"""`trainstack doctor`: a folder of states as kills leave it, and what the command says and ends with."""
+"""`trainstack doctor`: a folder of states as killed commands leave it, the output and the exit code."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ STATE = gzip.compress(b'{"version": 3, "checkpoint": {"latest": {"resources": [{
 
 
 def make_folder(root: Path, state: str = "{}") -> Path:
-    """A folder of states that holds the stack `lab`."""
+    """Return a folder of states that holds the stack `lab`."""
     stacks = root / ".pulumi" / "stacks" / "trainstack"
     stacks.mkdir(parents=True)
     (stacks / "lab.json").write_text(state)
@@ -37,11 +37,11 @@ def make_folder(root: Path, state: str = "{}") -> Path:
 
 
 def make_lock(root: Path, name: str = "1.json", text: str | None = None, **changes: Any) -> Path:
-    """A lock of this process on this host."""
+    """Write a lock of this process on this host."""
     folder = root / ".pulumi" / "locks" / "organization" / "trainstack" / "lab"
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"pid": os.getpid(), "username": "ann", "hostname": socket.gethostname(), "timestamp": NOW.isoformat()}
-    (folder / name).write_text(text if text is not None else json.dumps({**told, **changes}))
+    lock = {"pid": os.getpid(), "username": "ann", "hostname": socket.gethostname(), "timestamp": NOW.isoformat()}
+    (folder / name).write_text(text if text is not None else json.dumps({**lock, **changes}))
     return folder / name
 
 
@@ -57,12 +57,12 @@ def make_lock(root: Path, name: str = "1.json", text: str | None = None, **chang
     ],
 )
 def test_where_a_backend_keeps_its_states(url: str, folder: Path | None) -> None:
-    """A folder, or nowhere that this command could look."""
+    """The states are in a folder, or where this command cannot read them."""
     assert state_folder(url) == folder
 
 
-def test_a_whole_folder_has_nothing_unreadable(tmp_path: Path) -> None:
-    """Also one with whole sidecars, and one that holds its state compressed."""
+def test_an_intact_folder_has_nothing_unreadable(tmp_path: Path) -> None:
+    """The same holds for intact sidecars, and for a compressed state."""
     root = make_folder(tmp_path)
     stacks = root / ".pulumi" / "stacks" / "trainstack"
     (stacks / "lab.json.attrs").write_text("{}")
@@ -72,7 +72,7 @@ def test_a_whole_folder_has_nothing_unreadable(tmp_path: Path) -> None:
 
 
 def test_sidecars_that_a_kill_left_empty(tmp_path: Path) -> None:
-    """Those of this stack and of what all stacks share; another stack's are its own trouble."""
+    """The sidecars of this stack and the shared ones are reported, those of another stack are not."""
     root = make_folder(tmp_path)
     empty = [root / ".pulumi" / "meta.yaml.attrs", root / ".pulumi" / "stacks" / "trainstack" / "lab.json.attrs"]
     for file in [*empty, root / ".pulumi" / "stacks" / "trainstack" / "other.json.attrs"]:
@@ -90,19 +90,19 @@ def test_a_damaged_compressed_state_is_left_to_the_engine(tmp_path: Path, conten
     assert read_deployment(file) is None
 
 
-def test_a_state_that_is_no_json(tmp_path: Path) -> None:
-    """Its backup can be read, or not."""
+def test_a_state_with_invalid_json(tmp_path: Path) -> None:
+    """The finding differs by whether the backup can be read."""
     root = make_folder(tmp_path, state='{"versi')
     file = root / ".pulumi" / "stacks" / "trainstack" / "lab.json"
-    found = read_state_files(root, "trainstack", "lab")
-    assert (found.checkpoint, found.backup) == (str(file), True)
+    files = read_state_files(root, "trainstack", "lab")
+    assert (files.checkpoint, files.backup) == (str(file), True)
     file.with_name("lab.json.bak").write_text("")
     assert not read_state_files(root, "trainstack", "lab").backup
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process of the engine's name."""
+    """Start a process with the name of the engine."""
     program = tmp_path / "pulumi"
     program.symlink_to(shutil.which("sleep") or "")
     running = subprocess.Popen([program, "60"])
@@ -115,7 +115,7 @@ def engine(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def test_the_lock_of_an_engine_that_runs(tmp_path: Path, engine: "subprocess.Popen[bytes]") -> None:
-    """It is told with what it says of itself."""
+    """The finding includes what the lock states about itself."""
     file = make_lock(tmp_path, pid=engine.pid)
     assert read_state_files(tmp_path, "trainstack", "lab").locks == (
         Lock(str(file), engine.pid, "ann", socket.gethostname(), NOW, alive=True),
@@ -123,7 +123,7 @@ def test_the_lock_of_an_engine_that_runs(tmp_path: Path, engine: "subprocess.Pop
 
 
 def test_the_lock_of_an_engine_that_was_killed(tmp_path: Path, engine: "subprocess.Popen[bytes]") -> None:
-    """Also when it is a zombie that nobody has waited for yet."""
+    """The same holds for a zombie whose parent has not waited for it."""
     make_lock(tmp_path, pid=engine.pid)
     engine.kill()
     os.waitid(os.P_PID, engine.pid, os.WEXITED | os.WNOWAIT)
@@ -133,19 +133,19 @@ def test_the_lock_of_an_engine_that_was_killed(tmp_path: Path, engine: "subproce
 
 
 def test_a_program_that_got_the_engines_number_does_not_hold_the_lock(tmp_path: Path) -> None:
-    """This one, for one."""
+    """The test's own process is such a program."""
     make_lock(tmp_path)
     assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is False
 
 
 def test_the_lock_of_another_host(tmp_path: Path) -> None:
-    """Nobody can tell from here."""
+    """A lock of another host cannot be checked from here."""
     make_lock(tmp_path, hostname="elsewhere")
     assert read_state_files(tmp_path, "trainstack", "lab").locks[0].alive is None
 
 
-def test_a_lock_that_is_not_whole(tmp_path: Path) -> None:
-    """The engine takes it for one; its sidecar it does not."""
+def test_an_incomplete_lock(tmp_path: Path) -> None:
+    """The engine takes it for a lock; it ignores the sidecar of the lock."""
     file = make_lock(tmp_path, "fileblob123", text="")
     make_lock(tmp_path, "fileblob123.attrs", text="")
     assert read_state_files(tmp_path, "trainstack", "lab").locks == (Lock(str(file)),)
@@ -153,7 +153,7 @@ def test_a_lock_that_is_not_whole(tmp_path: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose state is in a folder, and that has nothing in the cluster."""
+    """Create a checkout whose state is in a folder and whose cluster holds nothing."""
     (tmp_path / "Pulumi.yaml").write_text("name: trainstack\n")
     config = {"trainstack:environment": {"namespaces": [{"name": "lab"}]}}
     (tmp_path / "Pulumi.lab.yaml").write_text(json.dumps({"config": config}))
@@ -168,50 +168,50 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> tuple[int, str]:
-    """The command on the stack `lab`: how it ends and what it prints."""
-    done = CliRunner().invoke(app, ["doctor", "-s", "lab", *words])
-    return done.exit_code, done.stdout
+    """Run the command on the stack `lab`; return its exit code and output."""
+    result = CliRunner().invoke(app, ["doctor", "-s", "lab", *words])
+    return result.exit_code, result.stdout
 
 
 def test_nothing_found(folder: Path) -> None:
-    """It ends with 0, and says nothing on standard output."""
+    """The exit code is 0, and stdout is empty."""
     assert run() == (0, "")
 
 
 def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends with 1; a program reads the commands in their order."""
+    """The exit code is 1; the commands are listed in their order."""
     make_lock(folder, hostname=socket.gethostname(), pid=2**22 + 1)
     live = LiveObject("1", {STACK: "lab"}, state=OWN)
     monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": {"resources": [make_identity(OWN)]}}))
-    seen = Seen({("Namespace", None, "lab"): live, ("Secret", "lab", "old"): live}, frozenset({"Role"}))
-    monkeypatch.setattr(command, "read_marked", lambda *_: seen)
+    live_objects = Seen({("Namespace", None, "lab"): live, ("Secret", "lab", "old"): live}, frozenset({"Role"}))
+    monkeypatch.setattr(command, "read_marked", lambda *_: live_objects)
     code, out = run("--json")
-    told = json.loads(out)
-    assert (code, [each["id"] for each in told["troubles"]]) == (
+    output = json.loads(out)
+    assert (code, [trouble["id"] for trouble in output["troubles"]]) == (
         4,
         ["lock-stale", "object-unrecorded", "object-orphaned"],
     )
-    assert told["commands"] == [
+    assert output["commands"] == [
         "pulumi cancel --yes -s lab",
         "kubectl delete secret old -n lab",
         "pulumi up --yes --skip-preview -s lab",
     ]
-    assert told["not_looked_at"] == ["Role: these credentials may not read it"]
+    assert output["not_looked_at"] == ["Role: these credentials may not read it"]
 
 
 def test_a_loader_that_a_killed_command_left_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its Job, which a queue holds back, with what deletes it."""
+    """The finding names its Job, which a queue holds back, and the command that deletes it."""
     metadata = {"name": "loader-1", "namespace": "lab", "creationTimestamp": "2026-11-22T12:00:00Z"}
     job = {"metadata": {**metadata, "labels": {QUEUE: "research"}}, "spec": {"suspend": True}}
     monkeypatch.setattr(command, "read_loaders", lambda *_: [job])
     code, out = run("--json")
-    told = json.loads(out)
-    assert (code, [each["id"] for each in told["troubles"]]) == (4, ["loader-waiting"])
-    assert told["commands"] == ["kubectl delete job loader-1 -n lab"]
+    output = json.loads(out)
+    assert (code, [trouble["id"] for trouble in output["troubles"]]) == (4, ["loader-waiting"])
+    assert output["commands"] == ["kubectl delete job loader-1 -n lab"]
 
 
 def test_findings_for_people(folder: Path) -> None:
-    """Each with what it is, then the commands."""
+    """Findings precede the commands."""
     file = make_lock(folder, pid=2**22 + 1)
     code, out = run()
     assert code == 4
@@ -221,10 +221,10 @@ def test_findings_for_people(folder: Path) -> None:
     )
 
 
-def test_a_stack_at_work_is_not_looked_into(
+def test_a_stack_during_an_update_is_not_examined(
     folder: Path, engine: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its state and its cluster change meanwhile."""
+    """The state and the cluster change during an update."""
     make_lock(folder, pid=engine.pid)
     monkeypatch.delattr(command, "export")
     code, out = run("--json")
@@ -232,22 +232,22 @@ def test_a_stack_at_work_is_not_looked_into(
 
 
 def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And that it cannot be reached is a finding."""
+    """The unreachable cluster is a finding."""
 
     def unreachable(*_: object) -> Seen:
         raise ClusterError("cannot reach it; is it up?")
 
     monkeypatch.setattr(command, "read_marked", unreachable)
     code, out = run("--json")
-    assert (code, [each["id"] for each in json.loads(out)["troubles"]]) == (5, ["cluster-unreachable"])
+    assert (code, [trouble["id"] for trouble in json.loads(out)["troubles"]]) == (5, ["cluster-unreachable"])
 
 
 def test_a_state_elsewhere_has_its_locks_with_the_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is said, and is no finding."""
+    """The output mentions it, but it is not a finding."""
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
     code, out = run("--json")
     assert (code, json.loads(out)["troubles"]) == (0, [])
-    assert [each.split(":")[0] for each in json.loads(out)["not_looked_at"]] == ["locks"]
+    assert [line.split(":")[0] for line in json.loads(out)["not_looked_at"]] == ["locks"]
 
 
 def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,11 +260,11 @@ def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: 
     (folder / "Pulumi.lab.yaml").write_text(json.dumps({"config": config}))
     monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": {"resources": [make_identity(OWN)]}}))
     live = LiveObject("1", {STACK: "lab"}, state=OWN)
-    seen = Seen({("Deployment", "kueue-system", "kueue-controller-manager"): live})
-    monkeypatch.setattr(command, "read_marked", lambda *_: seen)
+    live_objects = Seen({("Deployment", "kueue-system", "kueue-controller-manager"): live})
+    monkeypatch.setattr(command, "read_marked", lambda *_: live_objects)
     code, out = run("--json")
-    told = json.loads(out)
-    assert (code, told["troubles"], told["commands"]) == (0, [], [])
-    (unseen,) = told["not_looked_at"]
+    output = json.loads(out)
+    assert (code, output["troubles"], output["commands"]) == (0, [], [])
+    (unseen,) = output["not_looked_at"]
     assert unseen.startswith("objects that are not in the state")
     assert "the release manifest does not exist" in unseen

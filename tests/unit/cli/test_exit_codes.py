@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """A checkout whose engine is the script that `becomes` writes."""
+    """Create a checkout whose engine is the script that `write_engine` writes."""
     program = tmp_path / "pulumi"
     monkeypatch.setattr(tools, "engine", lambda _root, embedded: Engine(program, {}, own=embedded))
     monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
@@ -33,7 +33,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return Session(tmp_path, "dev")
 
 
-def becomes(session: Session, script: str) -> None:
+def write_engine(session: Session, script: str) -> None:
     """Make the engine this shell script."""
     file = session.root / "pulumi"
     file.write_text(f"#!/bin/sh\n{script}\nexit 255\n", encoding="utf-8")
@@ -51,27 +51,27 @@ def test_the_command_ends_with_the_code_of_the_programs_error(
         monkeypatch.setenv(EXIT_CODE_VARIABLE, str(file))
         report(error)
         assert file.read_text(encoding="ascii") == str(code)
-    becomes(session, f'printf {code} >"${EXIT_CODE_VARIABLE}"')
+    write_engine(session, f'printf {code} >"${EXIT_CODE_VARIABLE}"')
     with pytest.raises(typer.Exit) as ended:
         engine.pulumi(session, "up", "--yes")
     assert ended.value.exit_code == code
 
 
-def test_a_refusal_says_that_nothing_was_changed(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
-    """Another failure says that completed changes are kept."""
-    becomes(session, f'printf 3 >"${EXIT_CODE_VARIABLE}"')
+def test_a_refusal_reports_that_nothing_was_changed(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
+    """The message of any other failure is that completed changes are kept."""
+    write_engine(session, f'printf 3 >"${EXIT_CODE_VARIABLE}"')
     with pytest.raises(typer.Exit):
         engine.pulumi(session, "up")
     assert "`pulumi up -s dev` was refused, and no object was changed" in capfd.readouterr().err
-    becomes(session, "")
+    write_engine(session, "")
     with pytest.raises(typer.Exit):
         engine.pulumi(session, "up")
     assert "exited with code 255; see its output above. Completed changes are kept" in capfd.readouterr().err
 
 
 def test_a_refused_destroy_ends_as_any_refusal(session: Session) -> None:
-    """The command that looks for leftovers afterwards is not told of them: nothing was deleted."""
-    becomes(session, f'printf 3 >"${EXIT_CODE_VARIABLE}"')
+    """The command does not report leftovers: nothing was deleted."""
+    write_engine(session, f'printf 3 >"${EXIT_CODE_VARIABLE}"')
     with pytest.raises(typer.Exit) as ended:
         engine.pulumi(session, "destroy", check=False)
     assert ended.value.exit_code == ExitCode.REFUSED
@@ -81,7 +81,7 @@ def test_a_refused_destroy_ends_as_any_refusal(session: Session) -> None:
     ("script", "code"),
     [
         ("echo 'error: could not connect: dial tcp 127.0.0.1:1: connection refused' >&2", ExitCode.UNREACHABLE),
-        # What the engine prints of a resource does not name the backend.
+        # The engine's output about a resource does not name the backend.
         ("echo 'error: dial tcp 127.0.0.1:1: connection refused'", ExitCode.FAILED),
         (f'printf 5 >"${EXIT_CODE_VARIABLE}"', ExitCode.UNREACHABLE),
         ("exit 0", None),
@@ -89,8 +89,8 @@ def test_a_refused_destroy_ends_as_any_refusal(session: Session) -> None:
     ids=["backend", "resource", "cluster", "done"],
 )
 def test_the_code_of_a_failed_destroy(session: Session, script: str, code: ExitCode | None) -> None:
-    """The program's, else that of the backend."""
-    becomes(session, script)
+    """The code is that of the program, else that of the backend."""
+    write_engine(session, script)
     assert engine.pulumi(session, "destroy", check=False) == code
 
 
@@ -116,28 +116,28 @@ def test_without_a_waiting_command_the_program_writes_nothing(tmp_path: Path, mo
 )
 def test_a_state_that_cannot_be_read(session: Session, message: str, code: int) -> None:
     """A backend without an answer is unreachable; a lock is a guard."""
-    becomes(session, f"cat >&2 <<'END'\nerror: {message}\nEND")
+    write_engine(session, f"cat >&2 <<'END'\nerror: {message}\nEND")
     with pytest.raises(typer.Exit) as ended:
         engine.outputs(session)
     assert ended.value.exit_code == code
 
 
 def test_an_error_of_a_command_ends_it_with_the_code_of_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one place for all commands."""
+    """The mapping is in one place for all commands."""
     for error, code in ((TrainstackError("a"), 1), (RefusedError("b"), 3), (ClusterError("c"), 5)):
 
         def raise_error(*_: object, error: TrainstackError = error) -> None:
             raise error
 
         monkeypatch.setattr(Session, "open", raise_error)
-        done = CliRunner().invoke(app, ["env", "-s", "dev"])
-        assert (done.exit_code, done.stderr) == (code, f"error: {error}\n")
+        result = CliRunner().invoke(app, ["env", "-s", "dev"])
+        assert (result.exit_code, result.stderr) == (code, f"error: {error}\n")
 
 
 def test_the_codes_are_documented_in_the_help_and_on_the_page_of_commands() -> None:
-    """Each with its meaning."""
+    """Each code has its meaning in both."""
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     table = page.partition("## Exit codes")[2].partition("\n## ")[0]
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == {0, *ExitCode, 130}
-    shown = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
-    assert "Exit codes: 0 done, 1 failed, 2 usage, 3 refused by a guard, 4 findings, 5 unreachable" in shown
+    help_text = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+    assert "Exit codes: 0 done, 1 failed, 2 usage, 3 refused by a guard, 4 findings, 5 unreachable" in help_text

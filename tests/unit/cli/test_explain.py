@@ -10,41 +10,41 @@ from trainstack.preflight.registry import BY_ID, EVERY
 
 
 def explain(*words: str) -> Result:
-    """What the command prints."""
+    """Return the output of the command."""
     return CliRunner().invoke(app, ["explain", *words])
 
 
 def test_a_rule_is_explained_with_example_and_remedy() -> None:
-    """In sentences that fit the terminal, and with the YAML as it is written."""
-    done = explain("queue-unknown")
-    assert done.exit_code == 0
-    name, meaning, facts, *_, yaml, remedy = done.stdout.split("\n\n")
+    """Sentences fit the terminal, and the YAML is printed unchanged."""
+    result = explain("queue-unknown")
+    assert result.exit_code == 0
+    name, meaning, facts, *_, yaml, remedy = result.stdout.split("\n\n")
     assert name == "queue-unknown"
     assert " ".join(meaning.split()).startswith(BY_ID["queue-unknown"].summary)
     assert facts.startswith("Severity: error")
     assert yaml == "  trainstack:workloads:\n    runs:\n      - {name: digits, queue: reserch}"
     assert " ".join(remedy.split()) == f"Remedy: {BY_ID['queue-unknown'].remedy}"
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
 def test_links_become_files() -> None:
-    """A terminal follows none."""
+    """A terminal follows no links."""
     assert "0009 (docs/decisions/0009-admission-verdict.md)" in " ".join(explain("never-fits").stdout.split())
     assert not any("](" in explain(rule.id).stdout for rule in EVERY)
 
 
 def test_without_a_rule_all_are_listed() -> None:
-    """One line each, in the order of the page."""
+    """The list has one line for each rule, in the order of the page."""
     lines = explain().stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["RULE", *BY_ID]
     assert lines[1].rstrip().split(maxsplit=2)[1:] == ["error", BY_ID["settings"].summary]
 
 
 def test_programs_get_json() -> None:
-    """The same of a rule, and of all."""
-    one, every = (json.loads(explain(*words, "--json").stdout) for words in (("never-fits",), ()))
-    assert [each["id"] for each in every] == [*BY_ID]
-    assert one == next(each for each in every if each["id"] == "never-fits")
+    """The JSON has the same fields for one rule and for all."""
+    one, rules = (json.loads(explain(*words, "--json").stdout) for words in (("never-fits",), ()))
+    assert [rule["id"] for rule in rules] == [*BY_ID]
+    assert one == next(rule for rule in rules if rule["id"] == "never-fits")
     assert one["remedy"] == BY_ID["never-fits"].remedy
     assert one["silenceable"]
     assert one["change"].startswith("trainstack:workloads:\n  runs:\n")
@@ -59,7 +59,7 @@ def test_programs_get_json() -> None:
     ],
 )
 def test_an_unknown_rule_is_an_error_with_the_nearest(word: str, message: str) -> None:
-    """With exit code 1, as of other names that a command does not find."""
-    done = explain(word)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.strip() == f"error: {message}"
+    """The exit code is 1, as for other unknown names."""
+    result = explain(word)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.strip() == f"error: {message}"

@@ -1,4 +1,4 @@
-"""Which pod's log, or which record, `trainstack compare` reads a run from."""
+"""The pod log or the record from which `trainstack compare` reads a run."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ ID = "0123456789"
 
 
 def make_pod(name: str, phase: str = "Succeeded", created: str = "2026-11-21T12:00:00Z", **env: str) -> dict[str, Any]:
-    """A pod of one container with these variables; others stand before and behind it."""
+    """Return a pod of one training container with these variables, between two other containers."""
     variables = [{"name": key, "value": value} for key, value in env.items()]
     train = {"name": "pytorch", "image": "mnist:1", "args": ["--backend=gloo"], "env": variables}
     return {
@@ -40,7 +40,7 @@ def make_pod(name: str, phase: str = "Succeeded", created: str = "2026-11-21T12:
 
 
 class Cluster:
-    """What the cluster knows of runs: ledgers, launches that have succeeded, pods and their logs."""
+    """The objects of runs in a cluster: ledgers, succeeded launches, pods and their logs."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ledgers: list[Ledger] = []
@@ -53,7 +53,7 @@ class Cluster:
         monkeypatch.setattr(figures, "read_text", self._read_text)
 
     def add(self, workload: str, *pods: dict[str, Any], log: str = "", phase: str = "succeeded") -> str:
-        """A run of a workload, whose pods all have this log; its id."""
+        """Add a run of a workload, all of whose pods have this log; return its id."""
         run = f"{workload}-{ID}"
         name = f"{run}-000000"
         self.ledgers.append(
@@ -78,26 +78,26 @@ class Cluster:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """A cluster of unmanaged runs."""
+    """Provide a cluster of unmanaged runs."""
     monkeypatch.setattr(figures, "fetch_run", lambda *_: None)
     return Cluster(monkeypatch)
 
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """The session that commands open too; `digits` is a managed workload of its environment."""
+    """Provide the session that commands open; `digits` is a managed workload of its environment."""
     managed = {"command": ("true",), "image": {"name": "busybox"}, "record": {"volume": "lab"}}
     settings = Settings.model_validate(
         {"stack": "dev", "workloads": {"runs": ({"name": "digits", "kind": "Job", "namespace": "team", **managed},)}}
     )
-    made = Session(tmp_path, "dev")
-    made.__dict__["loaded"] = SimpleNamespace(settings=settings)
-    monkeypatch.setattr(Session, "open", lambda _: made)
-    return made
+    session = Session(tmp_path, "dev")
+    session.__dict__["loaded"] = SimpleNamespace(settings=settings)
+    monkeypatch.setattr(Session, "open", lambda _: session)
+    return session
 
 
 def test_a_run_without_a_record_is_read_from_its_pods_by_rank(session: Session, cluster: Cluster) -> None:
-    """World size and rank are what the operator told each pod; the container is the one that trains."""
+    """World size and rank are the variables that the operator set in each pod; the container is the main container."""
     pods = [make_pod(f"mnist-{rank}", RANK=str(rank), WORLD_SIZE="3") for rank in (2, 0, 1)]
     cluster.add("mnist", *pods, log=make_classic())
     (run,) = figures.figures(session, ["mnist"])
@@ -108,7 +108,7 @@ def test_a_run_without_a_record_is_read_from_its_pods_by_rank(session: Session, 
 
 
 def test_the_nodes_of_a_train_job_are_its_ranks(session: Session, cluster: Cluster) -> None:
-    """Trainer tells how many there are, and the Job's index which one a pod is."""
+    """Trainer sets the number of nodes, and the completion index of the Job is the rank of a pod."""
     pods = [make_pod(f"node-{index}", PET_NNODES="2") for index in range(2)]
     for index, pod in enumerate(pods):
         pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] = str(index)
@@ -117,7 +117,7 @@ def test_the_nodes_of_a_train_job_are_its_ranks(session: Session, cluster: Clust
 
 
 def test_of_several_pods_of_a_rank_the_one_that_succeeded_last_is_shown(session: Session, cluster: Cluster) -> None:
-    """Those before it were retries, or the Job's other completions; a pod that has not begun has no log."""
+    """The earlier ones were retries, or other completions of the Job; a pod that has not started has no log."""
     pods = [
         make_pod("first", "Failed", "2026-11-21T12:00:00Z"),
         make_pod("second", "Succeeded", "2026-11-21T12:01:00Z"),
@@ -134,7 +134,7 @@ def test_of_several_pods_of_a_rank_the_one_that_succeeded_last_is_shown(session:
 def test_without_pods_there_is_nothing_to_compare(
     session: Session, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And what would have left something is told."""
+    """The error states what would have recorded figures."""
     cluster.add("mnist", make_pod("waits", "Pending"))
     with pytest.raises(typer.Exit):
         figures.figures(session, ["mnist"])
@@ -149,10 +149,10 @@ def test_without_pods_there_is_nothing_to_compare(
         ("resnet", f"no run 'resnet' was launched in dev (launched runs: digits-{ID}, "),
     ],
 )
-def test_a_word_that_names_no_one_run_is_told_which_there_are(
+def test_a_word_that_selects_no_single_run_is_an_error_with_the_ids(
     session: Session, cluster: Cluster, capsys: pytest.CaptureFixture[str], word: str, message: str
 ) -> None:
-    """By id. A workload's name is not the beginning of another's."""
+    """The error lists the ids. The name of a workload does not match a longer name."""
     for workload in ("mnist", "mnist-small", "digits"):
         cluster.add(workload, make_pod(workload), log=make_classic())
     cluster.ledgers.append(
@@ -165,13 +165,13 @@ def test_a_word_that_names_no_one_run_is_told_which_there_are(
 
 
 def test_a_record_that_is_here_needs_no_cluster(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is it fetched again; a completion of a Job is named by its index."""
+    """The record is not fetched again; its index selects a completion of a Job."""
 
-    def away(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise ClusterError("away")
 
     for name in ("read_runs", "read", "read_text", "fetch_run"):
-        monkeypatch.setattr(figures, name, away)
+        monkeypatch.setattr(figures, name, fail)
     for name in (f"digits-{ID}", f"multi-{ID}/1"):
         (make_record(session.results / name, {"0.pod-1": make_log()}) / "_SUCCESS").touch()
     runs = figures.figures(session, [f"digits-{ID}", f"multi-{ID}/1"])
@@ -182,17 +182,17 @@ def test_a_record_that_is_here_needs_no_cluster(session: Session, monkeypatch: p
 def test_workers_without_the_volume_are_read_from_their_pods_where_there_are_any(
     session: Session, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, reachable: bool
 ) -> None:
-    """A cluster that is away is no fault: the record is there."""
+    """An unreachable cluster is not an error: the record exists."""
     run_id = cluster.add(
         "digits", *(make_pod(f"p{rank}", RANK=str(rank), WORLD_SIZE="2") for rank in range(2)), log=make_log()
     )
     (make_record(session.results / run_id, {"0.m-1": make_log()}, world_size=2) / "_SUCCESS").touch()
     if not reachable:
 
-        def away(*_: object) -> None:
+        def fail(*_: object) -> None:
             raise ClusterError("away")
 
-        monkeypatch.setattr(figures, "read", away)
+        monkeypatch.setattr(figures, "read", fail)
     assert figures.figures(session, [run_id])[0].steps == {0: 28, 1: 28 if reachable else None}
 
 
@@ -200,16 +200,16 @@ def test_workers_without_the_volume_are_read_from_their_pods_where_there_are_any
 def test_a_worker_that_was_started_again_is_read_from_both_logs(
     session: Session, cluster: Cluster, restarts: int, steps: int | None
 ) -> None:
-    """What lacks still leaves its steps unknown, and that is said."""
+    """A missing log leaves its steps unknown, and the notes mention it."""
     pods = [make_pod(f"p{rank}", RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
     pods[1]["status"]["containerStatuses"] = [
         {"name": "sidecar", "restartCount": 5},
         {"name": "pytorch", "restartCount": restarts},
     ]
     run_id = cluster.add("digits", *pods, log=make_log())
-    whole = make_stamped(make_log()).splitlines(keepends=True)
-    # It was stopped in its second epoch, and took that up again.
-    cluster.previous["p1"], cluster.logs["p1"] = "".join(whole[:6]).rstrip("\n"), "".join(whole[5:])
+    stamped = make_stamped(make_log()).splitlines(keepends=True)
+    # The pod was stopped in its second epoch, and resumed with that epoch.
+    cluster.previous["p1"], cluster.logs["p1"] = "".join(stamped[:6]).rstrip("\n"), "".join(stamped[5:])
     (make_record(session.results / run_id, {"0.m-1": make_log()}, world_size=2) / "_SUCCESS").touch()
     (run,) = figures.figures(session, [run_id])
     assert run.steps == {0: 28, 1: steps}
@@ -225,7 +225,7 @@ NOW = datetime(2026, 11, 21, 13, tzinfo=UTC)
 
 
 def make_repeating(exit_code: int, state: dict[str, Any], restarts: int = 1) -> dict[str, Any]:
-    """A running pod whose attempt before the present one ended so."""
+    """Return a running pod whose previous attempt ended so."""
     pod = make_pod("alone", "Running")
     ended = {"terminated": {"exitCode": exit_code, "startedAt": NOON, "finishedAt": END}}
     status = {"name": "pytorch", "restartCount": restarts, "state": state, "lastState": ended}
@@ -246,7 +246,7 @@ def make_repeating(exit_code: int, state: dict[str, Any], restarts: int = 1) -> 
 def test_a_pod_that_is_restarted_always_is_read_from_its_last_complete_training(
     session: Session, cluster: Cluster, exit_code: int, state: dict[str, Any], restarts: int, before: int, now: int
 ) -> None:
-    """The present attempt may have only begun; beside it the times of both would be mixed."""
+    """The present attempt may have only started; the times of both attempts must not be mixed."""
     run_id = cluster.add("alone", make_repeating(exit_code, state, restarts), phase="running")
     cluster.live[-1] = replace(cluster.live[-1], endless=True, completed=exit_code == 0)
     cluster.previous["alone"] = make_stamped(make_classic(epochs=before)) if before else ""
@@ -259,7 +259,7 @@ def test_a_pod_that_is_restarted_always_is_read_from_its_last_complete_training(
 
 
 def make_ended(name: str, node: str, start: str, end: str) -> dict[str, Any]:
-    """A pod that has succeeded."""
+    """Return a pod that has succeeded."""
     pod = make_pod(name)
     state = {"terminated": {"exitCode": 0, "startedAt": start, "finishedAt": end}}
     pod["status"]["containerStatuses"] = [{"name": "pytorch", "restartCount": 0, "state": state}]
@@ -267,14 +267,14 @@ def make_ended(name: str, node: str, start: str, end: str) -> dict[str, Any]:
     return pod
 
 
-def test_pods_tell_where_and_when_a_run_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is restarted always holds its node from its start until now; one without a status tells nothing."""
+def test_pods_show_where_and_when_a_run_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that is always restarted holds its node from its start until now; one without a status yields nothing."""
     pods = [
         make_ended("a", "one", NOON, END),
         make_repeating(0, {"running": {"startedAt": LATER}}),
         make_pod("evicted", "Failed"),
     ]
-    moments = [datetime.fromisoformat(each) for each in (NOON, END)]
+    moments = [datetime.fromisoformat(moment) for moment in (NOON, END)]
     assert figures._placements(pods, NOW) == (
         Placement("one", moments[0], moments[1]),
         Placement("local", moments[0], NOW),
@@ -284,20 +284,20 @@ def test_pods_tell_where_and_when_a_run_ran(monkeypatch: pytest.MonkeyPatch) -> 
 def test_two_runs_on_one_node_are_warned_of(
     session: Session, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A baseline that still trained while the distributed run did."""
+    """The baseline still trained while the distributed run trained."""
     cluster.add("alone", make_repeating(0, {"running": {"startedAt": LATER}}), log=make_classic())
     cluster.previous["alone"] = make_stamped(make_classic())
     cluster.add("pair", make_ended("p0", "local", "2026-11-21T12:09:00Z", "2026-11-21T12:11:30Z"), log=make_classic())
     command.compare(["alone", "pair"], stack="dev")
-    told = " ".join(capsys.readouterr().out.split())
-    assert "before you compare: alone and pair ran on node local at the same time for 2 min" in told
+    stdout = " ".join(capsys.readouterr().out.split())
+    assert "before you compare: alone and pair ran on node local at the same time for 2 min" in stdout
 
 
 @pytest.mark.parametrize("left", [True, False])
 def test_a_recorded_run_is_placed_by_its_pods_while_there_are_any(
     session: Session, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, left: bool
 ) -> None:
-    """Later its record alone tells when it ran."""
+    """Without the pods the record gives only the times of the run."""
     run_id = cluster.add("digits", *([make_ended("p0", "local", NOON, END)] if left else []), log=make_log())
     make_record(session.results / run_id, {"0.p0-1": make_log()}, started=NOON, finished=LATER)
     monkeypatch.setattr(figures, "fetch_run", lambda *_: session.results / run_id)
@@ -309,31 +309,32 @@ def test_a_recorded_run_is_placed_by_its_pods_while_there_are_any(
 
 @pytest.fixture
 def two(session: Session, cluster: Cluster) -> list[str]:
-    """A run of one replica and one of three."""
+    """Provide a run of one replica and one of three."""
     cluster.add("alone", make_pod("alone"), log=make_classic(lines=9))
     cluster.add("pair", *(make_pod(f"p{i}", RANK=str(i), WORLD_SIZE="2") for i in range(2)), log=make_classic(lines=3))
     return ["alone", "pair"]
 
 
 def test_a_person_gets_a_table_and_sentences(two: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """And what is not known."""
+    """The sentences include what is unknown."""
     command.compare(two, stack="dev")
-    told = capsys.readouterr().out
-    assert "STEPS EACH" in told
-    assert "pair, 2 replicas: 6 progress lines each against 18 (1 : 3.0)" in told
-    assert "not known: pair has no record, so its data and seed are unknown" in told
+    stdout = capsys.readouterr().out
+    assert "STEPS EACH" in stdout
+    assert "pair, 2 replicas: 6 progress lines each against 18 (1 : 3.0)" in stdout
+    assert "not known: pair has no record, so its data and seed are unknown" in stdout
 
 
-def test_files_are_written_whole_beside_the_json(
+def test_files_are_written_completely_with_the_json(
     two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The picture and the page; JSON alone on stdout."""
+    """The picture and the page are written; stdout has the JSON only."""
     command.compare(two, stack="dev", png=tmp_path / "a.png", html=tmp_path / "a.html", json_=True)
     assert json.loads(capsys.readouterr().out)["runs"][1]["steps_ratio"] == 3.0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -349,9 +350,9 @@ def test_a_persons_mistake_ends_in_one_message(
     call: Callable[[Path], None],
     message: str,
 ) -> None:
-    """Without a table before it."""
+    """No table precedes it."""
     with pytest.raises(typer.Exit):
         call(tmp_path)
-    told = capsys.readouterr()
-    assert message in told.err
-    assert told.out == ""
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""

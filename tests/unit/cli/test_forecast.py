@@ -1,4 +1,4 @@
-"""`trainstack forecast`: what it prints and writes, and what it says where it cannot."""
+"""`trainstack forecast`: its output and files, and its errors."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ resources: {requests: {cpu: 1}, limits: {nvidia.com/gpu: 2}}
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with three runs on a queue with room for one, as the current folder."""
+    """Create a project with three runs on a queue with room for one, and make it the current folder."""
     (tmp_path / "Pulumi.yaml").touch()
     (tmp_path / "Pulumi.lab.yaml").write_text(ENVIRONMENT)
     (tmp_path / "workloads/base").mkdir(parents=True)
@@ -68,17 +68,17 @@ def forecast(*words: str) -> Result:
 
 
 def runs(*words: str) -> dict[str, dict[str, Any]]:
-    """The runs of its JSON, by name."""
-    done = forecast("--json", *words)
-    assert done.exit_code == 0, done.output
-    return {each["name"]: each for each in json.loads(done.stdout)["runs"]}
+    """Return the runs of the JSON by name."""
+    result = forecast("--json", *words)
+    assert result.exit_code == 0, result.output
+    return {run["name"]: run for run in json.loads(result.stdout)["runs"]}
 
 
-def test_it_tells_who_starts_and_ends_when() -> None:
-    """A line for each run, one for each flavor, and a sentence."""
-    done = forecast()
-    assert done.exit_code == 0, done.output
-    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+def test_it_prints_when_each_run_starts_and_ends() -> None:
+    """The output has a line for each run, one for each flavor, and a sentence."""
+    result = forecast()
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     endless = "no end is known: neither expectedDurationSeconds nor activeDeadlineSeconds is set"
     assert lines[:4] == [
         "RUN QUEUE START END WAIT TAKES GPUS GPU-H COST FLAVORS NOTE",
@@ -86,12 +86,12 @@ def test_it_tells_who_starts_and_ends_when() -> None:
         "second lab +2h +3h 2h \u2264 1h 2 2.0 3.00 a100 ends at its deadline at the latest",
         f"third lab +3h unbounded 3h unbounded 2 - - a100 {endless}",
     ]
-    assert "2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in done.stdout
+    assert "2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in result.stdout
     assert "a100 nvidia.com/gpu 2 2 2.0 100%" in lines
 
 
 def test_a_narrow_terminal_has_the_notes_below(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that no line of the table is broken."""
+    """No line of the table is broken."""
     monkeypatch.setattr(console.out, "_force_terminal", True)
     monkeypatch.setattr(console.out, "_width", 100)
     lines = forecast().stdout.splitlines()
@@ -100,7 +100,7 @@ def test_a_narrow_terminal_has_the_notes_below(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_long_name_is_broken_and_no_figure_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the terminal is too narrow for both."""
+    """The terminal is too narrow for both."""
     monkeypatch.setattr(console.out, "_force_terminal", True)
     monkeypatch.setattr(console.out, "_width", 80)
     long = "third-of-the-runs-with-a-long-name"
@@ -113,33 +113,33 @@ def test_a_long_name_is_broken_and_no_figure_is(root: Path, monkeypatch: pytest.
 
 
 def test_the_help_shows_the_examples_whole() -> None:
-    """Brackets are no markup there."""
-    done = forecast("--help")
-    assert "--set 'workloads.runs[digits].priority=low'" in done.stdout
-    assert "--nodes a100=4:cpu=64,nvidia.com/gpu=8 --json" in done.stdout
+    """Brackets are not interpreted as markup in the examples."""
+    result = forecast("--help")
+    assert "--set 'workloads.runs[digits].priority=low'" in result.stdout
+    assert "--nodes a100=4:cpu=64,nvidia.com/gpu=8 --json" in result.stdout
 
 
-def test_json_tells_all_of_it() -> None:
-    """In seconds from now; what is not known is null."""
-    found = runs()
-    assert (found["second"]["start"], found["second"]["end"], found["second"]["source"]) == (
+def test_json_has_all_of_it() -> None:
+    """Times are in seconds from now; unknown ones are null."""
+    forecasts = runs()
+    assert (forecasts["second"]["start"], forecasts["second"]["end"], forecasts["second"]["source"]) == (
         7200.0,
         10800.0,
         "deadline",
     )
-    assert (found["third"]["end"], found["third"]["gpu_hours"], found["first"]["cost"]) == (None, None, 6.0)
+    assert (forecasts["third"]["end"], forecasts["third"]["gpu_hours"], forecasts["first"]["cost"]) == (None, None, 6.0)
     assert json.loads(forecast("--json").stdout)["before"] is None
 
 
-def test_what_if_is_told_beside_what_is() -> None:
-    """Quota, nodes, priorities, durations; the files stay as they are."""
+def test_a_tried_change_is_compared_with_the_present() -> None:
+    """Quota, nodes, priorities and durations can be tried; the files are not changed."""
     quota = "queues.clusterQueues[lab].resourceGroups[0].flavors[a100].resources[nvidia.com/gpu].nominalQuota=4"
-    found = runs("--set", quota)
-    assert (found["first"]["start"], found["second"]["start"]) == (0.0, 0.0)
-    done = forecast("--set", quota, "--set", "workloads.runs[third].expectedDurationSeconds=60")
-    assert "3 runs in 2h, 6.0 GPU-hours, 9.05 EUR." in done.stdout
-    assert "Without the changes: 2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in done.stdout
-    assert "A run waits 20m on average, and 1h40m without the changes." in done.stdout
+    forecasts = runs("--set", quota)
+    assert (forecasts["first"]["start"], forecasts["second"]["start"]) == (0.0, 0.0)
+    result = forecast("--set", quota, "--set", "workloads.runs[third].expectedDurationSeconds=60")
+    assert "3 runs in 2h, 6.0 GPU-hours, 9.05 EUR." in result.stdout
+    assert "Without the changes: 2 runs in 3h, 6.0 GPU-hours, 9.00 EUR; the end of 1 run is unknown." in result.stdout
+    assert "A run waits 20m on average, and 1h40m without the changes." in result.stdout
     held_back = runs("--nodes", "a100=1:cpu=8,nvidia.com/gpu=1")
     assert held_back["first"]["note"] == "admitted, but no node has room for its pods"
     before = json.loads(forecast("--json", "--nodes", "a100=1:cpu=8,nvidia.com/gpu=2").stdout)["before"]
@@ -148,7 +148,7 @@ def test_what_if_is_told_beside_what_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("--set", "queues.clusterQueues[labb].cohort=x"), 1, "--set queues.clusterQueues[labb].cohort=x"),
         (("--nodes", "a100=2"), 1, "--nodes a100=2: no node of flavor a100 is known; write its resources"),
@@ -156,25 +156,25 @@ def test_what_if_is_told_beside_what_is() -> None:
         (("--cluster",), 5, "no kubeconfig at"),
     ],
 )
-def test_what_cannot_be_done_is_told(words: tuple[str, ...], code: int, said: str) -> None:
-    """With the remedy, and never a stack trace."""
-    done = forecast(*words)
-    assert (done.exit_code, said in done.output) == (code, True), done.output
-    assert "Traceback" not in done.output
+def test_what_cannot_be_done_is_reported(words: tuple[str, ...], code: int, message: str) -> None:
+    """The error has a remedy and no traceback."""
+    result = forecast(*words)
+    assert (result.exit_code, message in result.output) == (code, True), result.output
+    assert "Traceback" not in result.output
 
 
 def test_pictures_are_written(root: Path) -> None:
-    """A PNG, and a page that needs nothing but itself; every run is on it."""
-    done = forecast("--png", "forecast.png", "--html", "forecast.html")
-    assert done.exit_code == 0, done.output
+    """The files are a PNG and a self-contained page, which shows every run."""
+    result = forecast("--png", "forecast.png", "--html", "forecast.html")
+    assert result.exit_code == 0, result.output
     assert (root / "forecast.png").read_bytes().startswith(b"\x89PNG")
     page = (root / "forecast.html").read_text()
-    assert all(each in page for each in ("<b>first</b>", "<b>third</b>", "a100", "ends at its deadline at the latest"))
-    assert "written: forecast.html" in done.output
+    assert all(text in page for text in ("<b>first</b>", "<b>third</b>", "a100", "ends at its deadline at the latest"))
+    assert "written: forecast.html" in result.output
 
 
-def test_earlier_records_tell_how_long_a_run_takes(root: Path) -> None:
-    """The median of those of the same program, arguments and pods; what a person says comes before."""
+def test_earlier_records_give_the_duration_of_a_run(root: Path) -> None:
+    """The estimate is the median of records with equal program, arguments and pods; a declared duration precedes it."""
     definition = {"workload": "third", "command": [], "args": [], "env": {}}
     facts = {"state": "succeeded", "attempts": 1, "definition": definition, "started": "2026-11-21T12:00:00Z"}
     for number, minutes in enumerate((10, 20, 50)):
@@ -185,13 +185,13 @@ def test_earlier_records_tell_how_long_a_run_takes(root: Path) -> None:
     other.mkdir()
     changed = {**facts, "finished": "2026-11-21T12:59:00Z", "definition": {**definition, "args": ["--more"]}}
     (other / "run.json").write_text(json.dumps(changed))
-    found = runs()["third"]
-    assert (found["duration"], found["source"]) == (1200.0, "measured")
+    forecast_of_third = runs()["third"]
+    assert (forecast_of_third["duration"], forecast_of_third["source"]) == (1200.0, "measured")
     assert "~ 20m" in forecast().stdout
 
 
 def test_a_forecast_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cluster is read once, also where something is tried."""
+    """The cluster is read once, also if a changed setting is tried."""
     read = []
 
     def held_by(_: object) -> Any:
@@ -207,28 +207,29 @@ def test_a_forecast_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.Mo
         return held
 
     monkeypatch.setattr(command, "held_by", held_by)
-    found = runs("--cluster")
-    assert (found["other"]["start"], found["other"]["end"], found["other"]["declared"]) == (-60.0, 40.0, False)
-    assert found["first"]["start"] == 40.0
+    forecasts = runs("--cluster")
+    other = forecasts["other"]
+    assert (other["start"], other["end"], other["declared"]) == (-60.0, 40.0, False)
+    assert forecasts["first"]["start"] == 40.0
     assert read == [1]
     runs("--cluster", "--set", "workloads.runs[first].expectedDurationSeconds=60")
     assert read == [1, 1]
 
 
-def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As other commands do."""
+def test_a_cluster_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is that of other commands."""
 
     def held_by(_: object) -> Any:
         raise ClusterError("cannot reach the cluster; is it up?")
 
     monkeypatch.setattr(command, "held_by", held_by)
-    done = forecast("--cluster")
-    assert (done.exit_code, "error: cannot reach the cluster; is it up?" in done.output) == (5, True)
+    result = forecast("--cluster")
+    assert (result.exit_code, "error: cannot reach the cluster; is it up?" in result.output) == (5, True)
 
 
 def test_the_former_name_still_works_and_names_the_new_one() -> None:
-    """For one release, with the same output; the help does not list it."""
-    done = CliRunner().invoke(app, ["plan", "-s", "lab", "--json"])
-    assert (done.exit_code, done.stdout) == (0, forecast("--json").stdout)
-    assert "`trainstack plan` is now `trainstack forecast`; the next release removes" in done.stderr
+    """The former name works for one release, with the same output; the help does not list it."""
+    result = CliRunner().invoke(app, ["plan", "-s", "lab", "--json"])
+    assert (result.exit_code, result.stdout) == (0, forecast("--json").stdout)
+    assert "`trainstack plan` is now `trainstack forecast`; the next release removes" in result.stderr
     assert "\n│ plan " not in CliRunner().invoke(app, ["--help"]).stdout

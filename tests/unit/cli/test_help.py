@@ -15,11 +15,11 @@ from trainstack.cli.app import ALIASES, COMMANDS, PANELS, app
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_summary_is_the_first_line_of_the_commands_help(name: str) -> None:
-    """So that `trainstack --help` and `trainstack COMMAND --help` agree."""
+def test_the_summary_is_the_first_line_of_the_commands_help() -> None:
+    """`trainstack --help` and `trainstack COMMAND --help` agree."""
     group = typer.main.get_group(app)
-    assert (group.commands[name].help or "").split("\n\n")[0] == COMMANDS[name][1]
+    first_lines = {name: (group.commands[name].help or "").split("\n\n")[0] for name in COMMANDS}
+    assert first_lines == {name: summary for name, (_, summary) in COMMANDS.items()}
 
 
 def test_the_help_imports_no_command() -> None:
@@ -34,28 +34,28 @@ except SystemExit:
 imported = {f"trainstack.cli.{module}" for module, _ in COMMANDS.values()} & {*sys.modules}
 sys.stderr.write(f"{sorted(imported)}")
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stderr == "[]"
-    assert all(name in done.stdout for name in COMMANDS)
+    process = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert process.stderr == "[]"
+    assert all(name in process.stdout for name in COMMANDS)
 
 
 def test_each_command_is_under_one_heading() -> None:
-    """In 80 columns; former names are under none."""
+    """The help fits 80 columns; former names have no heading."""
     assert sorted(name for names in PANELS.values() for name in names) == sorted(COMMANDS)
-    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
-    assert max(map(len, shown.splitlines())) <= 80
-    assert all(f"─ {panel} ─" in shown for panel in PANELS)
-    assert not [name for name in ALIASES if f"│ {name} " in shown]
+    stdout = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
+    assert max(map(len, stdout.splitlines())) <= 80
+    assert all(f"─ {panel} ─" in stdout for panel in PANELS)
+    assert not [name for name in ALIASES if f"│ {name} " in stdout]
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    """On stdout, for scripts."""
-    done = CliRunner().invoke(app, ["--version"])
-    assert (done.exit_code, done.stdout) == (0, f"trainstack {version('trainstack')}\n")
+    """It is printed on stdout, for scripts."""
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"trainstack {version('trainstack')}\n")
 
 
 def completed(tmp_path: Path, *lines: str) -> list[list[str]]:
-    """What bash offers for the last word of each line, by the script that `--show-completion` prints."""
+    """Return what bash offers for the last word of each line, by the script that `--show-completion` prints."""
     program = tmp_path / "trainstack"
     program.write_text(
         f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c "
@@ -76,44 +76,49 @@ done
     variables = {name: value for name, value in os.environ.items() if name not in selected}
     variables |= {"PATH": f"{tmp_path}:{variables['PATH']}", "PULUMI_HOME": str(tmp_path)}
     command = ["bash", "--norc", "-c", script, "bash", *lines]
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return [line.split() for line in done.stdout.splitlines()]
+    process = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
+    assert process.stderr == ""
+    return [line.split() for line in process.stdout.splitlines()]
 
 
 def completed_here(line: str) -> list[str]:
-    """What is offered for the last word, without a process."""
+    """Return what is offered for the last word, without a process."""
     words = ["trainstack", *line.split(" ")]
     variables = {
         "_TRAINSTACK_COMPLETE": "complete_bash",
         "COMP_WORDS": "\n".join(words),
         "COMP_CWORD": str(len(words) - 1),
     }
-    done = CliRunner().invoke(app, [], prog_name="trainstack", env=variables)
-    assert done.exit_code == 0
-    return done.stdout.split()
+    result = CliRunner().invoke(app, [], prog_name="trainstack", env=variables)
+    assert result.exit_code == 0
+    return result.stdout.split()
 
 
-def test_bash_completes_commands_and_environments(tmp_path: Path) -> None:
-    """By the script: what is below is completed by the same command, without a process."""
-    status, prod = completed(tmp_path, "st", "env -s pr")
-    assert (status, prod) == (["status"], ["prod"])
+def test_bash_completes_environments(tmp_path: Path) -> None:
+    """The script completes them; the tests below run the same command without a process."""
+    assert completed(tmp_path, "env -s pr") == [["prod"]]
 
 
 @pytest.mark.parametrize(
     ("line", "offered"),
-    [("pl", []), ("sweep re", ["results", "report"]), ("check --j", ["--json"]), ("env -s pr", ["prod"])],
+    [
+        ("st", ["status"]),
+        ("pl", []),
+        ("sweep re", ["results", "report"]),
+        ("check --j", ["--json"]),
+        ("env -s pr", ["prod"]),
+    ],
 )
 def test_commands_options_and_environments_are_completed(
     line: str, offered: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also the commands of a group, and where no environment is selected; hidden commands are not offered."""
+    """Commands of a group are completed, and environments without a selected one; hidden commands are not offered."""
     monkeypatch.delenv("TRAINSTACK_STACK")
     monkeypatch.chdir(ROOT)
     assert completed_here(line) == offered
 
 
 def test_all_environments_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing of the name is written yet."""
+    """All are offered for an empty word."""
     monkeypatch.chdir(ROOT)
     assert {"dev", "prod"} <= {*completed_here("env -s ")}

@@ -1,8 +1,7 @@
-"""`trainstack init`: a project in a repository of its own."""
+"""`trainstack init`: a project in its own repository."""
 
 import re
 import shutil
-from functools import cache
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -14,10 +13,10 @@ from typer.testing import CliRunner, Result
 
 from tests.unit.review.test_workflows import PINNED
 from trainstack.cli.app import app
+from trainstack.errors import TrainstackError
 from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
-from trainstack.onboarding.new_project.request import PROFILES, ProjectError, Request
+from trainstack.onboarding.new_project.request import PROFILES, Request
 from trainstack.onboarding.new_project.services import SERVICES
-from trainstack.settings.loading import schema
 from trainstack.settings.loading.load import load, placement
 from trainstack.settings.loading.source import read
 
@@ -28,18 +27,9 @@ CASES = sorted(product(PROFILES, SERVICES))
 NAMES = ("--namespace", "vision", "--queue", "gpu")
 
 
-schemas_once = cache(schema.texts)
-
-
-@pytest.fixture(autouse=True)
-def same_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every project gets the same schemas; to make them takes as long as all the rest of `init`."""
-    monkeypatch.setattr(schema, "texts", schemas_once)
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty repository, as the current folder."""
+    """Create an empty repository and make it the current folder."""
     root = tmp_path / "lab"
     (root / ".git").mkdir(parents=True)
     monkeypatch.chdir(root)
@@ -52,22 +42,22 @@ def trainstack(*words: str) -> Result:
 
 
 def files(root: Path) -> dict[str, str]:
-    """The files that git would not ignore."""
+    """Return the files that git would not ignore."""
     paths = (path for path in root.rglob("*") if path.is_file())
     names = {path.relative_to(root).as_posix(): path for path in paths}
     return {name: path.read_text() for name, path in names.items() if not name.startswith((".git/", ".trainstack/"))}
 
 
 def make_request(**changes: Any) -> Request:
-    """An owner's project on kind."""
+    """Return the request for an owner's project on kind."""
     return Request(**{"name": "lab", "profile": "owner", "cluster": "kind", **changes})
 
 
 @pytest.mark.parametrize(("profile", "cluster"), CASES)
 def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> None:
-    """Six files, which `check` accepts; what it cannot know is an error with file and line."""
-    done = trainstack("init", "--profile", profile, "--cluster", cluster, *NAMES)
-    assert done.exit_code == 0, done.output
+    """`check` accepts its six files; each unknown value is an error with file and line."""
+    result = trainstack("init", "--profile", profile, "--cluster", cluster, *NAMES)
+    assert result.exit_code == 0, result.output
     written = files(folder)
     assert written.keys() == (FILES if profile == "owner" else TENANTS)
     stack = "dev" if profile == "owner" else "vision"
@@ -78,7 +68,7 @@ def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> Non
         line = text[: text.index("- name: training\n        namespace")].count("\n") + 1
         missing = f"Pulumi.{stack}.yaml:{line}: storage.volumes[training].storageClass: is missing; add `storageClass:`"
         assert re.findall("^error.*", checked.stdout, re.MULTILINE) == [f"error [settings] {missing}"]
-        assert missing in done.stderr
+        assert missing in result.stderr
         filled = text.replace("storageClass:   # fill in", "storageClass: nfs").replace(
             "storageClasses: []", "storageClasses: [nfs]"
         )
@@ -97,11 +87,11 @@ def test_a_new_project_is_sound(folder: Path, profile: str, cluster: str) -> Non
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_objects_of_a_new_project(folder: Path, profile: str) -> None:
-    """A tenant's are in its namespace; an owner declares what its runs need."""
+    """A tenant's objects are in its namespace; an owner declares what its runs need."""
     trainstack("init", "--profile", profile, "--cluster", "gke", "-s", "dev", *NAMES)
     rendered = trainstack("render", "-s", "dev", "--without-releases")
     assert rendered.exit_code == 0, rendered.output
-    kinds = {each["kind"] for each in yaml.safe_load_all(rendered.stdout)}
+    kinds = {document["kind"] for document in yaml.safe_load_all(rendered.stdout)}
     scoped = {"Namespace", "ResourceFlavor", "ClusterQueue"}
     assert {"Job", "PersistentVolumeClaim", "ConfigMap"} <= kinds
     assert kinds & scoped == (scoped if profile == "owner" else set())
@@ -110,8 +100,8 @@ def test_the_objects_of_a_new_project(folder: Path, profile: str) -> None:
 @pytest.mark.parametrize("cluster", SERVICES)
 def test_a_stack_whose_state_is_not_embedded_is_created_by_its_user(folder: Path, cluster: str) -> None:
     """`up` would fail without a login and the stack; the steps name the commands, before it."""
-    done = trainstack("init", "--profile", "owner", "--cluster", cluster)
-    steps = [line.strip() for line in done.stderr.splitlines() if line.startswith("  ")]
+    result = trainstack("init", "--profile", "owner", "--cluster", cluster)
+    steps = [line.strip() for line in result.stderr.splitlines() if line.startswith("  ")]
     creation = ["pulumi login (unless you are logged in)", "pulumi stack init dev"]
     embedded = placement(folder, "dev").embedded
     assert embedded == (cluster == "kind")
@@ -124,10 +114,10 @@ def test_existing_files_are_kept(folder: Path) -> None:
     (folder / ".gitignore").write_text("/mine\n")
     (folder / "workloads" / "hello").mkdir(parents=True)
     (folder / "workloads" / "hello" / "workload.yaml").symlink_to("elsewhere")
-    done = trainstack("init", "--profile", "owner", "--cluster", "kind")
-    assert done.exit_code == 1
-    assert "these files exist in" in done.stderr
-    assert ": .gitignore, workloads/hello/workload.yaml; move these files away" in done.stderr
+    result = trainstack("init", "--profile", "owner", "--cluster", "kind")
+    assert result.exit_code == 1
+    assert "these files exist in" in result.stderr
+    assert ": .gitignore, workloads/hello/workload.yaml; move these files away" in result.stderr
     assert files(folder) == {".gitignore": "/mine\n"}
 
 
@@ -136,28 +126,28 @@ def test_a_second_init_changes_nothing(folder: Path) -> None:
     words = ("init", "--profile", "tenant", "--cluster", "aks", *NAMES)
     assert trainstack(*words).exit_code == 0
     before = files(folder)
-    done = trainstack(*words)
-    assert done.exit_code == 1
-    assert "renew the generated files with --upgrade" in done.stderr
+    result = trainstack(*words)
+    assert result.exit_code == 1
+    assert "renew the generated files with --upgrade" in result.stderr
     assert files(folder) == before
 
 
 def test_a_dry_run_shows_the_files(folder: Path) -> None:
-    """As a difference that git could apply."""
-    done = trainstack("init", "--profile", "owner", "--cluster", "eks", "--dry-run")
-    assert done.exit_code == 0
-    assert set(re.findall(r"^\+\+\+ b/(.*)$", done.stdout, re.MULTILINE)) == FILES
-    assert "Nothing was written" in done.stderr
+    """The output is a diff that git can apply."""
+    result = trainstack("init", "--profile", "owner", "--cluster", "eks", "--dry-run")
+    assert result.exit_code == 0
+    assert set(re.findall(r"^\+\+\+ b/(.*)$", result.stdout, re.MULTILINE)) == FILES
+    assert "Nothing was written" in result.stderr
     assert files(folder) == {}
 
 
 def test_another_folder_is_created(folder: Path) -> None:
-    """Its name is the project's."""
-    done = trainstack("init", "vision", "--profile", "owner", "--cluster", "kind", "-s", "lab")
-    assert done.exit_code == 0, done.output
+    """The project has the name of the folder."""
+    result = trainstack("init", "vision", "--profile", "owner", "--cluster", "kind", "-s", "lab")
+    assert result.exit_code == 0, result.output
     assert yaml.safe_load((folder / "vision" / "Pulumi.yaml").read_text())["name"] == "vision"
     assert (folder / "vision" / "Pulumi.lab.yaml").is_file()
-    assert "git init" in done.stderr
+    assert "git init" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -170,25 +160,25 @@ def test_another_folder_is_created(folder: Path) -> None:
     ],
 )
 def test_missing_options_are_named(folder: Path, words: list[str], message: str) -> None:
-    """A wrong command line exits with 2."""
-    done = trainstack("init", *words)
-    assert done.exit_code == 2
-    assert message in re.sub(r"[\s│]+", " ", done.stderr)
+    """The exit code of a wrong command line is 2."""
+    result = trainstack("init", *words)
+    assert result.exit_code == 2
+    assert message in re.sub(r"[\s│]+", " ", result.stderr)
 
 
 @pytest.mark.parametrize("name", ["My Project!", "a: b", "ä", "x" * 101, ""])
 def test_a_name_that_pulumi_refuses(name: str) -> None:
     """The remedy names the option."""
-    with pytest.raises(ProjectError, match=r"is not a valid name for a Pulumi project; use --name with at most 100"):
+    with pytest.raises(TrainstackError, match=r"is not a valid name for a Pulumi project; use --name with at most 100"):
         new_files(make_request(name=name), "1", virtualenv=False)
 
 
 def test_all_faults_of_a_request_are_listed() -> None:
-    """With a remedy each."""
+    """Each fault has a remedy."""
     request = make_request(
         name="a b", environment="Dev", profile="tenant", cluster="gce", namespace="A", queue="x" * 64
     )
-    with pytest.raises(ProjectError) as caught:
+    with pytest.raises(TrainstackError) as caught:
         new_files(request, "1", virtualenv=False)
     lines = str(caught.value).splitlines()
     assert [line for line in lines if ";" not in line] == []
@@ -196,13 +186,13 @@ def test_all_faults_of_a_request_are_listed() -> None:
         word in line
         for word, line in zip(("'a b'", "'Dev'", "--namespace 'A'", "--queue", "--cluster 'gce'"), lines, strict=True)
     ] == [True] * 5
-    with pytest.raises(ProjectError, match=r"name them with --namespace and --queue \(`kubectl get localqueues"):
+    with pytest.raises(TrainstackError, match=r"name them with --namespace and --queue \(`kubectl get localqueues"):
         new_files(make_request(profile="tenant"), "1", virtualenv=False)
 
 
 @pytest.mark.parametrize("word", ["null", "true", "1e5", "0x1f", "007", "12", "on", "2024-01-01", "0o17", "1-2"])
 def test_a_name_that_yaml_reads_as_something_else(folder: Path, word: str) -> None:
-    """It is quoted: both our loader and the engine's read a string."""
+    """The name is quoted: our loader and the engine's read a string."""
     texts = new_files(make_request(name=word, environment=word, namespace=word, queue=word), "1", virtualenv=False)
     for path, text in texts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -214,7 +204,7 @@ def test_a_name_that_yaml_reads_as_something_else(folder: Path, word: str) -> No
 
 
 def test_the_engine_uses_the_projects_environment_if_there_is_one(folder: Path) -> None:
-    """Else the Python of the shell; an upgrade keeps the choice."""
+    """Otherwise it uses the Python of the shell; an upgrade keeps the choice."""
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "python").touch()
     trainstack("init", "--profile", "owner", "--cluster", "kind")
@@ -226,7 +216,7 @@ def test_the_engine_uses_the_projects_environment_if_there_is_one(folder: Path) 
 
 
 def test_the_program_has_three_lines() -> None:
-    """The same as this repository's."""
+    """The program is the same as that of this repository."""
     text = owned_files("lab", "1", virtualenv=False)["__main__.py"]
     stamp, _, program = text.partition("\n")
     assert stamp.startswith("# Written by")
@@ -243,14 +233,14 @@ def test_an_upgrade_renews_unedited_files(folder: Path) -> None:
     before = files(folder)
     planned = trainstack("init", "--upgrade", "--dry-run")
     assert files(folder) == before
-    done = trainstack("init", "--upgrade")
-    assert (done.exit_code, done.stdout) == (0, planned.stdout)
-    assert f"+  PACKAGE: trainstack=={version('trainstack')}" in done.stdout
-    assert ".github/workflows/trainstack.yml: renewed" in done.stderr
+    result = trainstack("init", "--upgrade")
+    assert (result.exit_code, result.stdout) == (0, planned.stdout)
+    assert f"+  PACKAGE: trainstack=={version('trainstack')}" in result.stdout
+    assert ".github/workflows/trainstack.yml: renewed" in result.stderr
     fresh = owned_files("lab", version("trainstack"), virtualenv=False)
     assert files(folder) == {**before, **fresh}
-    again = trainstack("init", "--upgrade")
-    assert (again.exit_code, again.stdout) == (0, "")
+    result = trainstack("init", "--upgrade")
+    assert (result.exit_code, result.stdout) == (0, "")
 
 
 def test_an_upgrade_keeps_edited_files(folder: Path) -> None:
@@ -262,12 +252,14 @@ def test_an_upgrade_keeps_edited_files(folder: Path) -> None:
     with (folder / "Pulumi.yaml").open("a") as file:
         file.write("backend: {url: 's3://team'}\n")
     (folder / ".gitignore").unlink()
-    done = trainstack("init", "--upgrade")
-    assert done.exit_code == 1
-    assert "these files were edited and are kept: .github/workflows/trainstack.yml; apply the difference" in done.stderr
-    assert "-# mine" in done.stdout
-    assert "Pulumi.yaml: unchanged" in done.stderr
-    assert ".gitignore: missing" in done.stderr
+    result = trainstack("init", "--upgrade")
+    assert result.exit_code == 1
+    assert (
+        "these files were edited and are kept: .github/workflows/trainstack.yml; apply the difference" in result.stderr
+    )
+    assert "-# mine" in result.stdout
+    assert "Pulumi.yaml: unchanged" in result.stderr
+    assert ".gitignore: missing" in result.stderr
     assert not (folder / ".gitignore").exists()
     assert workflow.read_text().endswith("# mine\n")
     fresh = owned_files("lab", version("trainstack"), virtualenv=False)[".github/workflows/trainstack.yml"]
@@ -276,33 +268,33 @@ def test_an_upgrade_keeps_edited_files(folder: Path) -> None:
 
 
 def test_a_file_of_others_is_edited() -> None:
-    """A file without our first line is never renewed."""
+    """A file without the first line of trainstack is never renewed."""
     fresh = owned_files("lab", "1", virtualenv=False)
     assert {owned.outcome for owned in renewed(dict.fromkeys(fresh, "mine\n"), fresh).values()} == {"edited"}
 
 
 def test_there_is_nothing_to_upgrade(folder: Path) -> None:
     """The remedy is to create a project."""
-    done = trainstack("init", "--upgrade")
-    assert done.exit_code == 1
-    assert "create a project with --profile and --cluster" in done.stderr
+    result = trainstack("init", "--upgrade")
+    assert result.exit_code == 1
+    assert "create a project with --profile and --cluster" in result.stderr
 
 
 def test_the_next_steps_may_be_pasted(folder: Path) -> None:
     """A folder with a space is one word of the shell."""
-    done = trainstack("init", "my lab", "--profile", "owner", "--cluster", "kind", "--name", "lab")
-    assert f"\n  cd '{folder / 'my lab'}'\n  git init\n" in done.stderr
+    result = trainstack("init", "my lab", "--profile", "owner", "--cluster", "kind", "--name", "lab")
+    assert f"\n  cd '{folder / 'my lab'}'\n  git init\n" in result.stderr
 
 
 def test_no_project_here(folder: Path) -> None:
-    """Commands name `init` as a remedy."""
-    done = trainstack("render", "-s", "dev")
-    assert done.exit_code == 2
-    assert "or create one with `trainstack init`" in done.stderr
+    """Commands name `init` as the remedy."""
+    result = trainstack("render", "-s", "dev")
+    assert result.exit_code == 2
+    assert "or create one with `trainstack init`" in result.stderr
 
 
 def test_editors_find_the_schemas(folder: Path) -> None:
-    """Where the first lines of the files refer to, and git ignores."""
+    """They are at the paths in the first lines of the files, and git ignores them."""
     trainstack("init", "--profile", "owner", "--cluster", "kind")
     for path in ("Pulumi.dev.yaml", "workloads/hello/workload.yaml"):
         reference = re.search(r"\$schema=(\S+)", (folder / path).read_text())
@@ -312,7 +304,7 @@ def test_editors_find_the_schemas(folder: Path) -> None:
 
 
 def test_the_workflow_is_safe() -> None:
-    """Actions are pinned by commit, no text of others becomes a command, and one job may write comments."""
+    """Actions are pinned by commit, foreign text never becomes a command, and one job may write comments."""
     text = owned_files("lab", "1.2.3", virtualenv=False)[".github/workflows/trainstack.yml"]
     workflow: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
     assert [line for line in text.splitlines() if "uses:" in line and not PINNED.search(line)] == []
@@ -325,6 +317,6 @@ def test_the_workflow_is_safe() -> None:
         "comment": {"pull-requests": "write"}
     }
     assert {name for name, job in jobs.items() if "secrets." in str(job)} == {"preview"}
-    ours = {step["uses"] for step in steps if step.get("uses", "").startswith("actions/")}
+    pinned = {step["uses"] for step in steps if step.get("uses", "").startswith("actions/")}
     known = "".join(file.read_text() for file in (ROOT / ".github" / "workflows").glob("*.yml"))
-    assert [action for action in ours if action not in known and "setup-python" not in action] == []
+    assert [action for action in pinned if action not in known and "setup-python" not in action] == []

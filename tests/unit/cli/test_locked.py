@@ -1,4 +1,4 @@
-"""A locked state: `doctor` comes before what the engine advises, whichever command met the lock."""
+"""A locked state: the error names `doctor` before the advice of the engine, in every command."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +30,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
 
 
 def make_engine(program: Path) -> Engine:
-    """An engine that is this program."""
+    """Make the engine this program."""
     return Engine(program, {}, own=True)
 
 
@@ -39,25 +39,25 @@ def make_engine(program: Path) -> Engine:
 def test_a_locked_state_names_doctor_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], call: str, advice: str
 ) -> None:
-    """And ends the command."""
+    """The command fails."""
     program = tmp_path / "pulumi"
     program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{advice}\nEND\nexit 255\n", encoding="utf-8")
     program.chmod(0o755)
     (tmp_path / "Pulumi.dev.yaml").write_text(EMBEDDED, encoding="utf-8")
     monkeypatch.setattr(tools, "engine", lambda _root, **_: make_engine(program))
-    # The engine's kubeconfig, and the settings that name its context, are of no interest to a lock.
+    # A lock does not depend on the engine's kubeconfig and the settings that name its context.
     monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})
     monkeypatch.setattr(Session, "settings", make_settings())
     with pytest.raises(typer.Exit):
         CALLS[call](Session(tmp_path, "dev"))
-    told = capfd.readouterr().err
-    assert "`trainstack doctor -s dev` names the lock's owner" in told
-    assert told.index("trainstack doctor") < told.index(advice.splitlines()[0])
-    assert "error: " in told.splitlines()[-1] or told.index("error: the stack dev is locked") == 0
+    message = capfd.readouterr().err
+    assert "`trainstack doctor -s dev` names the lock's owner" in message
+    assert message.index("trainstack doctor") < message.index(advice.splitlines()[0])
+    assert "error: " in message.splitlines()[-1] or message.index("error: the stack dev is locked") == 0
 
 
 def test_another_failure_names_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what the engine prints of one is taken for a lock."""
+    """Only the engine's message about a lock counts as a lock."""
     (tmp_path / "Pulumi.dev.yaml").write_text(EMBEDDED, encoding="utf-8")
     monkeypatch.setattr(tools, "engine", lambda _root, **_: make_engine(Path("/bin/false")))
     monkeypatch.setattr(private_kubeconfig, "variables", lambda _context: {})

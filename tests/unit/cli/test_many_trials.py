@@ -1,4 +1,4 @@
-"""Hundreds of trials are followed without asking the cluster about each."""
+"""Hundreds of trials are followed without one request for each."""
 
 from pathlib import Path
 from typing import Any
@@ -14,39 +14,39 @@ from trainstack.runs.status.run_view import RunView, bare_view
 
 
 def make_session() -> Session:
-    """Of an environment that declares nothing."""
+    """Return the session of an environment that declares nothing."""
     session = Session(Path("/nowhere"), "test")
     session.__dict__["loaded"] = type("Loaded", (), {"settings": make_settings()})
     return session
 
 
-def looked_at(monkeypatch: pytest.MonkeyPatch, bodies: list[dict[str, Any]]) -> tuple[list[RunView], list[Any]]:
-    """The views of these launches, and those among them that the cluster was asked about."""
-    asked: list[Any] = []
+def read_views(monkeypatch: pytest.MonkeyPatch, bodies: list[dict[str, Any]]) -> tuple[list[RunView], list[Any]]:
+    """Return the views of these launches, and the launches whose details were read."""
+    queried: list[Any] = []
 
-    def close(found: list[Any], *_: Any, **__: Any) -> list[RunView]:
-        asked.extend(found)
-        return [bare_view(body) for body in found]
+    def close(bodies: list[Any], *_: Any, **__: Any) -> list[RunView]:
+        queried.extend(bodies)
+        return [bare_view(body) for body in bodies]
 
     monkeypatch.setattr(runs, "view_runs", close)
-    return runs._viewed(make_session(), bodies), asked
+    return runs._viewed(make_session(), bodies), queried
 
 
-def test_a_few_trials_are_looked_at_closely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As runs are."""
+def test_the_details_of_a_few_trials_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their details are read as those of runs."""
     bodies = [make_trial("running") for _ in range(runs.MANY)]
-    views, asked = looked_at(monkeypatch, bodies)
-    assert asked == bodies
+    views, queried = read_views(monkeypatch, bodies)
+    assert queried == bodies
     assert [line for _, line in runs._lines(views)][:1] == ["r: running"]
 
 
-def test_of_many_their_own_objects_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And they are counted; a run among them is looked at and told as ever."""
+def test_of_many_trials_only_their_own_objects_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials are counted; details of a run among them are read and shown as usual."""
     phases = ["queued"] * 12 + ["running"] * 5 + ["succeeded"] * 30
     run = make_trial("running", "other", parallelism=3)
     bodies = [run, *(make_trial(phase) for phase in phases)]
-    views, asked = looked_at(monkeypatch, bodies)
-    assert asked == [run]
+    views, queried = read_views(monkeypatch, bodies)
+    assert queried == [run]
     assert len(views) == len(bodies)
     assert [line for _, line in runs._lines(views)] == [
         "r: running",
@@ -55,7 +55,7 @@ def test_of_many_their_own_objects_tell(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def make_ended(number: int) -> dict[str, Any]:
-    """A run that ended in this minute of an hour."""
+    """Return a run that ended in this minute of an hour."""
     body = make_trial("running", parallelism=1)
     since = f"2026-01-02T04:{number:02}:00Z"
     body["metadata"] = {**body["metadata"], "name": f"r-{number}"}
@@ -63,12 +63,12 @@ def make_ended(number: int) -> dict[str, Any]:
     return body
 
 
-def test_of_many_ended_runs_only_the_last_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And drawn; the others are counted. All active ones are."""
+def test_of_many_ended_runs_only_the_last_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last ones are shown, the others are counted. All active runs are shown."""
     ended = [make_ended(number) for number in range(runs.MANY + 5)]
     active = [make_trial("running", parallelism=1) for _ in range(30)]
-    views, asked = looked_at(monkeypatch, [*reversed(ended), *active])
-    assert asked == [*reversed(ended[5:]), *active]
+    views, queried = read_views(monkeypatch, [*reversed(ended), *active])
+    assert queried == [*reversed(ended[5:]), *active]
     assert len(views) == runs.MANY + 5 + 30
     assert [view.launch.name for view in runs.without_earlier(views)[1]] == [f"r-{number}" for number in range(5)]
     _, counted = status._rendered(views, "test", None)
@@ -77,13 +77,13 @@ def test_of_many_ended_runs_only_the_last_are_looked_at(monkeypatch: pytest.Monk
 
 
 def test_launches_are_found_again_by_kind_namespace_and_name() -> None:
-    """Of two launches of one run, only the chosen one."""
+    """Only the chosen one of two launches of a run is found."""
     bodies = [make_ended(1), make_ended(2)]
     assert runs.bodies_of([live_launch(bodies[1])], bodies) == [bodies[1]]
 
 
-def test_a_trial_that_failed_says_why_without_being_asked_about() -> None:
-    """Its own conditions do."""
+def test_a_failed_trial_has_its_reason_without_another_request() -> None:
+    """The conditions of the trial have the reason."""
     body = make_trial("running")
     body["status"]["conditions"] = [
         {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "too long"}

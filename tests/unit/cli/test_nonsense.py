@@ -1,6 +1,6 @@
-"""Whatever stands on the command line: a command ends with a documented code and one message, never with a traceback.
+"""For any command line, a command ends with a documented code and one message, never with a traceback.
 
-The options are read from the commands themselves, so that a new one is tried too. No cluster, and no engine.
+The options are read from the commands themselves, so that new ones are included. No cluster and no engine are used.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from trainstack.dev.toolchain import tools
 from trainstack.dev.toolchain.errors import ToolchainError
 
 ROOT = Path(__file__).resolve().parents[3]
-# No path of a file that exists: some options name a file to write, and the tests may run as root.
+# No value is the path of an existing file: some options name a file to write, and the tests may run as root.
 TEXTS = (
     *(
         "",
@@ -58,7 +58,7 @@ CHANGES = (
 
 
 def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The commands that do something, each with the words that call it."""
+    """Return the commands without subcommands, each with the words that call it."""
     if hasattr(command, "commands"):
         for name in command.commands:
             yield from leaves(command.commands[name], (*words, name))
@@ -72,17 +72,17 @@ USUAL |= {"RUN|VOLUME:PATH": "training:x", "SRC": "defaults.yaml", "RUN RUN…":
 
 
 SPECIAL = {"since": SPANS, "set_": CHANGES, "nodes": CHANGES, "quota": CHANGES}
-"""By the name of an option, what is tried besides texts."""
+"""The values to try besides texts, by the name of an option."""
 
 
 def calls(every: int) -> Iterator[tuple[str, ...]]:
-    """Each option and each argument of each command with such values, and the other arguments as they should be.
+    """Yield each option and argument of each command with such values, and valid values for the other arguments.
 
-    Of the values each option gets one of `every`, and at least one, another one each time.
+    Each option gets one of `every` values, and at least one, a different one each time.
     """
     count = 0
     for words, command in LEAVES.items():
-        arguments = [each for each in command.params if each.param_type_name == "argument"]
+        arguments = [param for param in command.params if param.param_type_name == "argument"]
         for option in command.params:
             if option.name == "help" or getattr(option, "is_flag", False):
                 continue
@@ -91,14 +91,14 @@ def calls(every: int) -> Iterator[tuple[str, ...]]:
             values = NUMBERS if option.type_descriptor.annotation is int else texts
             step = min(every, len(values))
             for value in values[count % step :: step]:
-                others = [value if each is option else USUAL.get(each.metavar, "x") for each in arguments]
-                given = [] if option in arguments else [f"{option.opts[0]}={value}"]
-                yield (*words, *given, "--", *others)
+                others = [value if argument is option else USUAL.get(argument.metavar, "x") for argument in arguments]
+                option_words = [] if option in arguments else [f"{option.opts[0]}={value}"]
+                yield (*words, *option_words, "--", *others)
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project without a cluster and without an engine."""
+    """Create a project without a cluster and without an engine."""
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "defaults.yaml"):
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("workloads/digits", "trainstack/runs/wrapper", "sweeps/digits-search"):
@@ -121,22 +121,22 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("every", [pytest.param(29, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_no_command_line_ends_in_a_traceback(checkout: Path, every: int) -> None:
-    """Also values that are no text, no file's name, or that no calendar and no number of 64 bits holds."""
+    """Values include invalid text, invalid file names, and dates and numbers beyond the calendar and 64 bits."""
     wrong = []
     for call in calls(every):
-        done = CliRunner().invoke(app, list(call))
-        shown = [word[:80] for word in call]
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            wrong.append(f"{shown} ends in {done.exception!r:.300}")
-        elif done.exit_code not in range(6):
-            wrong.append(f"{shown} ends with {done.exit_code}")
-        elif done.exit_code and not done.output.strip():
-            wrong.append(f"{shown} fails without a message")
+        result = CliRunner().invoke(app, list(call))
+        message = [word[:80] for word in call]
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            wrong.append(f"{message} ends in {result.exception!r:.300}")
+        elif result.exit_code not in range(6):
+            wrong.append(f"{message} ends with {result.exit_code}")
+        elif result.exit_code and not result.output.strip():
+            wrong.append(f"{message} fails without a message")
     assert not wrong, "\n".join([f"{len(wrong)} faults, the first of them:", *wrong[:10]])
 
 
 def test_each_option_is_tried() -> None:
-    """The commands are read as they are: none is left out when the library that reads them changes."""
+    """The options are those of the commands, so none is skipped when the library that parses them changes."""
     tried = list(calls(1))
     assert {("check",), ("sweep", "next"), ("cluster", "up")} <= LEAVES.keys()
     for word in ("--since=800000d", "--timeout=-1", "--set=a=b", "--gpus=inf", "--quota=cpu=-1"):
@@ -146,19 +146,22 @@ def test_each_option_is_tried() -> None:
 @pytest.mark.parametrize("since", ["800000d", "999999999d", "9" * 30 + "s", "0001-01-01T00:00:00+14:00"])
 def test_a_time_beyond_the_calendar_is_refused(checkout: Path, since: str) -> None:
     """The message names the option and its value."""
-    done = CliRunner().invoke(app, ["logs", "digits", "--since", since])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"error: --since {since}: ")
+    result = CliRunner().invoke(app, ["logs", "digits", "--since", since])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: --since {since}: ")
 
 
-@pytest.mark.parametrize("command", [each for each in LEAVES if any(o.name == "stack" for o in LEAVES[each].params)])
+@pytest.mark.parametrize(
+    "command",
+    [command_words for command_words in LEAVES if any(o.name == "stack" for o in LEAVES[command_words].params)],
+)
 def test_a_name_that_no_environment_can_have_is_refused_by_each_command(
     checkout: Path, command: tuple[str, ...]
 ) -> None:
-    """A label holds 63 characters: one message, before anything else is looked at."""
-    arguments = [each for each in LEAVES[command].params if each.param_type_name == "argument"]
-    others = [USUAL.get(each.metavar, "x") for each in arguments]
-    more = ["other"] if any(each.nargs == -1 for each in arguments) else []
-    done = CliRunner().invoke(app, [*command, *others, *more, "-s", "x" * 70])
+    """A label holds 63 characters: the one error precedes any other check."""
+    arguments = [param for param in LEAVES[command].params if param.param_type_name == "argument"]
+    others = [USUAL.get(argument.metavar, "x") for argument in arguments]
+    more = ["other"] if any(argument.nargs == -1 for argument in arguments) else []
+    result = CliRunner().invoke(app, [*command, *others, *more, "-s", "x" * 70])
     message = "the environment's name has 70 characters, but a label value has at most 63"
-    assert (done.exit_code, message in done.stdout + done.stderr) == (2, True), done.output
+    assert (result.exit_code, message in result.stdout + result.stderr) == (2, True), result.output

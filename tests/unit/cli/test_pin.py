@@ -1,4 +1,4 @@
-"""`trainstack pin`: what it writes, when it writes nothing, and what it says."""
+"""`trainstack pin`: the pins that it writes, the cases in which it writes nothing, and its output."""
 
 import json
 from pathlib import Path
@@ -37,18 +37,18 @@ FILE = "pins/lab.yaml"
 
 
 def digest(digit: str) -> str:
-    """A digest."""
+    """Return a digest."""
     return f"sha256:{digit * 64}"
 
 
 class Served:
-    """Registries that have these images."""
+    """Registries that serve these images."""
 
     def __init__(self) -> None:
         self.images = {"busybox:1.35": digest("b"), "example.org/hello:1": digest("1")}
 
     def digest(self, reference: str) -> str:
-        """What the tag names."""
+        """Return the digest of the tag."""
         if reference not in self.images:
             raise RegistryError(f"{reference}: example.org has no such image; push it")
         return self.images[reference]
@@ -56,7 +56,7 @@ class Served:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with an environment to be pinned, as the current folder."""
+    """Create a project with an environment to be pinned, and make it the current folder."""
     (tmp_path / "Pulumi.yaml").touch()
     (tmp_path / "Pulumi.lab.yaml").write_text(ENVIRONMENT)
     monkeypatch.chdir(tmp_path)
@@ -66,7 +66,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def served(root: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
-    """The registries that the command asks."""
+    """Provide the registries that the command reads."""
     registries = Served()
     monkeypatch.setattr(command, "_registries", lambda _: registries)
     return registries
@@ -78,10 +78,10 @@ def pin(*words: str) -> Result:
 
 
 def test_pins_are_written_for_every_image_that_has_no_digest(root: Path, served: Served) -> None:
-    """And read again with the environment, which is sound then."""
+    """The environment with the pins is valid."""
     assert CliRunner().invoke(app, ["check", "-s", "lab"]).exit_code == 4
-    done = pin()
-    assert done.exit_code == 0, done.output
+    result = pin()
+    assert result.exit_code == 0, result.output
     head, *lines = (root / FILE).read_text().splitlines()
     assert head.startswith("# The digests of images")
     assert lines == [f"busybox:1.35: {digest('b')}", f"example.org/hello:1: {digest('1')}"]
@@ -92,62 +92,62 @@ def test_pins_are_written_for_every_image_that_has_no_digest(root: Path, served:
 
 
 def test_unchanged_pins_are_not_written_again(root: Path, served: Served) -> None:
-    """The file is the same file."""
+    """The file is not replaced."""
     pin()
     before = (root / FILE).stat()
-    done = pin()
-    assert (done.exit_code, (root / FILE).stat().st_ino) == (0, before.st_ino)
-    assert "2 kept" in done.output
+    result = pin()
+    assert (result.exit_code, (root / FILE).stat().st_ino) == (0, before.st_ino)
+    assert "2 kept" in result.output
     assert pin("--check").exit_code == 0
 
 
-def test_a_tag_that_moved_is_told(root: Path, served: Served) -> None:
-    """`--check` fails and writes nothing; without it the new digest is pinned, and what nobody uses goes."""
+def test_a_tag_that_moved_is_reported(root: Path, served: Served) -> None:
+    """`--check` fails and writes nothing; without it the new digest is pinned, and unused pins are removed."""
     pin()
     (root / FILE).write_text((root / FILE).read_text() + f"old:1: {digest('0')}\n")
     before = (root / FILE).read_bytes()
     served.images["example.org/hello:1"] = digest("2")
-    done = pin("--check")
-    assert done.exit_code == 4
-    assert f"moved   example.org/hello:1  {digest('2')} (was {digest('1')})" in done.output
-    assert f"{FILE}: 1 moved, 1 unused; run `trainstack pin -s lab`" in done.output
+    result = pin("--check")
+    assert result.exit_code == 4
+    assert f"moved   example.org/hello:1  {digest('2')} (was {digest('1')})" in result.output
+    assert f"{FILE}: 1 moved, 1 unused; run `trainstack pin -s lab`" in result.output
     assert (root / FILE).read_bytes() == before
     assert pin().exit_code == 0
     assert load(root, "lab").pins == served.images
 
 
 def test_missing_pins_fail_the_check(root: Path, served: Served) -> None:
-    """With the command that mends it."""
-    done = pin("--check")
-    assert done.exit_code == 4
-    assert f"{FILE}: 2 new; run `trainstack pin -s lab`" in done.output
+    """The error names the command that pins them."""
+    result = pin("--check")
+    assert result.exit_code == 4
+    assert f"{FILE}: 2 new; run `trainstack pin -s lab`" in result.output
     assert not (root / "pins").exists()
 
 
 def test_one_image_without_an_answer_and_nothing_is_written(root: Path, served: Served) -> None:
-    """All such images are told at once, each with its setting."""
+    """The error lists all such images, each with its setting."""
     served.images.clear()
-    done = pin()
-    assert done.exit_code == 1
-    assert "cluster.loader.image: busybox:1.35: example.org has no such image" in done.output
-    assert "workloads.runs[hello].image.name: example.org/hello:1" in done.output
+    result = pin()
+    assert result.exit_code == 1
+    assert "cluster.loader.image: busybox:1.35: example.org has no such image" in result.output
+    assert "workloads.runs[hello].image.name: example.org/hello:1" in result.output
     assert not (root / "pins").exists()
 
 
-def test_another_fault_of_the_environment_comes_first(root: Path, served: Served) -> None:
-    """Which images it uses is known only when its files are right."""
+def test_another_fault_of_the_environment_is_reported_first(root: Path, served: Served) -> None:
+    """The images of an environment are known only when its files are valid."""
     file = root / "Pulumi.lab.yaml"
     file.write_text(file.read_text().replace("volume: data", "volume: dta"))
-    done = pin()
-    assert done.exit_code == 1
-    assert "[volume-unknown]" in done.output
-    assert "image-unpinned" not in done.output
+    result = pin()
+    assert result.exit_code == 1
+    assert "[volume-unknown]" in result.output
+    assert "image-unpinned" not in result.output
 
 
 def test_the_result_for_programs(root: Path, served: Served) -> None:
-    """Every image with its digest, what it was, and what became of it."""
-    done = pin("--json")
-    assert json.loads(done.stdout) == {
+    """The JSON has each image with its digest, its former digest and the outcome."""
+    result = pin("--json")
+    assert json.loads(result.stdout) == {
         "file": FILE,
         "changed": True,
         "pins": [
@@ -158,19 +158,19 @@ def test_the_result_for_programs(root: Path, served: Served) -> None:
     }
 
 
-def test_a_damaged_pin_is_told_with_its_line(root: Path, served: Served) -> None:
-    """As every value of an environment."""
+def test_a_damaged_pin_is_reported_with_its_line(root: Path, served: Served) -> None:
+    """The error is that of any value of an environment."""
     pin()
     (root / FILE).write_text("a:1: sha256:12\n")
-    done = pin()
-    assert done.exit_code == 1
-    assert f'{FILE}:1: pins["a:1"]: has an invalid format (value "sha256:12"); remove the line' in done.output
+    result = pin()
+    assert result.exit_code == 1
+    assert f'{FILE}:1: pins["a:1"]: has an invalid format (value "sha256:12"); remove the line' in result.output
 
 
 def test_without_a_cluster_the_local_one_is_to_be_started(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its registry serves the images of an environment on the local cluster."""
+    """The local cluster's registry serves the images of its environment."""
     monkeypatch.delenv("KUBECONFIG")
     (root / "Pulumi.lab.yaml").write_text(f"{ENVIRONMENT}  trainstack:cluster: {{local: true}}\n")
-    done = pin()
-    assert done.exit_code == 5
-    assert "run `trainstack cluster up`" in done.output
+    result = pin()
+    assert result.exit_code == 5
+    assert "run `trainstack cluster up`" in result.output

@@ -1,4 +1,4 @@
-"""Waiting for a place of a sweep whose trials are launched so many at once."""
+"""The wait for a free slot of a sweep that limits the number of concurrent trials."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,14 +8,13 @@ import pytest
 import typer
 
 from tests.unit.make import make_settings, make_sweeps
-from trainstack.cli import deploy
-from trainstack.cli import sweep_slots as places
+from trainstack.cli import deploy, sweep_slots
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_slots import await_slot
 
 
 def make_trial(phase: str, sweep: str = "search", **changes: Any) -> dict[str, Any]:
-    """The live Job of one trial; with `parallelism` that of many."""
+    """Return the live Job of one trial; with `parallelism`, the Indexed Job of many."""
     marks = {"trainstack.dev/run": "r", "trainstack.dev/launch": "r-1", "trainstack.dev/sweep": sweep}
     if not changes:
         marks["trainstack.dev/set"] = "aaaaaaaaaa"
@@ -25,34 +24,34 @@ def make_trial(phase: str, sweep: str = "search", **changes: Any) -> dict[str, A
     return {"kind": "Job", "metadata": meta, "spec": spec, "status": {"conditions": done}}
 
 
-def looks(monkeypatch: pytest.MonkeyPatch, *found: list[dict[str, Any]]) -> list[int]:
-    """Let one look after the other find these; the list counts them."""
-    seen: list[int] = []
+def serve_lists(monkeypatch: pytest.MonkeyPatch, *lists: list[dict[str, Any]]) -> list[int]:
+    """Let successive reads find these; return the list of the reads."""
+    reads: list[int] = []
 
-    def look(_session: Session, _run: str | None) -> list[dict[str, Any]]:
-        seen.append(1)
-        return found[min(len(seen), len(found)) - 1]
+    def list_launches(_session: Session, _run: str | None) -> list[dict[str, Any]]:
+        reads.append(1)
+        return lists[min(len(reads), len(lists)) - 1]
 
-    monkeypatch.setattr(places, "launch_bodies", look)
-    monkeypatch.setattr(places, "PAUSE_SECONDS", 0)
-    return seen
+    monkeypatch.setattr(sweep_slots, "launch_bodies", list_launches)
+    monkeypatch.setattr(sweep_slots, "PAUSE_SECONDS", 0)
+    return reads
 
 
-def test_a_place_is_free_as_soon_as_a_trial_has_ended(
+def test_a_slot_is_free_as_soon_as_a_trial_has_ended(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Queued ones take one too; those of other sweeps and what has ended take none."""
+    """Queued trials occupy a slot too; other sweeps and ended trials occupy none."""
     full = [make_trial("queued"), make_trial("running"), make_trial("running", "other"), make_trial("succeeded")]
-    seen = looks(monkeypatch, full, full, [make_trial("running"), make_trial("succeeded")])
+    reads = serve_lists(monkeypatch, full, full, [make_trial("running"), make_trial("succeeded")])
     await_slot(Session(Path("/nowhere"), "dev"), {"search": 2}, 60)
-    assert len(seen) == 3
-    said = [line.strip() for line in capsys.readouterr().err.splitlines()]
-    assert said == ["search: 2 of 2 slots in use", "search: 1 of 2 slots in use"]
+    assert len(reads) == 3
+    stderr = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    assert stderr == ["search: 2 of 2 slots in use", "search: 1 of 2 slots in use"]
 
 
-def test_a_job_of_many_takes_as_many_places_as_it_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a change of the form both are there."""
-    looks(monkeypatch, [make_trial("running", parallelism=2)])
+def test_a_job_of_many_takes_as_many_slots_as_it_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a change of the form both kinds of Jobs exist."""
+    serve_lists(monkeypatch, [make_trial("running", parallelism=2)])
     with pytest.raises(typer.Exit):
         await_slot(Session(Path("/nowhere"), "dev"), {"search": 2}, 0)
     await_slot(Session(Path("/nowhere"), "dev"), {"search": 3}, 60)
@@ -66,10 +65,10 @@ def test_a_job_of_many_takes_as_many_places_as_it_runs_at_once(monkeypatch: pyte
         pytest.param([{"search": 3}, {"search": 3}], 1, id="until nothing more can be launched"),
     ],
 )
-def test_up_goes_on_as_places_get_free(
+def test_up_continues_as_slots_become_free(
     monkeypatch: pytest.MonkeyPatch, waiting: list[dict[str, int]], ups: int
 ) -> None:
-    """One `up` for each time that a place is free."""
+    """`up` runs once for each freed slot."""
     settings = make_settings(sweeps=make_sweeps(parallelism=2))
     session: Any = SimpleNamespace(settings=settings, stack="test")
     calls: list[Any] = []
@@ -83,8 +82,8 @@ def test_up_goes_on_as_places_get_free(
     assert calls == [{"search": 2}, "up"] * ups
 
 
-def test_without_a_cap_no_engine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can wait for a place."""
+def test_without_a_limit_no_engine_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No trial can wait for a slot."""
     monkeypatch.delattr(deploy, "outputs")
     session: Any = SimpleNamespace(settings=make_settings(sweeps=make_sweeps()), stack="test")
     deploy._launch_trials(session)

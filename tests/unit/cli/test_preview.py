@@ -23,7 +23,7 @@ DATA = Path(__file__).resolve().parents[1] / "review" / "data"
 
 
 def make_step(op: str, kind: str, name: str, *, retained: bool = False, **inputs: Any) -> dict[str, Any]:
-    """A step with the same inputs before and after."""
+    """Return a step with the same inputs before and after."""
     state = {
         "type": f"kubernetes:core/v1:{kind}",
         "retainOnDelete": retained,
@@ -33,22 +33,22 @@ def make_step(op: str, kind: str, name: str, *, retained: bool = False, **inputs
 
 
 def make_update(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """A step that changes these inputs."""
+    """Return a step that changes these inputs."""
     old, new = make_step("update", kind, "x", **before), make_step("update", kind, "x", **after)
     return {"op": "update", "oldState": old["oldState"], "newState": new["newState"]}
 
 
 def test_a_replaced_queue_is_shown_with_its_changed_field() -> None:
-    """From the engine's own output; the warning of the program is a note."""
-    shown = list(lines(json.loads((DATA / "queues.json").read_text(encoding="utf-8"))))
-    assert "replace: LocalQueue research/research" in shown
-    assert "  spec.clusterQueue: research → other" in shown
-    assert any(line.startswith("note: digits-1ef63d273f is running as") for line in shown)
-    assert shown[-1].endswith(" unchanged")
+    """The input is the output of the engine; the warning of the program becomes a note."""
+    output = list(lines(json.loads((DATA / "queues.json").read_text(encoding="utf-8"))))
+    assert "replace: LocalQueue research/research" in output
+    assert "  spec.clusterQueue: research → other" in output
+    assert any(line.startswith("note: digits-1ef63d273f is running as") for line in output)
+    assert output[-1].endswith(" unchanged")
 
 
 def test_creations_and_deletions_are_listed_by_kind() -> None:
-    """A retained object is only forgotten."""
+    """A retained object is forgotten, not deleted."""
     steps = [
         make_step("create", "ConfigMap", "b"),
         make_step("create", "ConfigMap", "a"),
@@ -69,26 +69,28 @@ def test_creations_and_deletions_are_listed_by_kind() -> None:
 
 
 def test_an_object_of_the_cluster_has_no_namespace() -> None:
-    """Not the one that the provider gives to a kind whose definition does not exist yet."""
+    """The provider gives the namespace `default` to a kind whose definition does not exist yet; it is not shown."""
     assert next(lines({"steps": [make_step("create", "ClusterQueue", "research")]})) == "create: ClusterQueue research"
 
 
-def make_release(op: str, old: Mapping[str, str], new: Mapping[str, str], versions: tuple[str, str]) -> dict[str, Any]:
-    """A step of a release's resource, from and to these revisions."""
+def make_release(
+    op: str, former: Mapping[str, str], revision: Mapping[str, str], versions: tuple[str, str]
+) -> dict[str, Any]:
+    """Return a step of a release's resource, from and to these revisions."""
     states = [
         {
             "type": "pulumi:index:Stash",
             "inputs": {"input": {"version": version, "state": "a", "definitions": definitions}} if definitions else {},
         }
-        for version, definitions in zip(versions, (old, new), strict=True)
+        for version, definitions in zip(versions, (former, revision), strict=True)
     ]
     urn = "urn:pulumi:dev::trainstack::trainstack:platform:Definitions$pulumi:index:Stash::kueue-definitions"
     step: dict[str, Any] = {"op": op, "urn": urn}
-    return step | ({"oldState": states[0]} if old else {}) | ({"newState": states[1]} if new else {})
+    return step | ({"oldState": states[0]} if former else {}) | ({"newState": states[1]} if revision else {})
 
 
 def test_a_release_shows_each_definition() -> None:
-    """What it removes is only forgotten."""
+    """Removed definitions are forgotten, not deleted."""
     versions = ("v1", "v1")
     created = make_release("create", {}, {"a": "1", "b": "1"}, versions)
     assert list(lines({"steps": [created]})) == [
@@ -116,7 +118,7 @@ def test_a_release_shows_each_definition() -> None:
 
 
 def test_a_definition_that_was_a_resource_of_its_own_is_updated() -> None:
-    """The engine's own words are a deletion and a creation."""
+    """The engine reports a deletion and a creation."""
     old = {"type": "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "retainOnDelete": True}
     deleted = {"op": "delete", "oldState": {**old, "inputs": {"metadata": {"name": "a"}}}}
     created = make_release("create", {}, {"a": "1", "b": "1"}, ("v1", "v1"))
@@ -130,7 +132,7 @@ def test_a_definition_that_was_a_resource_of_its_own_is_updated() -> None:
 
 
 def test_an_update_shows_each_changed_field() -> None:
-    """Also in lists, and added and removed ones; a long value is cut, and those of a Secret are not shown."""
+    """Changes in lists, additions and removals are shown; long values are cut, and those of a Secret are hidden."""
     before = {"spec": {"quota": [1, 2], "gone": "x"}, "data": {"text": "a" * 100}}
     after = {"spec": {"quota": [1, 3], "new": True}, "data": {"text": "b" * 100}}
     assert list(lines({"steps": [make_update("ConfigMap", before, after)]})) == [
@@ -146,11 +148,11 @@ def test_an_update_shows_each_changed_field() -> None:
 
 
 def test_every_deletion_is_named() -> None:
-    """Of many creations, only the first."""
+    """Of many creations, only the first are named."""
     names = [f"j{number}" for number in range(7)]
-    shown = list(lines({"steps": [make_step(op, "Job", name) for op in ("create", "delete") for name in names]}))
-    assert shown[0].endswith("research/j4 and 2 more")
-    assert shown[1] == f"delete: Job {', '.join(f'research/{name}' for name in names)}"
+    shown_lines = list(lines({"steps": [make_step(op, "Job", name) for op in ("create", "delete") for name in names]}))
+    assert shown_lines[0].endswith("research/j4 and 2 more")
+    assert shown_lines[1] == f"delete: Job {', '.join(f'research/{name}' for name in names)}"
 
 
 def test_an_import_is_a_change() -> None:
@@ -159,13 +161,13 @@ def test_an_import_is_a_change() -> None:
     assert list(lines({"steps": steps})) == ["import: Job research/digits-x7k2p", "1 to import, 0 unchanged"]
 
 
-def test_without_changes_it_says_so() -> None:
-    """One line."""
+def test_without_changes_it_reports_it() -> None:
+    """The output is one line."""
     assert list(lines({"steps": [], "changeSummary": {"same": 5}})) == ["no changes, 5 unchanged"]
 
 
 class Engine:
-    """An engine that previews, and the order of what the commands do."""
+    """An engine that previews and records the order of the calls of a command."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -175,64 +177,64 @@ class Engine:
         self.answer: tuple[str, str, ExitCode | None] = output, "", None
 
     def note(self, name: str) -> Any:
-        """A function that takes note of its call."""
+        """Return a function that records its call."""
         return lambda *_, **__: self.done.append(name)
 
     def read_preview(self, _: Session, *options: str, variables: Mapping[str, str]) -> Any:
-        """The engine's answer."""
+        """Return the answer of the engine."""
         self.done.append(" ".join(("preview", *options, *variables)))
         return self.answer
 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """An environment with a state, its cluster and its tools, and no terminal."""
-    made = Engine()
+    """Provide an environment with a state, its cluster and its tools, and no terminal."""
+    engine = Engine()
     monkeypatch.setattr(Session, "loaded", Loaded(make_settings(), {}))
     monkeypatch.setattr(Session, "local", False)
     for module in (preview, deploy):
-        monkeypatch.setattr(module, "ensure_backend", made.note("ensure_backend"))
-        monkeypatch.setattr(module, "deployment", lambda _: made.state)
-        monkeypatch.setattr(module, "ensure_tools", made.note("tools"))
-    monkeypatch.setattr(preview, "read_preview", made.read_preview)
+        monkeypatch.setattr(module, "ensure_backend", engine.note("ensure_backend"))
+        monkeypatch.setattr(module, "deployment", lambda _: engine.state)
+        monkeypatch.setattr(module, "ensure_tools", engine.note("tools"))
+    monkeypatch.setattr(preview, "read_preview", engine.read_preview)
     monkeypatch.setattr(preview, "preview_variables", lambda _: nullcontext({}))
     for module in (preview, deploy):
         for name in ("reach", "ensure_same_cluster"):
-            monkeypatch.setattr(module, name, made.note(name))
+            monkeypatch.setattr(module, name, engine.note(name))
     monkeypatch.setattr(deploy, "check", lambda *_: [])
-    monkeypatch.setattr(deploy, "refresh_options", lambda *_: (made.refresh,) if made.refresh else ())
-    monkeypatch.setattr(deploy, "ensure_pushed", made.note("ensure_pushed"))
-    monkeypatch.setattr(deploy, "ensure_stack", made.note("ensure_stack"))
-    monkeypatch.setattr(deploy, "pulumi", lambda _, *words: made.done.append(" ".join(words)))
-    return made
+    monkeypatch.setattr(deploy, "refresh_options", lambda *_: (engine.refresh,) if engine.refresh else ())
+    monkeypatch.setattr(deploy, "ensure_pushed", engine.note("ensure_pushed"))
+    monkeypatch.setattr(deploy, "ensure_stack", engine.note("ensure_stack"))
+    monkeypatch.setattr(deploy, "pulumi", lambda _, *words: engine.done.append(" ".join(words)))
+    return engine
 
 
 UP = "up --yes --skip-preview --suppress-outputs"
 
 
 def run(*words: str, answer: str = "") -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
-    done = CliRunner().invoke(app, [*words, "-s", "test"], input=answer)
-    return done.exit_code, done.stdout, done.stderr
+    """Run the command; return its exit code, stdout and stderr."""
+    result = CliRunner().invoke(app, [*words, "-s", "test"], input=answer)
+    return result.exit_code, result.stdout, result.stderr
 
 
 def test_a_preview_changes_nothing_and_prints_the_change(engine: Engine) -> None:
-    """With --json, what the engine prints."""
-    code, shown, _ = run("preview", "--refresh")
-    assert (code, shown) == (0, "create: Job research/a\n1 to create, 0 unchanged\n")
+    """With --json, the output is that of the engine."""
+    code, stdout, _ = run("preview", "--refresh")
+    assert (code, stdout) == (0, "create: Job research/a\n1 to create, 0 unchanged\n")
     assert engine.done == ["ensure_backend", "reach", "tools", "ensure_same_cluster", "preview --refresh"]
-    code, shown, _ = run("preview", "--json")
-    assert (code, shown) == (0, engine.answer[0])
+    code, stdout, _ = run("preview", "--json")
+    assert (code, stdout) == (0, engine.answer[0])
     assert engine.done[-1] == "preview"
 
 
 def test_a_refused_preview_ends_with_the_reasons_and_the_code(engine: Engine) -> None:
-    """As `up` would end."""
+    """`up` would fail in the same way."""
     refusal = {"diagnostics": [{"severity": "error", "message": "error: run a is active; stop it\n"}], "steps": []}
     engine.answer = json.dumps(refusal), "", ExitCode.REFUSED
-    code, shown, told = run("preview")
-    assert (code, shown) == (3, "")
-    assert "error: this change is refused:\nrun a is active; stop it\n" in told
+    code, stdout, stderr = run("preview")
+    assert (code, stdout) == (3, "")
+    assert "error: this change is refused:\nrun a is active; stop it\n" in stderr
     assert errors(refusal) == "run a is active; stop it"
 
 
@@ -247,10 +249,10 @@ def test_a_stack_without_a_state_is_previewed_on_a_temporary_one(
 
 
 def test_up_previews_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On stderr, before anything is written; another answer than yes ends it."""
+    """The question is on stderr, before any write; any answer other than yes ends the command."""
     monkeypatch.setattr(console, "interactive", lambda: True)
-    code, shown, told = run("up", "--no-wait", answer="y\n")
-    assert (code, "create: Job research/a\n" in shown, "Deploy test? [y/N]:" in told) == (0, True, True)
+    code, stdout, stderr = run("up", "--no-wait", answer="y\n")
+    assert (code, "create: Job research/a\n" in stdout, "Deploy test? [y/N]:" in stderr) == (0, True, True)
     read = ["ensure_backend", "reach", "ensure_pushed", "tools", "ensure_same_cluster", "preview --refresh"]
     assert engine.done == [*read, f"{UP} --refresh"]
     engine.done.clear()
@@ -268,38 +270,38 @@ def test_up_builds_nothing_for_a_machine_that_cannot_run_the_local_cluster(
 
     monkeypatch.setattr(Session, "local", True)
     monkeypatch.setattr(cluster, "check_machine", refuse)
-    code, _, told = run("up", "--yes")
-    assert (code, told, engine.done) == (1, "error: Debian packages are missing\n", ["ensure_backend"])
+    code, _, stderr = run("up", "--yes")
+    assert (code, stderr, engine.done) == (1, "error: Debian packages are missing\n", ["ensure_backend"])
 
 
 def test_yes_skips_preview_and_question(engine: Engine) -> None:
-    """With a terminal or without."""
+    """The same holds with and without a terminal."""
     assert run("up", "--yes", "--no-wait")[0] == 0
     read = ["ensure_backend", "reach", "ensure_pushed", "tools", "ensure_same_cluster"]
     assert engine.done == [*read, f"{UP} --refresh"]
 
 
 def test_up_refreshes_only_after_a_change_in_the_cluster(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The preview that it shows, too; it looks again once the change is confirmed."""
+    """The preview refreshes, too; `up` checks again after the confirmation."""
     monkeypatch.setattr(console, "interactive", lambda: True)
     engine.refresh = ""
     assert run("up", "--no-wait", answer="y\n")[0] == 0
     assert engine.done[-2:] == ["preview", UP]
-    found = iter([(), ("--refresh",)])
-    monkeypatch.setattr(deploy, "refresh_options", lambda *_: next(found))
+    options = iter([(), ("--refresh",)])
+    monkeypatch.setattr(deploy, "refresh_options", lambda *_: next(options))
     assert run("up", "--no-wait", answer="y\n")[0] == 0
     assert engine.done[-2:] == ["preview", f"{UP} --refresh"]
 
 
 def test_up_creates_a_missing_stack(engine: Engine) -> None:
-    """The export of the state shows whether there is one: the engine is not called a second time to look for it."""
+    """The export of the state shows whether the stack exists: no second call of the engine checks it."""
     engine.state = None
     assert run("up", "--yes", "--no-wait")[0] == 0
     assert engine.done[-2:] == ["ensure_stack", f"{UP} --refresh"]
 
 
 def test_without_a_terminal_a_change_has_to_be_confirmed_by_an_option(engine: Engine) -> None:
-    """It is a usage error, before anything is read."""
-    code, shown, told = run("up")
-    assert (code, shown, engine.done) == (2, "", [])
-    assert told == "error: this command asks for confirmation, but there is no terminal; add --yes to confirm\n"
+    """The usage error precedes any read."""
+    code, stdout, stderr = run("up")
+    assert (code, stdout, engine.done) == (2, "", [])
+    assert stderr == "error: this command asks for confirmation, but there is no terminal; add --yes to confirm\n"

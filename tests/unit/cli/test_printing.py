@@ -1,4 +1,4 @@
-"""Names and messages are printed as they are: no emoji codes, no markup, whoever wrote them."""
+"""Names and messages are printed verbatim: without emoji codes and markup."""
 
 import io
 from pathlib import Path
@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from trainstack.cli import console
 from trainstack.cli.app import app
-from trainstack.cli.console import err, fail, out, show, step
-from trainstack.cli.expected_errors import expected_message
+from trainstack.cli.console import err, expected_message, fail, out, show, step
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import SETTINGS
 from trainstack.preflight.rule import Violation
@@ -24,15 +23,15 @@ DATA = "training:cat: [bold]x[/bold] [/] [link=x]y [red]"
 
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What both consoles print, as a terminal gets it without its colours."""
+    """Return what both consoles print, as a terminal without colours gets it."""
     stream = io.StringIO()
-    for each in (out, err):
-        monkeypatch.setattr(each, "_file", stream)
+    for stream_console in (out, err):
+        monkeypatch.setattr(stream_console, "_file", stream)
     return stream
 
 
 def test_data_is_printed_as_it_is(printed: io.StringIO) -> None:
-    """In lines, tables with titles and heads, errors and steps."""
+    """The same holds in lines, in titles and heads of tables, in errors and in steps."""
     table = Table(DATA, title=DATA, box=None)
     table.add_row(DATA)
     out.print(DATA)
@@ -46,7 +45,7 @@ def test_data_is_printed_as_it_is(printed: io.StringIO) -> None:
 
 
 def test_a_table_for_a_file_prints_data_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """It has a console of its own."""
+    """The table has its own console."""
     table = Table(DATA, box=None)
     table.add_row(DATA)
     show(table)
@@ -54,14 +53,14 @@ def test_a_table_for_a_file_prints_data_as_it_is(capsys: pytest.CaptureFixture[s
 
 
 def test_no_console_interprets_data() -> None:
-    """A console that somebody adds to this module is made by the same function."""
-    made = [each for each in vars(console).values() if isinstance(each, Console)]
-    assert len(made) == 2
-    assert not any(each._emoji or each._markup for each in made)
+    """All consoles of this module are made by the same function."""
+    consoles = [value for value in vars(console).values() if isinstance(value, Console)]
+    assert len(consoles) == 2
+    assert not any(value._emoji or value._markup for value in consoles)
 
 
-def test_a_fault_of_a_whole_file_has_no_empty_path() -> None:
-    """`file: message; remedy`, with what would command a terminal spelt out."""
+def test_a_fault_of_a_file_has_no_empty_path() -> None:
+    """The form is `file: message; remedy`, with control characters of terminals escaped."""
     fault = Finding.of(SETTINGS, Violation("", "is not there", "write it"), Place("Pulumi.x.yaml"))
     assert str(fault) == "error [settings] Pulumi.x.yaml: is not there; write it"
     nowhere = Finding.of(SETTINGS, Violation("queues", "b\x1b[2J", "", "warning"))
@@ -70,16 +69,16 @@ def test_a_fault_of_a_whole_file_has_no_empty_path() -> None:
 
 @pytest.mark.parametrize("error", [WorkloadError("edited"), FileError(Path("/a"), "is a FIFO"), TypeError("a bug")])
 def test_expected_errors_have_a_message_and_bugs_a_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """Whichever command meets them."""
+    """The same holds for every command."""
 
     def broken(_: object) -> None:
         raise error
 
     monkeypatch.setattr("trainstack.cli.sweep_expand.sweeps", broken)
-    done = CliRunner().invoke(app, ["sweep", "expand"])
+    result = CliRunner().invoke(app, ["sweep", "expand"])
     expected = {WorkloadError: "error: edited\n", FileError: "error: /a: is a FIFO\n"}.get(type(error))
     if expected is None:
-        assert (done.exception, expected_message(error)) == (error, None)
+        assert (result.exception, expected_message(error)) == (error, None)
     else:
-        assert (done.exit_code, done.stdout, done.stderr) == (1, "", expected)
+        assert (result.exit_code, result.stdout, result.stderr) == (1, "", expected)
     assert expected_message(OSError("of no file")) is None

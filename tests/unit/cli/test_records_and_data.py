@@ -1,4 +1,4 @@
-"""Which record a run's is, and when data is brought: `trainstack fetch`, and the end of `trainstack up`."""
+"""The record of a run, and the transfer of data: `trainstack fetch`, and the last stage of `trainstack up`."""
 
 import hashlib
 import json
@@ -19,11 +19,11 @@ from tests.unit.checks.environment_cases import check_of, dispatching
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
 from trainstack.cli import deploy, files
 from trainstack.cli.session import Session
-from trainstack.objects.labels import LAUNCH, WORKLOAD
+from trainstack.objects.labels import LAUNCH, SWEEP, WORKLOAD
 from trainstack.objects.labels import RUN as RUN_LABEL
 from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.queues import ClusterKubeConfig, MultiKueueCluster, MultiKueueConfig
+from trainstack.settings.sections.queues import MULTI_KUEUE, ClusterKubeConfig, MultiKueueCluster, MultiKueueConfig
 from trainstack.transfer.loader import Loader
 
 RUN = "0123456789"
@@ -39,13 +39,13 @@ Started = list[tuple[str, str]]
 
 @pytest.fixture
 def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeVolume:
-    """A volume behind a loader of our helper image."""
+    """Provide a volume behind a loader of our helper image."""
     return make_volume(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """The loaders that were started: their namespaces and volumes."""
+    """Provide the namespaces and volumes of the loaders that were started."""
     loaders: Started = []
 
     @contextmanager
@@ -60,7 +60,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Session]:
-    """The session of an environment with these workloads, which commands open too."""
+    """Return a function that makes the session of an environment with these workloads; commands open it too."""
 
     def make(*declared: dict[str, Any]) -> Session:
         volume = {"name": "training", "namespace": "research", "storage_class": "shared", "size": "1Gi"}
@@ -71,36 +71,36 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Se
                 "workloads": {"runs": declared},
             }
         )
-        made = Session(tmp_path, "dev")
-        made.__dict__["loaded"] = SimpleNamespace(settings=settings)
-        monkeypatch.setattr(Session, "open", lambda _: made)
+        session = Session(tmp_path, "dev")
+        session.__dict__["loaded"] = SimpleNamespace(settings=settings)
+        monkeypatch.setattr(Session, "open", lambda _: session)
         monkeypatch.setattr(files, "read_bodies", lambda _: [])
-        return made
+        return session
 
     return make
 
 
 def make_workload(name: str, **changes: Any) -> dict[str, Any]:
-    """A managed Job that is recorded on a volume of its name."""
+    """Return a managed Job that is recorded on a volume named after it."""
     words = {"command": ("true",), "image": {"name": "busybox"}, "record": {"volume": f"{name}-runs"}}
     return {"name": name, "kind": "Job", "namespace": "research", **words, **changes}
 
 
 def make_ledger(workload: str, namespace: str = "research") -> Ledger:
-    """The ledger of a run."""
+    """Return the ledger of a run."""
     run = f"{workload}-{RUN}"
     return Ledger(run_id=run, workload=workload, namespace=namespace, attempt=1, launch_name=f"{run}-000000", launch={})
 
 
 def unmanaged(name: str) -> dict[str, Any]:
-    """A workload without a record."""
+    """Return a workload without a record."""
     return make_workload(name, managed=False, record=None)
 
 
 def test_a_run_is_of_the_workload_that_its_id_names(
     tmp_path: Path, volume: FakeVolume, started: Started, session: Callable[..., Session]
 ) -> None:
-    """Not of another whose name the id begins with too."""
+    """Another workload, whose name is a prefix of the id too, is not chosen."""
     session(make_workload("digits"), make_workload("digits-small"))
     write(volume.root / "runs" / f"digits-small-{RUN}", {"_SUCCESS": "{}"})
     files.fetch(f"digits-small-{RUN}", "dev", to=tmp_path / "to")
@@ -108,7 +108,7 @@ def test_a_run_is_of_the_workload_that_its_id_names(
 
 
 def make_live(run_id: str, created: str) -> dict[str, Any]:
-    """The Job of a run."""
+    """Return the Job of a run."""
     marks = {RUN_LABEL: run_id, LAUNCH: f"{run_id}-000000", WORKLOAD: run_id.rpartition("-")[0]}
     metadata = {"name": f"{run_id}-000000", "namespace": "research", "creationTimestamp": created, "labels": marks}
     return {"kind": "Job", "metadata": metadata, "spec": {}, "status": {}}
@@ -117,7 +117,7 @@ def make_live(run_id: str, created: str) -> dict[str, Any]:
 def test_a_workload_names_its_latest_run(
     monkeypatch: pytest.MonkeyPatch, volume: FakeVolume, started: Started, session: Callable[..., Session]
 ) -> None:
-    """Of those that have an object in the cluster, whatever their order."""
+    """Only runs with an object in the cluster count, in any order."""
     opened = session(make_workload("digits"), make_workload("digits-small"))
     ids = ("digits-aaaaaaaaaa", "digits-bbbbbbbbbb", "digits-cccccccccc", "digits-small-dddddddddd")
     days = ("2026-11-03", "2026-11-05", "2026-11-04", "2026-11-06")
@@ -131,18 +131,20 @@ def test_a_workload_names_its_latest_run(
 def test_a_workload_without_a_run_in_the_cluster_is_named(
     monkeypatch: pytest.MonkeyPatch, session: Callable[..., Session], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the place of earlier records; another workload whose name begins alike is not taken for it."""
+    """The error shows where earlier records are; a workload with the same prefix is not chosen."""
     session(make_workload("digits"), make_workload("digits-small"))
     monkeypatch.setattr(files, "read_bodies", lambda _: [make_live("digits-small-aaaaaaaaaa", "2026-11-03T00:00:00Z")])
     with pytest.raises(typer.Exit):
         files.fetch("digits", "dev")
-    shown = " ".join(capsys.readouterr().err.split())
-    assert "no run of digits has an object in the cluster" in shown
-    assert "`trainstack ls digits-runs:runs -s dev`" in shown
+    stderr = " ".join(capsys.readouterr().err.split())
+    assert "no run of digits has an object in the cluster" in stderr
+    assert "`trainstack ls digits-runs:runs -s dev`" in stderr
 
 
-def test_a_ledger_says_whose_run_it_is(volume: FakeVolume, started: Started, session: Callable[..., Session]) -> None:
-    """And in which namespace it was launched, also when the workload has moved."""
+def test_a_ledger_has_the_workload_of_its_run(
+    volume: FakeVolume, started: Started, session: Callable[..., Session]
+) -> None:
+    """The ledger also has the namespace of the launch, in case the workload has moved."""
     opened = session(make_workload("digits"), make_workload("digits-small"))
     write(volume.root / "runs" / f"digits-small-{RUN}", {"_SUCCESS": "{}"})
     record = files.fetch_run(opened, make_ledger("digits-small", namespace="before"), list)
@@ -151,10 +153,10 @@ def test_a_ledger_says_whose_run_it_is(volume: FakeVolume, started: Started, ses
     assert started == [("before", "digits-small-runs")]
 
 
-def test_a_run_that_is_not_recorded_is_no_fault(
+def test_a_run_that_is_not_recorded_is_no_error(
     monkeypatch: pytest.MonkeyPatch, volume: FakeVolume, started: Started, session: Callable[..., Session]
 ) -> None:
-    """Nor is one whose workload is declared no more; the others are fetched."""
+    """A run whose workload was removed from the files is not an error either; the others are fetched."""
     opened = session(unmanaged("hello"), make_workload("digits"))
     ledgers = (make_ledger("gone"), make_ledger("hello"), make_ledger("digits"))
     monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
@@ -189,6 +191,29 @@ def test_a_run_that_was_launched_before_its_queue_dispatched_is_read_here(
     assert read.call_count == 1
 
 
+def test_a_trial_is_read_in_the_cluster_of_its_batch(
+    monkeypatch: pytest.MonkeyPatch, volume: FakeVolume, started: Started, session: Callable[..., Session]
+) -> None:
+    """No object has the id of the trial; the Indexed Job of the sweep names the cluster."""
+    opened, run_id = session(make_workload("digits", queue="research")), f"digits-{RUN}"
+    dispatch_to(opened, "west", "east")
+    batch = make_live("digits-bbbbbbbbbb", "2026-11-03T00:00:00Z")
+    batch["metadata"]["labels"][SWEEP] = "digits"
+    batch["spec"]["managedBy"] = MULTI_KUEUE
+    read: list[str] = []
+
+    def worker(settings: Settings, cluster: str) -> Settings:
+        read.append(cluster)
+        return settings
+
+    monkeypatch.setattr(files, "read_bodies", lambda _: [batch])
+    monkeypatch.setattr(files, "clusters_of", lambda bodies, _: {"digits-bbbbbbbbbb": "east"} if bodies else {})
+    monkeypatch.setattr(files, "settings_of_worker", worker)
+    write(volume.root / "runs" / run_id, {"_SUCCESS": "{}"})
+    files.fetch(run_id, "dev")
+    assert (read, started) == (["east"], [("research", "digits-runs")])
+
+
 def test_a_run_whose_cluster_is_unknown_does_not_end_up(
     monkeypatch: pytest.MonkeyPatch,
     volume: FakeVolume,
@@ -196,9 +221,9 @@ def test_a_run_whose_cluster_is_unknown_does_not_end_up(
     session: Callable[..., Session],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is named with the remedy, and the other runs are fetched; the launches are listed once."""
-    gone, here = make_workload("gone", queue="research"), (make_workload("digits"), make_workload("digits-small"))
-    opened, read = session(gone, *here), Mock(return_value=[])
+    """The run is reported with the remedy, and the others are fetched; the launches are listed once."""
+    lost, read_here = make_workload("gone", queue="research"), (make_workload("digits"), make_workload("digits-small"))
+    opened, read = session(lost, *read_here), Mock(return_value=[])
     dispatch_to(opened, "west", "east")
     monkeypatch.setattr(files, "read_bodies", read)
     ledgers = tuple(map(make_ledger, ("gone", "digits", "digits-small")))
@@ -208,15 +233,15 @@ def test_a_run_whose_cluster_is_unknown_does_not_end_up(
     deploy._fetch_results(opened)
     assert started == [("research", "digits-runs"), ("research", "digits-small-runs")]
     assert read.call_count == 1
-    shown = " ".join(capsys.readouterr().err.split())
-    assert f"gone-{RUN} has no object that names the cluster to which it was dispatched: east, west" in shown
-    assert f"trainstack fetch gone-runs:runs/gone-{RUN} -s ENV" in shown
+    stderr = " ".join(capsys.readouterr().err.split())
+    assert f"gone-{RUN} has no object that names the cluster to which it was dispatched: east, west" in stderr
+    assert f"trainstack fetch gone-runs:runs/gone-{RUN} -s ENV" in stderr
 
 
-def test_asked_for_a_run_without_a_record_it_says_so(
+def test_a_requested_run_without_a_record_is_an_error(
     session: Callable[..., Session], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And where there is something to read."""
+    """The error shows where to look for records."""
     session(unmanaged("hello"))
     with pytest.raises(typer.Exit):
         files.fetch(f"hello-{RUN}", "dev")
@@ -226,7 +251,7 @@ def test_asked_for_a_run_without_a_record_it_says_so(
 def test_names_are_listed_as_they_are(
     volume: FakeVolume, started: Started, session: Callable[..., Session], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Also those that are no text; a line break is written as `sha256sum` writes it, and read by it."""
+    """Invalid text is included; a line break is escaped as by `sha256sum`, which reads it."""
     session()
     for name in (b"caf\xe9", b"a\nb\\c"):
         (volume.root / os.fsdecode(name)).touch()
@@ -237,16 +262,16 @@ def test_names_are_listed_as_they_are(
     subprocess.run(["sha256sum", "-c"], cwd=volume.root, input=printed, check=True, capture_output=True)
 
 
-def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, made: str) -> Session:
-    """A session whose run `digits` waits for data; one manifest is committed, and another may be made."""
-    (tmp_path / "prepare_digits.py").write_text(PREPARE.format(manifest=made))
+def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, prepared_manifest: str) -> Session:
+    """Return a session whose run `digits` waits for data, with this committed manifest and this prepared one."""
+    (tmp_path / "prepare_digits.py").write_text(PREPARE.format(manifest=prepared_manifest))
     (tmp_path / "data.json").write_text(committed)
     data = {"manifest": "data.json", "volume": "training", "path": "data/digits", "prepare": "prepare_digits"}
     return session(make_workload("digits", data=data), make_workload("digits-small"))
 
 
-def waiting(monkeypatch: pytest.MonkeyPatch, workload: str) -> None:
-    """A run of this workload is active, and no other."""
+def serve_active_run(monkeypatch: pytest.MonkeyPatch, workload: str) -> None:
+    """Let one run be active, of this workload."""
     launch = SimpleNamespace(run_id=f"{workload}-{RUN}", active=True)
     monkeypatch.setattr(deploy, "launch_bodies", lambda *_: [launch])
     monkeypatch.setattr(deploy, "live_launch", lambda body: body)
@@ -260,12 +285,12 @@ def test_data_of_another_manifest_is_replaced(
     session: Callable[..., Session],
 ) -> None:
     """A run waits for the committed manifest, not for any."""
-    opened = prepared(session, tmp_path, committed='{"now": 1}', made='{"now": 1}')
-    there = write(volume.root / "data" / "digits", {"manifest.json": json.dumps({"before": 1}), "images": "before"})
-    waiting(monkeypatch, "digits")
+    opened = prepared(session, tmp_path, committed='{"now": 1}', prepared_manifest='{"now": 1}')
+    folder = write(volume.root / "data" / "digits", {"manifest.json": json.dumps({"before": 1}), "images": "before"})
+    serve_active_run(monkeypatch, "digits")
     deploy._upload_data(opened)
-    assert (there / "manifest.json").read_text() == '{"now": 1}'
-    assert (there / "images").read_text() == "images"
+    assert (folder / "manifest.json").read_text() == '{"now": 1}'
+    assert (folder / "images").read_text() == "images"
 
 
 def test_data_that_is_complete_is_not_made_again(
@@ -275,27 +300,27 @@ def test_data_that_is_complete_is_not_made_again(
     started: Started,
     session: Callable[..., Session],
 ) -> None:
-    """By the digests in its manifest; a file that was changed or is missing counts."""
+    """The digests of the manifest decide; a changed or missing file counts as incomplete."""
     manifest = json.dumps({"files": {"images": {"sha256": hashlib.sha256(b"images").hexdigest(), "size": 6}}})
-    opened = prepared(session, tmp_path, committed=manifest, made=manifest)
-    made: list[Path] = []
+    opened = prepared(session, tmp_path, committed=manifest, prepared_manifest=manifest)
+    prepared_folders: list[Path] = []
     make = deploy._make_data
 
-    def noted(*given: Any) -> None:
-        made.append(given[-1])
-        make(*given)
+    def recording_make(*arguments: Any) -> None:
+        prepared_folders.append(arguments[-1])
+        make(*arguments)
 
-    monkeypatch.setattr(deploy, "_make_data", noted)
-    waiting(monkeypatch, "digits")
+    monkeypatch.setattr(deploy, "_make_data", recording_make)
+    serve_active_run(monkeypatch, "digits")
     for _ in range(2):
         deploy._upload_data(opened)
     folder = opened.state / "data" / "digits"
-    assert made == [folder]
+    assert prepared_folders == [folder]
     (folder / "images").write_text("changed")
     deploy._upload_data(opened)
     (folder / "images").unlink()
     deploy._upload_data(opened)
-    assert made == [folder] * 3
+    assert prepared_folders == [folder] * 3
     assert (volume.root / "data" / "digits" / "images").read_text() == "images"
 
 
@@ -307,14 +332,14 @@ def test_what_was_prepared_has_to_be_what_is_committed(
     session: Callable[..., Session],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Else the run would wait in vain: both digests and the remedy are told, and nothing is sent."""
-    opened = prepared(session, tmp_path, committed='{"now": 1}', made='{"other": 1}')
-    waiting(monkeypatch, "digits")
+    """The run would wait in vain: the error has both digests and the remedy, and nothing is transferred."""
+    opened = prepared(session, tmp_path, committed='{"now": 1}', prepared_manifest='{"other": 1}')
+    serve_active_run(monkeypatch, "digits")
     with pytest.raises(typer.Exit):
         deploy._upload_data(opened)
-    said = capsys.readouterr().err
-    assert all(hashlib.sha256(text.encode()).hexdigest() in said for text in ('{"now": 1}', '{"other": 1}'))
-    assert "to data.json" in said
+    stderr = capsys.readouterr().err
+    assert all(hashlib.sha256(text.encode()).hexdigest() in stderr for text in ('{"now": 1}', '{"other": 1}'))
+    assert "to data.json" in stderr
     assert started == []
 
 
@@ -325,8 +350,8 @@ def test_only_a_run_that_waits_gets_data(
     started: Started,
     session: Callable[..., Session],
 ) -> None:
-    """Not another workload whose name its id begins with."""
-    opened = prepared(session, tmp_path, committed="{}", made="{}")
-    waiting(monkeypatch, "digits-small")
+    """A workload with the same prefix gets none."""
+    opened = prepared(session, tmp_path, committed="{}", prepared_manifest="{}")
+    serve_active_run(monkeypatch, "digits-small")
     deploy._upload_data(opened)
     assert started == []

@@ -1,4 +1,4 @@
-"""Asking a registry: whom, with which credentials, and what is said when there is no answer."""
+"""Requests to a registry: the host, the credentials, and the error without an answer."""
 
 import base64
 import json
@@ -18,12 +18,12 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 
 def make_registries(answer: Handler, mirror: str | None = None) -> Registries:
-    """Registries that answer so, and Ann's credentials for one of them."""
+    """Return registries with this answer, and Ann's credentials for one of them."""
     return Registries({"registry.example.org": ("ann", "secret")}, mirror, httpx.MockTransport(answer))
 
 
-def found(_: httpx.Request) -> httpx.Response:
-    """A registry that has every image."""
+def serve_all(_: httpx.Request) -> httpx.Response:
+    """Answer as a registry that has every image."""
     return httpx.Response(200, headers={"Docker-Content-Digest": DIGEST})
 
 
@@ -36,21 +36,21 @@ def found(_: httpx.Request) -> httpx.Response:
         ("registry.k8s.io/kueue/kueue:v1", "http://10.0.0.1:5000", "http://10.0.0.1:5000/v2/kueue/kueue/manifests/v1"),
     ],
 )
-def test_the_registry_that_serves_the_image_is_asked(reference: str, mirror: str | None, url: str) -> None:
-    """Its own, over https; a mirror for all."""
-    asked: list[httpx.Request] = []
+def test_the_request_is_sent_to_the_registry_of_the_image(reference: str, mirror: str | None, url: str) -> None:
+    """The request is sent to the registry of the image over https, or to the mirror of all registries."""
+    requests: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
-        return found(request)
+        requests.append(request)
+        return serve_all(request)
 
     assert make_registries(answer, mirror).digest(reference) == DIGEST
-    assert [(each.method, str(each.url)) for each in asked] == [("HEAD", url)]
-    assert "image.index" in asked[0].headers["Accept"]
+    assert [(request.method, str(request.url)) for request in requests] == [("HEAD", url)]
+    assert "image.index" in requests[0].headers["Accept"]
 
 
-def test_a_registry_that_does_not_tell_the_digest_is_asked_for_the_manifest() -> None:
-    """Its sha256 is the digest."""
+def test_the_manifest_is_read_from_a_registry_that_sends_no_digest() -> None:
+    """The sha256 of the manifest is the digest."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, content=b"{}" if request.method == "GET" else b"")
@@ -58,32 +58,32 @@ def test_a_registry_that_does_not_tell_the_digest_is_asked_for_the_manifest() ->
     assert make_registries(answer).digest("busybox:1") == f"sha256:{sha256(b'{}').hexdigest()}"
 
 
-def test_a_token_is_fetched_where_the_registry_wants_one() -> None:
-    """From whom the registry names, with the credentials for this registry, and only the token goes back to it."""
-    seen: list[tuple[str, str | None]] = []
+def test_a_token_is_fetched_where_the_registry_requires_one() -> None:
+    """The registry names the token server, which gets this registry's credentials; only the registry gets the token."""
+    requests: list[tuple[str, str | None]] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        given = request.headers.get("Authorization")
-        seen.append((str(request.url), given))
+        header = request.headers.get("Authorization")
+        requests.append((str(request.url), header))
         if request.url.host == "auth.example.org":
             return httpx.Response(200, json={"token": "T"})
-        if given == "Bearer T":
-            return found(request)
-        wanted = 'Bearer realm="https://auth.example.org/token",service="r",scope="repository:a:pull"'
-        return httpx.Response(401, headers={"WWW-Authenticate": wanted})
+        if header == "Bearer T":
+            return serve_all(request)
+        challenge = 'Bearer realm="https://auth.example.org/token",service="r",scope="repository:a:pull"'
+        return httpx.Response(401, headers={"WWW-Authenticate": challenge})
 
     image = "https://registry.example.org/v2/a/manifests/1"
     token = "https://auth.example.org/token?service=r&scope=repository%3Aa%3Apull"
     assert make_registries(answer).digest("registry.example.org/a:1") == DIGEST
-    assert seen == [(image, None), (token, BASIC), (image, "Bearer T")]
+    assert requests == [(image, None), (token, BASIC), (image, "Bearer T")]
 
 
-def test_user_and_password_go_to_a_registry_that_asks_for_them() -> None:
-    """Not before, and to no other registry."""
+def test_user_and_password_are_sent_to_a_registry_that_requires_them() -> None:
+    """They are sent after a request for them, and to no other registry."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.headers.get("Authorization") == BASIC:
-            return found(request)
+            return serve_all(request)
         return httpx.Response(401, headers={"WWW-Authenticate": 'Basic realm="r"'})
 
     registries = make_registries(answer)
@@ -92,17 +92,17 @@ def test_user_and_password_go_to_a_registry_that_asks_for_them() -> None:
         registries.digest("other.example.org/a:1")
 
 
-def test_no_password_is_told_without_encryption() -> None:
-    """A registry that sends us to a plain address gets nothing."""
-    asked: list[str] = []
+def test_no_password_is_sent_without_encryption() -> None:
+    """A redirect to a plain address gets no credentials."""
+    requests: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.scheme)
+        requests.append(request.url.scheme)
         return httpx.Response(401, headers={"WWW-Authenticate": 'Bearer realm="http://auth.example.org/token"'})
 
     with pytest.raises(RegistryError, match="denies access to ann"):
         make_registries(answer).digest("registry.example.org/a:1")
-    assert asked == ["https"]
+    assert requests == ["https"]
 
 
 @pytest.mark.parametrize(
@@ -116,15 +116,15 @@ def test_no_password_is_told_without_encryption() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_the_remedy(answer: httpx.Response, words: str) -> None:
-    """The image, the registry, the cause."""
+def test_an_error_has_the_cause_and_the_remedy(answer: httpx.Response, words: str) -> None:
+    """The error has the image, the registry and the cause."""
     with pytest.raises(RegistryError) as caught:
         make_registries(lambda _: answer).digest("a:1")
     assert words in str(caught.value)
 
 
 def test_a_registry_that_is_not_there_is_named() -> None:
-    """No stack trace."""
+    """The error has no traceback."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route")
@@ -134,14 +134,14 @@ def test_a_registry_that_is_not_there_is_named() -> None:
 
 
 def own_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have docker's file in this folder, and no other."""
+    """Write docker's file into this folder, and hide all others."""
     monkeypatch.delenv("REGISTRY_AUTH_FILE", raising=False)
     for variable in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG"):
         monkeypatch.setenv(variable, str(folder))
 
 
 def test_credentials_are_those_of_docker_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By host, whatever the key looks like; what a credential helper keeps is left out."""
+    """Credentials are found by host for any form of the key; those of a credential helper are skipped."""
     own_files(tmp_path, monkeypatch)
     assert read_credentials() == {}
     auth = base64.b64encode(b"ann:a:b").decode()
@@ -157,7 +157,7 @@ def test_credentials_are_those_of_docker_login(tmp_path: Path, monkeypatch: pyte
 def test_credentials_of_buildah_and_podman_come_before_docker_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As those tools read their files; REGISTRY_AUTH_FILE is read alone."""
+    """The order is that of those tools; only REGISTRY_AUTH_FILE is read if set."""
     files = {
         "XDG_RUNTIME_DIR": ("run", "run/containers/auth.json"),
         "XDG_CONFIG_HOME": ("config", "config/containers/auth.json"),
@@ -179,7 +179,7 @@ def test_credentials_of_buildah_and_podman_come_before_docker_s(
 
 
 def test_the_credentials_of_a_repository_come_before_those_of_its_registry() -> None:
-    """`podman login r.example.org/team` is for that part of the registry alone."""
+    """`podman login r.example.org/team` applies to that part of the registry alone."""
     credentials = {"r.example.org": ("all", "1"), "r.example.org/team": ("team", "2"), "r.example.org/te": ("no", "3")}
     users = [
         credentials_for(credentials, *words)
@@ -189,7 +189,7 @@ def test_the_credentials_of_a_repository_come_before_those_of_its_registry() -> 
 
 
 def manifest(name: str) -> str:
-    """The address of a manifest or a blob."""
+    """Return the address of a manifest or a blob."""
     return f"https://r.example.org/v2/a/{name}"
 
 
@@ -212,31 +212,31 @@ AMD, ARM = ({"digest": f"sha256:{name}", "platform": {"os": "linux", "architectu
     ],
 )
 def test_an_image_is_described(served: dict[str, object], expected: tuple[int | None, tuple[str, ...], str]) -> None:
-    """Compressed size, platforms, time of its build; of an image for several platforms only these."""
+    """The description has the compressed size, the platforms and the build time; an index has only the platforms."""
     bodies = {manifest(name): body for name, body in {**served, f"blobs/{PART['digest']}": CONFIG}.items()}
 
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json=bodies[str(request.url)], headers={"Docker-Content-Digest": DIGEST})
 
-    found = make_registries(answer).describe("r.example.org/a:1")
-    assert found == ServedImage(DIGEST, expected[0], expected[1], found.created)
-    assert (found.created.isoformat() if found.created else "None") == expected[2]
+    image = make_registries(answer).describe("r.example.org/a:1")
+    assert image == ServedImage(DIGEST, expected[0], expected[1], image.created)
+    assert (image.created.isoformat() if image.created else "None") == expected[2]
 
 
-def test_an_image_by_digest_is_asked_for_by_it() -> None:
-    """Whatever its tag names."""
-    asked: list[str] = []
+def test_an_image_by_digest_is_requested_by_it() -> None:
+    """Its tag does not matter."""
+    requests: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(str(request.url))
-        return found(request)
+        requests.append(str(request.url))
+        return serve_all(request)
 
     assert make_registries(answer).digest(f"r.example.org/a:1@{DIGEST}") == DIGEST
-    assert asked == [manifest(f"manifests/{DIGEST}")]
+    assert requests == [manifest(f"manifests/{DIGEST}")]
 
 
 def test_a_missing_image_is_not_taken_for_a_silent_registry() -> None:
-    """What is missing can be pushed; who does not answer may have it."""
+    """A missing image can be pushed; a registry without an answer may have it."""
     with pytest.raises(ImageMissingError):
         make_registries(lambda _: httpx.Response(404)).digest("r.example.org/a:1")
     with pytest.raises(RegistryError) as caught:
@@ -245,7 +245,7 @@ def test_a_missing_image_is_not_taken_for_a_silent_registry() -> None:
 
 
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its folder."""
+    """The error names its folder."""
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tmp_path / ".config" / "containers" / "certs.d" / "r.example.org"
     folder.mkdir(parents=True)
@@ -254,8 +254,8 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch:
         trust("r.example.org")
 
 
-def test_credentials_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the file."""
+def test_credentials_that_cannot_be_read_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the file."""
     own_files(tmp_path, monkeypatch)
     (tmp_path / "config.json").write_text('{"auths": {"r": {"auth": "%"}}}')
     with pytest.raises(RegistryError, match=r"config\.json: cannot read the credentials"):

@@ -30,7 +30,7 @@ URL = "http://localhost:9/jobset.yaml"
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment that installs JobSet by the release that the toolchain builds, which is missing."""
+    """Provide an environment that installs JobSet from the release built by the toolchain, which is missing."""
     for name in ("Pulumi.yaml", "defaults.yaml"):
         shutil.copy(CHECKOUT / name, tmp_path / name)
     write(tmp_path, {})
@@ -49,9 +49,9 @@ def write(project: Path, manifest: dict[str, Any]) -> None:
 
 
 def run(*words: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    done = CliRunner().invoke(app, [*words, "-s", "lab"])
-    return done.exit_code, done.stdout, done.stderr
+    """Run a command; return its exit code, stdout and stderr."""
+    result = CliRunner().invoke(app, [*words, "-s", "lab"])
+    return result.exit_code, result.stdout, result.stderr
 
 
 def findings() -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def findings() -> list[dict[str, Any]]:
 
 
 def cached(content: bytes) -> str:
-    """The digest of a release that was downloaded before."""
+    """Cache a release as if downloaded; return its digest."""
     digest = hashlib.sha256(content).hexdigest()
     releases.folder().mkdir(parents=True)
     (releases.folder() / f"{digest}.yaml").write_bytes(content)
@@ -67,31 +67,31 @@ def cached(content: bytes) -> str:
 
 
 def test_check_of_a_fresh_clone_names_what_is_not_built(project: Path) -> None:
-    """As unknown, with the line and the command: it is no error, since `up` builds it."""
-    (found,) = findings()
+    """The finding is unknown, with the line and the command: it is not an error, since `up` builds the file."""
+    (finding,) = findings()
     assert run("check")[0] == 0
-    assert (found["id"], found["severity"]) == ("manifest-missing", "unknown")
-    assert found["where"]["file"] == "defaults.yaml"
-    assert found["message"].startswith("file .trainstack/manifests/jobset-v0.10.1.yaml has not been built")
-    assert "`trainstack dev tools manifests`" in found["remedy"]
+    assert (finding["id"], finding["severity"]) == ("manifest-missing", "unknown")
+    assert finding["where"]["file"] == "defaults.yaml"
+    assert finding["message"].startswith("file .trainstack/manifests/jobset-v0.10.1.yaml has not been built")
+    assert "`trainstack dev tools manifests`" in finding["remedy"]
 
 
 def test_check_of_a_file_that_nothing_builds_is_an_error(project: Path) -> None:
-    """Somebody has to add it."""
+    """The remedy is to add the file."""
     write(project, {"path": "releases/jobset.yaml"})
-    (found,) = findings()
-    assert (found["id"], found["severity"]) == ("manifest-missing", "error")
+    (finding,) = findings()
+    assert (finding["id"], finding["severity"]) == ("manifest-missing", "error")
     assert run("check")[0] == 4
 
 
 def test_check_without_a_network_is_unknown(project: Path) -> None:
-    """With the place of the address and the way without a download."""
+    """The finding has the place of the address and the way without a download."""
     write(project, {"path": None, "url": URL, "sha256": "0" * 64})
-    (found,) = findings()
-    assert (found["id"], found["severity"]) == ("manifest-missing", "unknown")
-    assert (found["path"], found["where"]["file"]) == ("operators.jobset.manifest.url", "Pulumi.lab.yaml")
-    assert found["message"].startswith("localhost cannot be reached (")
-    assert "name it with `path` instead of `url`" in found["remedy"]
+    (finding,) = findings()
+    assert (finding["id"], finding["severity"]) == ("manifest-missing", "unknown")
+    assert (finding["path"], finding["where"]["file"]) == ("operators.jobset.manifest.url", "Pulumi.lab.yaml")
+    assert finding["message"].startswith("localhost cannot be reached (")
+    assert "name it with `path` instead of `url`" in finding["remedy"]
     assert run("check")[0] == 0
 
 
@@ -105,12 +105,12 @@ def test_check_without_a_network_is_unknown(project: Path) -> None:
 def test_check_of_an_address_that_has_to_change_is_an_error(
     project: Path, monkeypatch: pytest.MonkeyPatch, error: DownloadError, expected: str
 ) -> None:
-    """At its line."""
+    """The error is at the line of the address."""
     write(project, {"path": None, "url": URL, "sha256": "0" * 64})
     monkeypatch.setattr(releases, "fetch", lambda operators, _: (operators, {"jobset": error}))
-    (found,) = findings()
-    assert (found["id"], found["severity"], found["message"]) == (expected, "error", "m")
-    assert found["where"]["line"] > 1
+    (finding,) = findings()
+    assert (finding["id"], finding["severity"], finding["message"]) == (expected, "error", "m")
+    assert finding["where"]["line"] > 1
 
 
 def test_a_path_and_an_address_are_refused(project: Path) -> None:
@@ -121,32 +121,32 @@ def test_a_path_and_an_address_are_refused(project: Path) -> None:
 
 @pytest.mark.parametrize("url", ["http://example.org/a.yaml", "http://127.0.0.1.example.org/a.yaml", "https:///a", "a"])
 def test_addresses_have_tls(project: Path, url: str) -> None:
-    """Except on the loopback interface."""
+    """The loopback interface is the exception."""
     write(project, {"path": None, "url": url})
     assert [found["path"] for found in findings()] == ["operators.jobset.manifest.url"]
 
 
 @pytest.mark.parametrize("manifest", [{}, {"path": None, "url": URL}], ids=["not built", "not downloaded"])
 def test_render_prints_the_rest(project: Path, manifest: dict[str, Any]) -> None:
-    """Without the release's objects, and ends with an error that names it."""
+    """The output lacks the objects of the release; the command fails and names it."""
     write(project, manifest)
-    code, printed, said = run("render")
+    code, stdout, stderr = run("render")
     assert code == 1
-    assert next(each["kind"] for each in yaml.safe_load_all(printed)) == "Namespace"
-    assert printed == run("render", "--without-releases")[1]
-    assert "error: the output lacks objects of the following releases" in said
-    assert ("jobset-v0.10.1.yaml" if not manifest else URL.split("/")[2].split(":", maxsplit=1)[0]) in said
+    assert next(document["kind"] for document in yaml.safe_load_all(stdout)) == "Namespace"
+    assert stdout == run("render", "--without-releases")[1]
+    assert "error: the output lacks objects of the following releases" in stderr
+    assert ("jobset-v0.10.1.yaml" if not manifest else URL.split("/")[2].split(":", maxsplit=1)[0]) in stderr
 
 
 def test_a_downloaded_release_is_read_from_the_cache(project: Path) -> None:
-    """No request is made: nothing listens at the address."""
+    """No request is made: no server listens at the address."""
     digest = cached(b"{apiVersion: v1, kind: Namespace, metadata: {name: jobset-system}}")
     write(project, {"path": None, "url": URL, "sha256": digest})
     assert findings() == []
-    # The release lacks the controller, which only the one who reads it can tell.
-    done = CliRunner().invoke(app, ["render", "-s", "lab"])
-    assert "jobset" in str(done.stderr)
-    assert "downloaded" not in str(done.stderr)
+    # The release lacks the controller, which only a reader of the release can report.
+    result = CliRunner().invoke(app, ["render", "-s", "lab"])
+    assert "jobset" in str(result.stderr)
+    assert "downloaded" not in str(result.stderr)
 
 
 def test_up_builds_nothing_before_the_cluster_has_answered(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,8 +158,8 @@ def test_up_builds_nothing_before_the_cluster_has_answered(project: Path, monkey
 
     monkeypatch.setattr(tools, "ensure", lambda *words, **_: built.append(words))
     monkeypatch.setattr(deploy, "reach", reach)
-    code, _, said = run("up", "--yes")
-    assert (code, said.strip(), built) == (5, "error: no answer", [])
+    code, _, stderr = run("up", "--yes")
+    assert (code, stderr.strip(), built) == (5, "error: no answer", [])
 
 
 @pytest.mark.parametrize(
@@ -174,21 +174,21 @@ def test_up_builds_nothing_before_the_cluster_has_answered(project: Path, monkey
 def test_up_needs_what_it_uses(
     project: Path, monkeypatch: pytest.MonkeyPatch, manifest: dict[str, Any], wait: bool, expected: tuple[str, ...]
 ) -> None:
-    """Manifests only if the settings name those that are built here, kubectl only to exchange files."""
+    """Manifests are built only if the settings name them, and kubectl only for file transfers."""
     write(project, manifest)
     monkeypatch.setenv("PATH", str(project))
-    asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(tools, "ensure", lambda groups, project: asked.append(groups))
+    ensured: list[tuple[str, ...]] = []
+    monkeypatch.setattr(tools, "ensure", lambda groups, project: ensured.append(groups))
     monkeypatch.setattr(ensure_tools, "with_downloads", lambda settings: settings)
     session = Session(project, "lab")
     ensure_tools.ensure_tools(session, kubectl=wait, local_cluster=False)
-    assert asked == [expected]
+    assert ensured == [expected]
 
 
 def test_up_names_the_programs_on_path(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Path and version, since they are used in the place of the pinned ones."""
+    """The output has path and version, since these programs replace the pinned ones."""
     monkeypatch.setattr(tools, "ensure", lambda *_, **__: None)
     monkeypatch.setattr(tools, "replacements", lambda: ["kubectl v1.33.1 (/usr/bin/kubectl)"])
     settings = Session(project, "lab").settings

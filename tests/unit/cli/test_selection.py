@@ -13,7 +13,7 @@ from trainstack.cli.selection import selected_stack
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with three environments that do not load, and a user without any variable or selection."""
+    """Provide a project with three environments that do not load, and a user without any variable or selection."""
     root = tmp_path / "project"
     root.mkdir()
     (root / "Pulumi.yaml").write_text("name: trainstack\nruntime: python\n", encoding="utf-8")
@@ -35,16 +35,16 @@ def select(home: Path, path: Path, stack: str) -> None:
 
 
 def checked(*words: str) -> Result:
-    """`trainstack check`, whose last line names the environment."""
+    """Run `trainstack check`, whose last line names the environment."""
     return CliRunner().invoke(app, ["check", *words])
 
 
 def test_without_a_choice_a_command_fails_and_lists_the_environments(project: Path) -> None:
-    """It is a usage error: `dev` is never assumed."""
+    """The exit code is that of a usage error: `dev` is never assumed."""
     for name in ("check", "status", "destroy"):
-        done = CliRunner().invoke(app, [name])
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert done.stderr == (
+        result = CliRunner().invoke(app, [name])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == (
             "error: no environment is selected; add `-s ENV`, set TRAINSTACK_STACK, or run `pulumi stack select ENV`. "
             f"The environments of {project}: dev, lab, prod\n"
         )
@@ -54,9 +54,9 @@ def test_without_a_choice_a_command_fails_and_lists_the_environments(project: Pa
 def test_a_project_file_without_a_name_is_reported(project: Path, text: bytes) -> None:
     """Pulumi keeps the selection under the project's name. An option needs no selection."""
     (project / "Pulumi.yaml").write_bytes(text)
-    done = checked()
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == "error: Pulumi.yaml: the project has no name; write `name: <name>` into the file\n"
+    result = checked()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "error: Pulumi.yaml: the project has no name; write `name: <name>` into the file\n"
     assert checked("-s", "lab").stderr.splitlines()[-1].startswith("lab: ")
 
 

@@ -1,4 +1,4 @@
-"""Which state a command uses and who may create it. The engine is a program here that keeps the names of stacks."""
+"""Which state a command uses and who may create it. The engine is a program that records the names of stacks."""
 
 import json
 import os
@@ -16,10 +16,10 @@ from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import backend, official, tools
 from trainstack.dev.toolchain.engine import Engine, prepare
-from trainstack.dev.toolchain.errors import NotLoggedIn
+from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.settings.values.published_passphrase import PUBLISHED
 
-PULUMI = """#!{python}
+PULUMI = """#!{python} -IS
 import json, os, pathlib, sys
 words = sys.argv[1:]
 login = pathlib.Path(os.environ["PULUMI_CREDENTIALS_PATH"], "credentials.json")
@@ -40,7 +40,7 @@ LAB = "config:\n  trainstack:environment: {state: %s, namespaces: [{name: lab}]}
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with the engine, as the current folder, of a user who is not logged in and has no kubeconfig."""
+    """Provide a project with the engine as the current folder; the user is not logged in and has no kubeconfig."""
     root = tmp_path / "project"
     (root / ".trainstack").mkdir(parents=True)
     (root / "Pulumi.yaml").write_text("name: trainstack\nruntime: python\n")
@@ -54,22 +54,22 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(official, "pulumi", official.Search)
 
-    def made(checkout: Path, *, embedded: bool) -> Engine:
+    def make_engine(checkout: Path, *, embedded: bool) -> Engine:
         return prepare(checkout, program, own=True, embedded=embedded, caller=os.environ)
 
-    monkeypatch.setattr(tools, "engine", made)
+    monkeypatch.setattr(tools, "engine", make_engine)
     monkeypatch.chdir(root)
     return root
 
 
 def write(root: Path, state: str) -> Session:
-    """The environment `lab`."""
+    """Write the environment `lab`."""
     (root / "Pulumi.lab.yaml").write_text(LAB % state)
     return Session.open("lab")
 
 
 def calls(root: Path) -> list[tuple[list[str], str, dict[str, str]]]:
-    """What the engine was called with: words, folder, variables."""
+    """Return the calls of the engine: words, folder, variables."""
     log = root.parent / "log"
     return [tuple(json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -94,8 +94,8 @@ EVERY: dict[str, Callable[[Session], object]] = {
 
 @pytest.mark.parametrize("call", EVERY)
 def test_without_a_login_nothing_is_called(root: Path, call: str) -> None:
-    """The error names the three remedies, and how to get `pulumi` on PATH."""
-    with pytest.raises(NotLoggedIn) as caught:
+    """The error has the three remedies, and how to add `pulumi` to PATH."""
+    with pytest.raises(ToolchainError) as caught:
         EVERY[call](write(root, "pulumi"))
     for word in ("`pulumi login`", "trainstack env -s lab", "PULUMI_BACKEND_URL", "{state: embedded}"):
         assert word in caught.value.remedy
@@ -105,51 +105,51 @@ def test_without_a_login_nothing_is_called(root: Path, call: str) -> None:
 
 @pytest.mark.parametrize("words", [["up", "--yes"], ["preview"], ["destroy", "--yes"], ["doctor"]])
 def test_commands_that_need_a_state_fail_before_they_read_the_cluster(root: Path, words: list[str]) -> None:
-    """There is no kubeconfig, which would be the next error."""
+    """The missing kubeconfig would be the next error."""
     write(root, "pulumi")
-    done = CliRunner().invoke(app, [*words, "-s", "lab"])
-    assert done.exit_code == 1
-    assert "error: Pulumi is not logged in, so stack 'lab' has no state; run `pulumi login`" in done.output
-    assert "kubeconfig" not in done.output
+    result = CliRunner().invoke(app, [*words, "-s", "lab"])
+    assert result.exit_code == 1
+    assert "error: Pulumi is not logged in, so stack 'lab' has no state; run `pulumi login`" in result.output
+    assert "kubeconfig" not in result.output
 
 
 @pytest.mark.parametrize("content", ["config: [", LAB % "embeded"], ids=["not YAML", "not a state"])
 @pytest.mark.parametrize("words", [["preview"], ["destroy", "--yes"], ["doctor"]])
 def test_a_fault_in_the_file_is_not_taken_for_a_missing_login(root: Path, words: list[str], content: str) -> None:
-    """It may be why the state is not embedded."""
+    """The fault may be the reason why the state is not embedded."""
     write(root, "embedded")
     (root / "Pulumi.lab.yaml").write_text(content)
-    done = CliRunner().invoke(app, [*words, "-s", "lab"])
-    assert done.exit_code == 1
-    assert "environment 'lab' has 1 fault" in done.output
+    result = CliRunner().invoke(app, [*words, "-s", "lab"])
+    assert result.exit_code == 1
+    assert "environment 'lab' has 1 fault" in result.output
 
 
 def test_a_file_that_is_not_yaml_gives_no_shell(root: Path) -> None:
-    """Its variables would be those of another state and cluster."""
+    """Its variables would belong to another state and cluster."""
     write(root, "embedded")
     (root / "Pulumi.lab.yaml").write_text("config: [")
-    done = CliRunner().invoke(app, ["env", "-s", "lab"])
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "Pulumi.lab.yaml:2: invalid YAML" in done.stderr
+    result = CliRunner().invoke(app, ["env", "-s", "lab"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Pulumi.lab.yaml:2: invalid YAML" in result.stderr
 
 
 def test_an_earlier_state_in_the_checkout_is_not_forgotten(root: Path) -> None:
-    """Before environments said where their state is, it was in the checkout by default."""
+    """Before environments declared where their state is, it was in the checkout by default."""
     stacks = root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack"
     stacks.mkdir(parents=True)
     (stacks / "lab.json").write_text("{}")
-    with pytest.raises(NotLoggedIn, match="`pulumi stack export` and `pulumi stack import`"):
+    with pytest.raises(ToolchainError, match="`pulumi stack export` and `pulumi stack import`"):
         engine.ensure_backend(write(root, "pulumi"))
 
 
 def test_only_an_embedded_stack_is_created(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The error about any other names the command, and the backend in which it is missing."""
+    """The error for any other stack has the command, and the backend in which the stack is missing."""
     states = log_in(root)
     with pytest.raises(typer.Exit):
         engine.ensure_stack(write(root, "pulumi"))
-    told = " ".join(capfd.readouterr().err.split())
-    assert f"stack 'lab' does not exist in {states.as_uri()}; create it with `pulumi stack init lab`" in told
-    assert "--secrets-provider" in told
+    stderr = " ".join(capfd.readouterr().err.split())
+    assert f"stack 'lab' does not exist in {states.as_uri()}; create it with `pulumi stack init lab`" in stderr
+    assert "--secrets-provider" in stderr
     (states / "lab.stack").touch()
     engine.ensure_stack(write(root, "pulumi"))
     assert not (root / ".trainstack" / "backend").exists()
@@ -158,15 +158,15 @@ def test_only_an_embedded_stack_is_created(root: Path, capfd: pytest.CaptureFixt
 
 
 def test_an_embedded_state_is_read_without_the_engine(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless its form is unknown, or it is in another backend."""
+    """The engine is used if the format of the state is unknown, or if the state is in another backend."""
     session = write(root, "embedded")
     assert engine.deployment(session) is None
     file = root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack" / "lab.json"
     file.parent.mkdir(parents=True)
     for version, latest in ((3, {"resources": [{"urn": "a"}]}), (4, {"resources": [{"urn": "b"}]}), (4, None)):
-        found = latest or {}
+        checkpoint = latest or {}
         file.write_text(json.dumps({"version": version, "checkpoint": {"stack": "lab", "latest": latest}}))
-        assert engine.deployment(session) == found
+        assert engine.deployment(session) == checkpoint
     assert calls(root) == []
     monkeypatch.setattr(engine, "export", lambda _: json.dumps({"deployment": {"resources": []}}))
     for text in ("", "[]", '{"version": 5, "checkpoint": {}}', '{"version": 3}'):
@@ -178,7 +178,7 @@ def test_an_embedded_state_is_read_without_the_engine(root: Path, monkeypatch: p
 
 
 def test_a_preview_of_a_stack_without_state_leaves_none(root: Path) -> None:
-    """The engine has a temporary state and a copy of the stack's file while it lasts."""
+    """The engine has a temporary state and a copy of the stack's file during the preview."""
     session = write(root, "embedded")
     text = (root / "Pulumi.lab.yaml").read_text()
     with engine.preview_variables(session) as variables:
@@ -195,7 +195,7 @@ def test_a_preview_of_a_stack_without_state_leaves_none(root: Path) -> None:
 
 
 def test_a_preview_of_another_stack_creates_none(root: Path) -> None:
-    """It has to exist."""
+    """The stack has to exist."""
     states = log_in(root)
     session = write(root, "pulumi")
     with pytest.raises(typer.Exit), engine.preview_variables(session):
@@ -207,23 +207,23 @@ def test_a_preview_of_another_stack_creates_none(root: Path) -> None:
 def test_the_users_selected_stack_stays_selected(root: Path, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
     """`stack init` would select the new stack, which later commands then take as chosen."""
     program = tools.engine(root, embedded=True).pulumi
-    monkeypatch.setattr(tools, "engine", lambda checkout, **given: prepare(checkout, program, own=own, **given))
+    monkeypatch.setattr(tools, "engine", lambda checkout, **options: prepare(checkout, program, own=own, **options))
     engine.ensure_stack(write(root, "embedded"))
     (words,) = [words for words, _, _ in calls(root) if words[:2] == ["stack", "init"]]
     assert "--no-select" in words
 
 
 def env(*words: str) -> tuple[dict[str, str], set[str]]:
-    """The variables that the command sets, and those that it unsets."""
-    done = CliRunner().invoke(app, ["env", "-s", "lab", *words])
-    assert done.exit_code == 0, done.output
-    found = [shlex.split(line) for line in done.stdout.splitlines()]
-    exported = dict(word.split("=", 1) for command, word in found if command == "export")
-    return exported, {word for command, word in found if command == "unset"}
+    """Return the variables that the command sets, and those that it unsets."""
+    result = CliRunner().invoke(app, ["env", "-s", "lab", *words])
+    assert result.exit_code == 0, result.output
+    commands = [shlex.split(line) for line in result.stdout.splitlines()]
+    exported = dict(word.split("=", 1) for command, word in commands if command == "export")
+    return exported, {word for command, word in commands if command == "unset"}
 
 
 def test_the_shell_of_an_environment_that_is_not_embedded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It needs no login and no stack, and has neither state, passphrase nor kubeconfig of ours."""
+    """The command needs no login and no stack; the shell gets no state, passphrase or kubeconfig of trainstack."""
     write(root, "pulumi")
     exported, unset = env()
     assert unset == set()
@@ -231,7 +231,7 @@ def test_the_shell_of_an_environment_that_is_not_embedded(root: Path, monkeypatc
     assert exported["PULUMI_CREDENTIALS_PATH"] == str(root.parent / "logins")
     assert calls(root) == []
     assert not (root / ".trainstack" / "passphrase").exists()
-    # In a shell that was prepared for an embedded environment.
+    # The shell was prepared for an embedded environment before.
     write(root, "embedded")
     for name, value in env()[0].items():
         monkeypatch.setenv(name, value)
@@ -243,7 +243,7 @@ def test_the_shell_of_an_environment_that_is_not_embedded(root: Path, monkeypatc
 
 
 def test_the_shell_of_an_embedded_environment(root: Path) -> None:
-    """Its state is created, unless that is declined."""
+    """Its state is created, unless an option prevents it."""
     write(root, "embedded")
     exported, _ = env("--no-init")
     assert calls(root) == []
@@ -255,7 +255,7 @@ def test_the_shell_of_an_embedded_environment(root: Path) -> None:
 def test_the_engine_never_gets_the_published_passphrase_for_another_state(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever shell the command runs in."""
+    """The variables of the shell do not matter."""
     states = log_in(root)
     (states / "lab.stack").touch()
     write(root, "embedded")
@@ -270,7 +270,7 @@ def test_the_engine_never_gets_the_published_passphrase_for_another_state(
 
 
 def test_plain_variables_take_precedence(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an embedded environment too; also over the engine's garbage collection."""
+    """The same holds in an embedded environment, and for the engine's garbage collection."""
     engine.ensure_stack(write(root, "embedded"))
     assert calls(root)[-1][2]["GOGC"] == "400"
     monkeypatch.setenv("GOGC", "50")

@@ -1,4 +1,4 @@
-"""`trainstack sweep expand` and `next`: what they write, what they say, and what they refuse."""
+"""`trainstack sweep expand` and `next`: the files that they write, their output, and their errors."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ file: /work/hyperparams.yml
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with the sweep `search`, not expanded, as the current folder."""
+    """Create a project with the sweep `search`, not expanded, as the current folder."""
     (tmp_path / "Pulumi.yaml").touch()
     (tmp_path / "sweeps/search").mkdir(parents=True)
     (tmp_path / "sweeps/search/space.yaml").write_text(SPACE, encoding="utf-8")
@@ -40,18 +40,18 @@ def run(*words: str, stdin: str = "") -> Result:
 
 
 def test_expand_writes_the_file_once(root: Path) -> None:
-    """Then it is current, and a program takes its set by number."""
+    """The file is current then, and programs take their set by number."""
     file = root / "sweeps/search/hyperparams.yml"
     assert run("expand", "search").stdout == "sweeps/search/hyperparams.yml: 3 sets (3 new)\n"
     before = file.read_text(encoding="utf-8")
     assert run("expand").stdout == "sweeps/search/hyperparams.yml: 3 sets (current)\n"
     assert file.read_text(encoding="utf-8") == before
     assert sorted(yaml.safe_load(before)[2 - 1]["hyperparam_set"]) == ["batch_size", "lr"]
-    assert [each.name for each in file.parent.iterdir() if each.name.startswith(".")] == []
+    assert [path.name for path in file.parent.iterdir() if path.name.startswith(".")] == []
 
 
 def test_check_writes_nothing_and_names_the_command(root: Path) -> None:
-    """For a pipeline: a missing file, an edited space, an edited file."""
+    """A pipeline detects a missing file, an edited space, and an edited file."""
     missing = run("expand", "--check")
     assert missing.exit_code == 4
     assert "error: not current: search; run `trainstack sweep expand search`" in missing.stderr
@@ -64,19 +64,19 @@ def test_check_writes_nothing_and_names_the_command(root: Path) -> None:
     assert (edited.exit_code, edited.stdout) == (4, "sweeps/search/hyperparams.yml: 4 sets (1 new)\n")
 
 
-def test_expand_tells_programs(root: Path) -> None:
-    """The sets, which are new and which are gone."""
+def test_expand_prints_json(root: Path) -> None:
+    """The JSON has the sets, and which are new and which are removed."""
     run("expand")
     file = root / "sweeps/search/space.yaml"
     file.write_text(SPACE.replace("trials: 3", "trials: 2"), encoding="utf-8")
-    (told,) = json.loads(run("expand", "--json").stdout)
-    assert (told["sweep"], told["file"], told["current"]) == ("search", "sweeps/search/hyperparams.yml", False)
-    assert [sorted(each) for each in told["sets"]] == [["hyperparam_set", "id", "number"]] * 2
-    assert (told["new"], len(told["gone"])) == ([], 1)
+    (item,) = json.loads(run("expand", "--json").stdout)
+    assert (item["sweep"], item["file"], item["current"]) == ("search", "sweeps/search/hyperparams.yml", False)
+    assert [sorted(entry) for entry in item["sets"]] == [["hyperparam_set", "id", "number"]] * 2
+    assert (item["new"], len(item["gone"])) == ([], 1)
 
 
 def test_a_wrong_space_is_refused_with_its_line(root: Path) -> None:
-    """Whether its files or its draws tell; nothing is written."""
+    """The files or the draws cause the error; nothing is written."""
     file = root / "sweeps/search/space.yaml"
     file.write_text(SPACE.replace("maximize", "up"), encoding="utf-8")
     assert "sweeps/search/space.yaml:8: objective.direction: is not supported" in run("expand").stderr
@@ -90,8 +90,8 @@ def test_a_wrong_space_is_refused_with_its_line(root: Path) -> None:
     assert not (root / "sweeps/search/hyperparams.yml").exists()
 
 
-def test_all_wrong_spaces_are_told_at_once(root: Path) -> None:
-    """And no file is written, not of a good one either, until all of them are right."""
+def test_all_invalid_spaces_are_reported_at_once(root: Path) -> None:
+    """No file is written, not of a valid one either, until all are valid."""
     folders = {"broken": SPACE.replace("maximize", "up"), "few": SPACE + "constraints: [lr > 1]\n", "My_Search": SPACE}
     for name, text in folders.items():
         (root / "sweeps" / name).mkdir()
@@ -114,56 +114,56 @@ def test_all_wrong_spaces_are_told_at_once(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../search", "sweeps/search", "Search", "a_b", "-a", "", "a" * 64])
 def test_what_no_folder_of_a_sweep_is_called_is_refused(root: Path, name: str) -> None:
-    """Its name becomes that of objects in the cluster."""
+    """Its name becomes the name of objects in the cluster."""
     refused = run("expand", "--", name)
     assert refused.exit_code == 1
     assert f"sweeps/{name}: is not a valid name of a sweep's folder; use lower-case letters, digits" in refused.stderr
-    assert [each.name for each in root.rglob("hyperparams.yml")] == []
+    assert [path.name for path in root.rglob("hyperparams.yml")] == []
 
 
 def results_of(root: Path) -> str:
-    """What `sweep results --json` would print, every trial as good as its learning rate."""
+    """Return the output of `sweep results --json` where the objective of every trial is its learning rate."""
     sets = json.loads(run("expand", "--json").stdout)[0]["sets"]
-    told = [
+    results = [
         TrialResult(
-            number=each["number"],
-            set_id=each["id"],
-            run_id=f"search-{each['id']}",
-            parameters=each["hyperparam_set"],
+            number=entry["number"],
+            set_id=entry["id"],
+            run_id=f"search-{entry['id']}",
+            parameters=entry["hyperparam_set"],
             state="succeeded",
-            metrics=({"epoch": 1, "val_accuracy": each["hyperparam_set"]["lr"]},),
+            metrics=({"epoch": 1, "val_accuracy": entry["hyperparam_set"]["lr"]},),
         )
-        for each in sets
+        for entry in sets
     ]
-    return json.dumps(to_json("search", load_space(root, "search").space.objective, told))
+    return json.dumps(to_json("search", load_space(root, "search").space.objective, results))
 
 
 def test_next_adds_sets_to_the_space_and_to_the_file(root: Path) -> None:
-    """Every line of the space stays as it was, the first sets keep their numbers, and both files agree."""
+    """Every line of the space is kept, the first sets keep their numbers, and both files agree."""
     results = results_of(root)
     before = yaml.safe_load((root / "sweeps/search/hyperparams.yml").read_text(encoding="utf-8"))
-    answer = run("next", "search", "--results", "-", "--count", "2", stdin=results)
-    assert answer.exit_code == 0, answer.output
-    assert [line.split()[0] for line in answer.stdout.splitlines()] == ["4", "5"]
+    result = run("next", "search", "--results", "-", "--count", "2", stdin=results)
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["4", "5"]
     space = (root / "sweeps/search/space.yaml").read_text(encoding="utf-8")
     assert space.startswith(SPACE + "sets:\n")
     after = yaml.safe_load((root / "sweeps/search/hyperparams.yml").read_text(encoding="utf-8"))
     assert after[:3] == before
-    assert [each["hyperparam_set"] for each in after[3:]] == list(load_space(root, "search").space.sets)
+    assert [entry["hyperparam_set"] for entry in after[3:]] == list(load_space(root, "search").space.sets)
     assert run("expand", "--check").exit_code == 0
 
 
-def test_next_takes_a_file_and_tells_programs(root: Path) -> None:
-    """And a second call proposes others, since the first are under way."""
+def test_next_reads_a_file_and_prints_json(root: Path) -> None:
+    """A second call proposes others, since the first sets are in progress."""
     file = root / "results.json"
     file.write_text(results_of(root), encoding="utf-8")
     first, second = (json.loads(run("next", "search", "--results", str(file), "--json").stdout) for _ in range(2))
     assert [len(first), len(second)] == [4, 4]
-    assert not {each["id"] for each in first} & {each["id"] for each in second}
+    assert not {entry["id"] for entry in first} & {entry["id"] for entry in second}
 
 
-def test_next_refuses_what_is_no_results(root: Path) -> None:
-    """And leaves the files as they are."""
+def test_next_refuses_invalid_results(root: Path) -> None:
+    """The files are not changed."""
     (root / "results.json").write_text("{}", encoding="utf-8")
     refused = run("next", "search", "--results", str(root / "results.json"))
     assert refused.exit_code == 1

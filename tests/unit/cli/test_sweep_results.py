@@ -43,13 +43,13 @@ parameters: {batch_size: {int: {low: 1, high: 1000}}}
 objective: {metric: val_accuracy, direction: maximize}
 args: ["--batch-size=${parameters.batch_size}"]
 """
-"""The space of a sweep that has had other sets before."""
+"""The space of a sweep whose trials had other sets before."""
 VALUES = {1: (0.7, 0.8), 2: (0.9, 0.85), 3: (0.9,), 4: (0.95, 0.99)}
-"""By number, the validation accuracy of each epoch. Trial 4 fails."""
+"""The validation accuracy of each epoch, by trial. Trial 4 fails."""
 
 
 class Project:
-    """A project with the sweep `search` of four trials, its volume, and what the cluster has of it."""
+    """A project with the sweep `search` of four trials, its volume, and the objects of the cluster."""
 
     def __init__(self, planned: PlannedSweep, volume: FakeVolume) -> None:
         self.planned, self.volume = planned, volume
@@ -60,7 +60,7 @@ class Project:
         self.loaders = 0
 
     def finish(self, number: int, *values: float, minutes: int = 1, **more: Any) -> None:
-        """Let a trial succeed, so many minutes after it began, with a test accuracy that is the best of all."""
+        """Let a trial succeed this long after its start; its test accuracy is the best of all."""
         lines = [{"epoch": epoch, "val_accuracy": value, **more} for epoch, value in enumerate(values, 1)]
         lines.append({"epoch": len(values), "test_accuracy": 0.5 + number / 100})
         times = {"started": "2026-01-02T03:00:00Z", "finished": f"2026-01-02T03:{minutes:02}:00Z", "attempts": 1}
@@ -74,29 +74,32 @@ class Project:
         )
 
     def fail(self, number: int, *values: float, **failure: Any) -> None:
-        """Let a trial end with 1 after these epochs."""
-        told = {"exit_code": 1, "last_lines": ["Traceback", "ValueError: [bad] value"], **failure}
+        """Let a trial fail with exit code 1 after these epochs."""
+        failure_record = {"exit_code": 1, "last_lines": ["Traceback", "ValueError: [bad] value"], **failure}
         metrics = "".join(
             json.dumps({"epoch": epoch, "val_accuracy": value}) + "\n" for epoch, value in enumerate(values, 1)
         )
         files = {"run.json": '{"state": "started", "started": "2026-01-02T03:00:00Z"}', "logs/rank-0.p-1.log": "log\n"}
-        attempt = {"attempts/p-1/output/metrics.jsonl": metrics, "attempts/p-1/failure.json": json.dumps(told)}
+        attempt = {
+            "attempts/p-1/output/metrics.jsonl": metrics,
+            "attempts/p-1/failure.json": json.dumps(failure_record),
+        }
         self.write(number, files | attempt)
 
     def write(self, number: int, files: dict[str, str]) -> None:
         """Put files into a trial's record."""
         write(self.volume.root / "runs" / self.run_ids[number - 1], files)
 
-    def launch(self, number: int, *, gone: bool = False, suspend: bool = False, **status: Any) -> None:
-        """Let a trial have been launched; its object has this status, or is gone."""
+    def launch(self, number: int, *, deleted: bool = False, suspend: bool = False, **status: Any) -> None:
+        """Add a launch of a trial; its object has this status, or is deleted."""
         ledger = self.planned.job(self.run_ids[number - 1])
         self.ledgers.append(ledger)
-        if not gone:
+        if not deleted:
             self.launches.append(alive(ledger, uid=str(number), suspend=suspend, **status))
 
 
 def make_project(planned: PlannedSweep, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The project, which commands find in whatever folder they are called."""
+    """Return the project; commands find it from any folder."""
     project = Project(planned, make_volume(tmp_path, monkeypatch))
     (tmp_path / "project").mkdir()
     for name in ("workloads", "trainstack"):
@@ -122,13 +125,13 @@ def make_project(planned: PlannedSweep, settings: Settings, tmp_path: Path, monk
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Of form `jobs`; nothing is launched."""
+    """Provide a project of form `jobs` without launches."""
     return make_project(make_planned(), make_settings(sweeps=make_sweeps()), tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def ended(project: Project) -> Project:
-    """Three trials have succeeded, two of them equally well, and the fourth, which was better, has failed."""
+    """Let three trials succeed, two of them equally well, and the fourth, which was better, fail."""
     for number in (1, 2, 3):
         project.finish(number, *VALUES[number], val_loss=1 - VALUES[number][0])
         project.launch(number, conditions=[DONE])
@@ -142,39 +145,39 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["sweep", *words], catch_exceptions=False)
 
 
-def by_hand(project: Project) -> dict[int, float]:
-    """Every trial's best validation accuracy, by reading the files of the volume and nothing else."""
-    found = {}
+def read_accuracies(project: Project) -> dict[int, float]:
+    """Read every trial's best validation accuracy from the files of the volume."""
+    best = {}
     for number, run_id in enumerate(project.run_ids, 1):
         file = project.volume.root / "runs" / run_id / "result" / "metrics.jsonl"
         if file.exists():
             lines = [json.loads(line) for line in file.read_text().splitlines()]
-            found[number] = max(line["val_accuracy"] for line in lines if "val_accuracy" in line)
-    return found
+            best[number] = max(line["val_accuracy"] for line in lines if "val_accuracy" in line)
+    return best
 
 
 def test_the_best_is_that_of_the_metrics_files(ended: Project) -> None:
-    """Of equals the first, and it is said; of the test data the best alone is looked at."""
-    expected = by_hand(ended)
-    told = json.loads(run("best", "search", "--json", "--top", "3").stdout)
-    assert [each["value"] for each in told["best"]] == sorted(expected.values(), reverse=True)
-    assert [(each["number"], each["place"], each["epoch"]) for each in told["best"]] == [
+    """The first of equal trials is best, and the output notes the tie; only the best trial's test metrics are read."""
+    expected = read_accuracies(ended)
+    output = json.loads(run("best", "search", "--json", "--top", "3").stdout)
+    assert [entry["value"] for entry in output["best"]] == sorted(expected.values(), reverse=True)
+    assert [(entry["number"], entry["place"], entry["epoch"]) for entry in output["best"]] == [
         (2, 1, 1),
         (3, 1, 1),
         (1, 3, 2),
     ]
-    assert told["best"][0]["run_id"] == ended.run_ids[1]
-    assert told["best"][0]["parameters"] == {"batch_size": 64}
-    assert told["test"] == {"test_accuracy": 0.52}
-    assert told["unranked"] == [{"number": 4, "why": "failed: crashed (exit 1)"}]
+    assert output["best"][0]["run_id"] == ended.run_ids[1]
+    assert output["best"][0]["parameters"] == {"batch_size": 64}
+    assert output["test"] == {"test_accuracy": 0.52}
+    assert output["unranked"] == [{"number": 4, "why": "failed: crashed (exit 1)"}]
     assert ended.loaders == 1
 
 
-def test_a_person_is_told_the_best_in_sentences(ended: Project) -> None:
-    """With what is to be known of the choice, and where the model lies."""
-    told = run("best", "search", "--top", "2")
-    assert told.exit_code == 0
-    assert told.stdout.splitlines() == [
+def test_the_best_is_printed_in_sentences(ended: Project) -> None:
+    """The output explains the choice, and shows where the model is."""
+    result = run("best", "search", "--top", "2")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
         f"The best is trial 2 ({ended.run_ids[1]}): val_accuracy 0.9 in epoch 1, with batch_size 64.",
         "On the test data, for this trial only: test_accuracy 0.52.",
         f"place 1: trial 3 ({ended.run_ids[2]}): val_accuracy 0.9, with batch_size 128",
@@ -186,9 +189,9 @@ def test_a_person_is_told_the_best_in_sentences(ended: Project) -> None:
 
 
 def test_results_are_a_table_and_the_last_words_of_what_failed(ended: Project) -> None:
-    """The best first; nothing of the test data."""
-    told = run("results", "search")
-    rows = [line.split() for line in told.stdout.splitlines()[:5]]
+    """The best trial is first; test metrics are not shown."""
+    result = run("results", "search")
+    rows = [line.split() for line in result.stdout.splitlines()[:5]]
     assert rows == [
         ["TRIAL", "PLACE", "BATCH_SIZE", "VAL_ACCURACY", "EPOCH", "SECONDS", "STATE"],
         ["2", "1", "64", "0.9", "1", "60", "succeeded"],
@@ -196,15 +199,15 @@ def test_results_are_a_table_and_the_last_words_of_what_failed(ended: Project) -
         ["1", "3", "32", "0.8", "2", "60", "succeeded"],
         ["4", "-", "512", "-", "-", "245", "failed"],
     ]
-    assert f"trial 4 ({ended.run_ids[3]}) failed: crashed (exit 1)" in told.stdout
-    assert "  | Traceback\n  | ValueError: [bad] value\n" in told.stdout
-    assert "test_" not in told.stdout
+    assert f"trial 4 ({ended.run_ids[3]}) failed: crashed (exit 1)" in result.stdout
+    assert "  | Traceback\n  | ValueError: [bad] value\n" in result.stdout
+    assert "test_" not in result.stdout
 
 
-def test_csv_parquet_and_json_say_the_same(ended: Project, tmp_path: Path) -> None:
-    """A row a trial, with the figures of the line that counts; JSON has all lines, and `sweep next` takes it."""
+def test_csv_parquet_and_json_have_the_same_content(ended: Project, tmp_path: Path) -> None:
+    """Each trial is a row with the metrics of its best line; JSON has all lines, and `sweep next` reads it."""
     files = ("--csv", str(tmp_path / "a.csv"), "--parquet", str(tmp_path / "a.parquet"))
-    told = run("results", "search", "--json", *files).stdout
+    stdout = run("results", "search", "--json", *files).stdout
     with (tmp_path / "a.csv").open() as file:
         rows = list(csv.DictReader(file))
     table = read_parquet(tmp_path / "a.parquet").read_all()
@@ -220,21 +223,21 @@ def test_csv_parquet_and_json_say_the_same(ended: Project, tmp_path: Path) -> No
     assert columns["state"] == ["succeeded", "succeeded", "succeeded", "failed"]
     assert columns["reason"] == [None, None, None, "crashed (exit 1)"]
     assert columns["seconds"] == [60.0, 60.0, 60.0, 245.0]
-    results = from_json(told, "search")
-    assert [each["objective"] for each in json.loads(told)["trials"]] == [0.8, 0.9, 0.9, 0.99]
-    assert [len(each.metrics) for each in results] == [3, 3, 2, 2]
-    assert "test_" not in told
+    results = from_json(stdout, "search")
+    assert [trial["objective"] for trial in json.loads(stdout)["trials"]] == [0.8, 0.9, 0.9, 0.99]
+    assert [len(result.metrics) for result in results] == [3, 3, 2, 2]
+    assert "test_" not in stdout
     assert results[3].last_lines == ("Traceback", "ValueError: [bad] value")
 
 
 def test_whole_numbers_of_any_length_are_written(project: Project, tmp_path: Path) -> None:
-    """Those that no column of whole numbers holds are text, in Parquet too, beside fractions and alone."""
+    """Integers too large for an integer column are text, also in Parquet, and also in a column with fractions."""
     for number, (steps, mixed) in enumerate([(2**63 - 1, 0.5), (2**63, 10**400), (1, 1)], start=1):
         project.finish(number, 0.5, small=number, steps=steps, mixed=mixed)
         project.launch(number, conditions=[DONE])
     files = ("--csv", str(tmp_path / "a.csv"), "--parquet", str(tmp_path / "a.parquet"))
-    told = run("results", "search", *files)
-    assert told.exit_code == 0, told.output
+    result = run("results", "search", *files)
+    assert result.exit_code == 0, result.output
     table = read_parquet(tmp_path / "a.parquet").read_all()
     assert table["metrics.small"].to_pylist() == [1, 2, 3, None]
     assert table["metrics.steps"].to_pylist() == ["9223372036854775807", "9223372036854775808", "1", None]
@@ -244,28 +247,28 @@ def test_whole_numbers_of_any_length_are_written(project: Project, tmp_path: Pat
 
 
 def test_next_reads_the_results_itself(ended: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through one loader, and proposes what it does from the same results in a file."""
+    """It uses one loader, and proposes the same sets as from these results in a file."""
     space = tmp_path / "project/sweeps/search/space.yaml"
     write(tmp_path / "project", {"Pulumi.yaml": "", "results.json": run("results", "search", "--json").stdout})
     write(space.parent, {"space.yaml": WIDE})
     monkeypatch.chdir(tmp_path / "project")
     before, ended.loaders = space.read_text(encoding="utf-8"), 0
-    told = run("next", "search", "--count", "1", "--json")
-    assert told.exit_code == 0, told.output
+    result = run("next", "search", "--count", "1", "--json")
+    assert result.exit_code == 0, result.output
     assert ended.loaders == 1
     added = yaml.safe_load(space.read_text(encoding="utf-8"))["sets"]
-    assert [each["hyperparam_set"] for each in json.loads(told.stdout)] == added
+    assert [load["hyperparam_set"] for load in json.loads(result.stdout)] == added
     space.write_text(before, encoding="utf-8")
-    assert run("next", "search", "--results", "results.json", "--count", "1", "--json").stdout == told.stdout
+    assert run("next", "search", "--results", "results.json", "--count", "1", "--json").stdout == result.stdout
     assert ended.loaders == 1
 
 
-def test_numbers_that_json_has_no_word_for_are_null(project: Project) -> None:
-    """And the trial that told nothing else is explained."""
+def test_numbers_that_json_cannot_represent_are_null(project: Project) -> None:
+    """A trial without any other metric is explained."""
     project.finish(1, float("nan"))
     project.launch(1, conditions=[DONE])
-    told = json.loads(run("results", "search", "--json").stdout, parse_constant=pytest.fail)
-    assert told["trials"][0]["metrics"][0]["val_accuracy"] is None
+    output = json.loads(run("results", "search", "--json").stdout, parse_constant=pytest.fail)
+    assert output["trials"][0]["metrics"][0]["val_accuracy"] is None
     best = run("best", "search")
     assert best.exit_code == 1
     assert (
@@ -275,18 +278,18 @@ def test_numbers_that_json_has_no_word_for_are_null(project: Project) -> None:
 
 
 def test_metrics_that_cannot_be_read_leave_the_others(ended: Project) -> None:
-    """The file, line and value are named; of a running trial the line that is being written does not count."""
+    """The reason has file, line and value; an incomplete last line of a running trial is ignored."""
     ended.write(1, {"result/metrics.jsonl": '{"epoch": 1, "val_accuracy": 0.9}\nval_accuracy=1.0\n'})
-    told = json.loads(run("best", "search", "--json").stdout)
-    (why,) = [each["why"] for each in told["unranked"] if each["number"] == 1]
+    output = json.loads(run("best", "search", "--json").stdout)
+    (why,) = [entry["why"] for entry in output["unranked"] if entry["number"] == 1]
     assert re.match(rf"{ended.run_ids[0]}/result/metrics\.jsonl:2: invalid JSON .*'val_accuracy=1\.0'", why)
     ended.write(4, {"attempts/p-1/output/metrics.jsonl": '{"epoch": 1, "val_accuracy": 0.4}\n{"epoch": 2, "val_a'})
-    told = json.loads(run("results", "search", "--json").stdout)
-    assert told["trials"][3]["metrics"] == [{"epoch": 1, "val_accuracy": 0.4}]
+    output = json.loads(run("results", "search", "--json").stdout)
+    assert output["trials"][3]["metrics"] == [{"epoch": 1, "val_accuracy": 0.4}]
 
 
 def test_a_managed_trial_that_only_prints_is_read_from_its_recorded_log(project: Project) -> None:
-    """Of all its attempts; where there is a metrics file the log is not asked."""
+    """All attempts count; the log is not read if a metrics file exists."""
     project.finish(1, 0.7)
     project.launch(1, conditions=[DONE])
     log = "epoch 1/2 done val_loss 0.3 val_accuracy 0.9\n"
@@ -295,29 +298,30 @@ def test_a_managed_trial_that_only_prints_is_read_from_its_recorded_log(project:
     project.write(1, {"logs/rank-0.a-1.log": log.replace("0.9", "0.99")})
     project.launch(2, conditions=[DONE])
     trials = json.loads(run("results", "search", "--json").stdout)["trials"]
-    assert [each["objective"] for each in trials[:2]] == [0.7, 0.95]
+    assert [trial["objective"] for trial in trials[:2]] == [0.7, 0.95]
     assert trials[1]["metrics"] == [
         {"epoch": 1, "val_loss": 0.3, "val_accuracy": 0.9},
         {"epoch": 2, "val_loss": 0.2, "val_accuracy": 0.95},
     ]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_is_a_page_and_its_pictures(ended: Project, tmp_path: Path) -> None:
-    """In results/<sweep>/ unless said otherwise; of few trials there is no importance."""
-    told = run("report", "search")
+    """The default folder is results/<sweep>/; few trials have no importance plot."""
+    result = run("report", "search")
     folder = tmp_path / "project" / "results" / "search"
     names = ["report.html", "learning-curves.png", "parallel-coordinates.png", "parameters.png"]
-    assert told.stdout.splitlines() == [str(folder / name) for name in names]
-    assert sorted(each.name for each in folder.iterdir()) == sorted(names)
+    assert result.stdout.splitlines() == [str(folder / name) for name in names]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
     page = (folder / "report.html").read_text()
     assert "The best is trial 2" in page
     assert "ValueError: [bad] value" in page
-    elsewhere = json.loads(run("report", "search", "--to", str(tmp_path / "there"), "--json").stdout)
-    assert elsewhere == {"sweep": "search", "files": [str(tmp_path / "there" / name) for name in names]}
+    output = json.loads(run("report", "search", "--to", str(tmp_path / "there"), "--json").stdout)
+    assert output == {"sweep": "search", "files": [str(tmp_path / "there" / name) for name in names]}
 
 
 def test_status_is_a_grid_and_needs_no_volume(project: Project) -> None:
-    """Live objects tell it: a loader would wait in the queue behind the trials."""
+    """It reads live objects: a loader would wait in the queue behind the trials."""
     project.launch(
         1,
         startTime="2026-01-02T03:00:00Z",
@@ -327,8 +331,8 @@ def test_status_is_a_grid_and_needs_no_volume(project: Project) -> None:
     project.launch(2, startTime="2026-01-02T03:50:00Z")
     project.launch(3, suspend=True)
     project.queueing["3"] = Queueing(workload=make_pending("LocalQueue research is stopped"), local_queue=None)
-    told = run("status", "search").stdout.splitlines()
-    assert told == [
+    result = run("status", "search").stdout.splitlines()
+    assert result == [
         "search, form jobs, 4 trials: 1 succeeded, 1 running, 1 queued, 1 waiting; about 1h50m left",
         "1  ●◐○·",
         "● 1 succeeded  ◐ 1 running  ○ 1 queued  · 1 waiting",
@@ -337,48 +341,50 @@ def test_status_is_a_grid_and_needs_no_volume(project: Project) -> None:
     assert project.loaders == 0
     data = json.loads(run("status", "search", "--json").stdout)
     assert (data["counts"]["running"], data["seconds_left"]) == (1, 6600)
-    assert [each["state"] for each in data["trials"]] == ["succeeded", "running", "queued", "waiting"]
+    assert [trial["state"] for trial in data["trials"]] == ["succeeded", "running", "queued", "waiting"]
 
 
-def test_status_asks_the_volume_for_trials_whose_objects_are_gone(project: Project) -> None:
-    """Once: what has ended changes no more."""
+def test_status_reads_the_volume_for_trials_whose_objects_are_deleted(project: Project) -> None:
+    """It reads the volume once: ended trials do not change."""
     project.finish(1, 0.5)
     project.fail(2, exit_code=143, stopped_by_sigterm=True, finished="2026-01-02T03:30:00Z")
     for number in (1, 2, 3):
-        project.launch(number, gone=True)
-    told = run("status", "search").stdout
-    assert "4 trials: 1 succeeded, 1 waiting, 1 failed, 1 stopped" in told
-    assert "failed 2 (batch_size 64): stopped by SIGTERM: evicted, deleted, or past its deadline" in told
-    assert "stopped 3 (batch_size 128): its object was deleted and it has no record: it did not start" in told
+        project.launch(number, deleted=True)
+    stdout = run("status", "search").stdout
+    assert "4 trials: 1 succeeded, 1 waiting, 1 failed, 1 stopped" in stdout
+    assert "failed 2 (batch_size 64): stopped by SIGTERM: evicted, deleted, or past its deadline" in stdout
+    assert "stopped 3 (batch_size 128): its object was deleted and it has no record: it did not start" in stdout
     assert project.loaders == 1
     trials = json.loads(run("status", "search", "--json").stdout)["trials"]
-    assert [each["finished"] for each in trials] == ["2026-01-02T03:01:00Z", "2026-01-02T03:30:00Z", None, None]
+    assert [trial["finished"] for trial in trials] == ["2026-01-02T03:01:00Z", "2026-01-02T03:30:00Z", None, None]
 
 
 def test_watching_ends_with_the_last_trial(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that wait for a place are looked for too, also while none is at work: a further `up` launches them."""
+    """The watch includes trials that wait for a slot, also while none runs: another `up` launches them."""
     project.launch(1, startTime="2026-01-02T03:50:00Z")
-    looks = 0
+    reads = 0
 
-    def later(_: float) -> None:
-        nonlocal looks
-        looks += 1
+    def finish_trials(_: float) -> None:
+        nonlocal reads
+        reads += 1
         project.launches.clear()
         project.ledgers.clear()
-        for number in range(1, 2 if looks == 1 else 5):
+        for number in range(1, 2 if reads == 1 else 5):
             project.launch(number, conditions=[DONE])
 
-    monkeypatch.setattr(time, "sleep", later)
-    told = run("status", "search", "--watch")
-    assert (told.exit_code, looks) == (0, 2)
-    assert "4 trials: 4 succeeded" in told.stdout
+    monkeypatch.setattr(time, "sleep", finish_trials)
+    result = run("status", "search", "--watch")
+    assert (result.exit_code, reads) == (0, 2)
+    assert "4 trials: 4 succeeded" in result.stdout
 
 
-def test_trials_that_wait_alone_are_told_with_who_launches_them(project: Project) -> None:
-    """No time is reckoned: that is up to a person."""
+def test_trials_that_wait_alone_are_reported_with_the_command_that_launches_them(project: Project) -> None:
+    """No time left is estimated: it depends on the next `up`."""
     project.launch(1, conditions=[DONE])
-    told = run("status", "search").stdout.splitlines()
-    assert told[0] == "search, form jobs, 4 trials: 1 succeeded, 3 waiting; `trainstack up` launches the waiting trials"
+    result = run("status", "search").stdout.splitlines()
+    assert (
+        result[0] == "search, form jobs, 4 trials: 1 succeeded, 3 waiting; `trainstack up` launches the waiting trials"
+    )
     assert json.loads(run("status", "search", "--json").stdout)["seconds_left"] is None
 
 
@@ -391,24 +397,24 @@ def test_trials_that_wait_alone_are_told_with_who_launches_them(project: Project
     ],
 )
 def test_a_persons_mistake_ends_in_one_message(project: Project, words: list[str], code: int, message: str) -> None:
-    """With the remedy, and without a result."""
-    told = run(*words)
-    assert told.exit_code == code
-    assert message in told.stderr
-    assert told.stdout == ""
+    """The message has the remedy; stdout is empty."""
+    result = run(*words)
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert result.stdout == ""
 
 
-def test_a_cluster_that_does_not_answer_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not taken for a sweep of which nothing was launched."""
+def test_a_cluster_that_does_not_answer_is_reported(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failure is not reported as a sweep without launches."""
 
-    def away(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise ClusterError("the cluster is away")
 
-    monkeypatch.setattr(sweep_read, "read_sweep", away)
+    monkeypatch.setattr(sweep_read, "read_sweep", fail)
     for command in ("status", "results", "best", "report"):
-        told = run(command, "search")
-        assert (told.exit_code, told.stdout) == (5, "")
-        assert "error: the cluster is away" in told.stderr
+        result = run(command, "search")
+        assert (result.exit_code, result.stdout) == (5, "")
+        assert "error: the cluster is away" in result.stderr
 
 
 RECORD = Record(finished=False, attempts=2, facts={}, metrics="", failure={}, last_lines=("the end",))
@@ -441,19 +447,19 @@ CASES: list[tuple[str, LiveTrial | None, Record | None, str, str]] = [
 @pytest.mark.parametrize(
     ("live", "record", "state", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_what_record_and_cluster_say_together(
+def test_the_state_follows_from_record_and_cluster(
     live: LiveTrial | None, record: Record | None, state: str, reason: str
 ) -> None:
-    """A finished record has the last word."""
+    """A finished record takes precedence."""
     planned = make_indexed()
-    found = sweep_read.joined(*next(iter(planned.trials.items())), live, record, planned.sweep, looked=True)
-    assert (found.state, found.reason) == (state, reason)
-    assert found.last_lines == (("the end",) if state == "failed" else ())
-    assert (found.number, found.parameters) == (1, {"batch_size": 32})
+    trial = sweep_read.joined(*next(iter(planned.trials.items())), live, record, planned.sweep, looked=True)
+    assert (trial.state, trial.reason) == (state, reason)
+    assert trial.last_lines == (("the end",) if state == "failed" else ())
+    assert (trial.number, trial.parameters) == (1, {"batch_size": 32})
 
 
-def test_the_time_left_is_said_to_be_unknown_until_a_trial_has_ended(project: Project) -> None:
-    """Or where none runs; one that takes longer than the others did is said to."""
+def test_the_time_left_is_unknown_until_a_trial_has_ended(project: Project) -> None:
+    """It is also unknown while no trial runs; a trial that takes longer than the others is reported."""
     project.launch(1, startTime="2026-01-02T03:50:00Z")
     assert "the time left is unknown: no trial has succeeded" in run("status", "search").stdout
     project.launches.clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from trainstack.cli import unread_images as module
+from trainstack.cli import unserved_images as module
 from trainstack.cli.session import Session
 from trainstack.cli.unserved_images import images_of_runs
 from trainstack.live.registry import Registries
@@ -56,14 +56,14 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
 
 
 def unread(session: Session) -> tuple[UnreadImage, ...]:
-    """The images that a node cannot read, on a cluster other than the local one."""
+    """Return the images that a node cannot read, on a cluster other than the local one."""
     return module.unread_images(session, images_of_runs(session), None)
 
 
-def test_each_problem_is_told_apart(session: Session) -> None:
-    """A served image has none; one that nodes never pull is not requested."""
-    found = {(image.path, image.problem, image.has_pull_secret) for image in unread(session)}
-    assert found == {
+def test_each_problem_is_distinguished(session: Session) -> None:
+    """A served image has no problem; an image that nodes never pull is not requested."""
+    problems = {(image.path, image.problem, image.has_pull_secret) for image in unread(session)}
+    assert problems == {
         ("workloads.runs[missing].image.name", "missing", False),
         ("workloads.runs[private].image.name", "denied", True),
         ("workloads.runs[away].image.name", "unreachable", False),
@@ -92,5 +92,5 @@ def test_without_a_name_server_nothing_is_known(session: Session) -> None:
     """The host may have an address: the machine is offline."""
     file = session.root / "Pulumi.test.yaml"
     file.write_text(file.read_text().replace("r.local/away:1", "offline.example.org/away:1"))
-    found = {image.path: image.problem for image in unread(session)}
-    assert found["workloads.runs[away].image.name"] == "unknown"
+    problems = {image.path: image.problem for image in unread(session)}
+    assert problems["workloads.runs[away].image.name"] == "unknown"

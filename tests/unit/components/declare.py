@@ -1,4 +1,4 @@
-"""Declare one component as a program would, and read what the engine receives of it."""
+"""Declare one component in a Pulumi program, and return the registrations that the engine receives."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -15,31 +15,31 @@ def declare(
     component: Callable[[pulumi.ResourceOptions], pulumi.ComponentResource],
     *,
     providers: Collection[str] = ("cluster",),
-    torn_down: bool = False,
+    with_teardown: bool = False,
 ) -> dict[str, Registration]:
-    """The registrations of a component and its children, by kind and Pulumi name: `ClusterQueue research`.
+    """Return the registrations of a component and its children, by kind and Pulumi name: `ClusterQueue research`.
 
     Args:
-        component: declares it, with options that hold the provider `cluster`.
+        component: declares the component, with options that have the provider `cluster`.
         providers: the names of the providers that the children have.
-        torn_down: whether the program attaches the hooks of a teardown, as those of our stacks do.
+        with_teardown: whether the program attaches the hooks of a teardown, like the programs of the two stacks.
 
     """
 
     def program() -> None:
         provider = pulumi.ProviderResource("kubernetes", "cluster", {})
-        if torn_down:
+        if with_teardown:
             attach(hooks())
         component(pulumi.ResourceOptions(providers=[provider]))
 
-    registrations = [found for found in record(program, "dev") if not found.type.startswith("pulumi:")]
-    objects = [found for found in registrations if found.options["custom"]]
-    assert {found.options["provider"] for found in objects} == {f"{PROVIDER}::{name}" for name in providers}
-    return {f"{found.type.rpartition(':')[2]} {found.name}": found for found in registrations}
+    registrations = [entry for entry in record(program, "dev") if not entry.type.startswith("pulumi:")]
+    objects = [entry for entry in registrations if entry.options["custom"]]
+    assert {entry.options["provider"] for entry in objects} == {f"{PROVIDER}::{name}" for name in providers}
+    return {f"{entry.type.rpartition(':')[2]} {entry.name}": entry for entry in registrations}
 
 
 def hooks() -> Hooks:
-    """The hooks of a teardown that does nothing. Call it in the program, which registers them."""
+    """Return the hooks of a teardown that does nothing. Call it in the program, which registers them."""
 
     def nothing(_: Mapping[str, Any]) -> None:
         """Delete nothing."""

@@ -41,7 +41,7 @@ def make_release(*names: str) -> Release:
 
 
 def test_a_release_is_one_value_in_the_state() -> None:
-    """It is forgotten, not deleted: deleting a definition deletes every object of its kind, also of other teams."""
+    """It is removed from the state, not deleted: a deletion would delete all objects of the kind, of all teams."""
     release = make_release("a.example.org", "b.example.org")
 
     def program() -> None:
@@ -49,7 +49,7 @@ def test_a_release_is_one_value_in_the_state() -> None:
         component = Definitions("definitions", {"kueue": release, "jobset": make_release("c.example.org")})
         pulumi.ComponentResource("test:Operator", "after", {}, pulumi.ResourceOptions(depends_on=[component]))
 
-    found = {f"{one.type} {one.name}": one for one in record(program, "dev")}
+    found = {f"{entry.type} {entry.name}": entry for entry in record(program, "dev")}
     stash = found[f"{RESOURCE} kueue-definitions"]
     assert stash.inputs == {"input": release.recorded}
     assert stash.parent == "definitions"
@@ -74,7 +74,7 @@ class Server(ThreadingHTTPServer):
         self.refused: dict[str, tuple[int, str]] = {}
         """Status and message of the response to a PATCH, by path."""
         self.limited = 0
-        """The number of further requests that are answered with 429."""
+        """The number of requests that will be answered with 429."""
         self.lock = Lock()
 
 
@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        """Establish what was read once."""
+        """Return an object, and establish it for the next read."""
         path = self.path.rstrip("/")
         live = {"gitVersion": "v1.34.4"} if path == "/version" else self.server.live.get(path)
         self._answer(404 if live is None else 200, live or {})
@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.live[path]["status"] = ESTABLISHED
 
     def do_PATCH(self) -> None:
-        """Keep what was sent, and create the object unless it is a dry run."""
+        """Record the request, and create the object unless it is a dry run."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         url = urlsplit(self.path)
         query = parse_qs(url.query)
@@ -115,28 +115,28 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(body).encode())
 
     def log_message(self, *_: object) -> None:
-        """Print nothing."""
+        """Keep the test output free of request logs."""
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that KUBECONFIG names."""
-    with Server() as made:
-        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, made.server_port)))
-        Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
-        yield made
-        made.shutdown()
+    """Start a server that KUBECONFIG points to."""
+    with Server() as api_server:
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api_server.server_port)))
+        Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
+        yield api_server
+        api_server.shutdown()
 
 
 def apply(monkeypatch: pytest.MonkeyPatch, release: Release, *, preview: bool = False, **before: Any) -> None:
     """Run the hook of a release, as the engine does before it writes the release's resource."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
-    given: Before = {name.replace("_", "."): work for name, work in before.items()}
-    definitions.apply_release(release, None, given)
+    prepared: Before = {name.replace("_", "."): work for name, work in before.items()}
+    definitions.apply_release(release, None, prepared)
 
 
 def test_up_applies_each_definition_and_waits_for_its_kind(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With this state's field manager, and without force."""
+    """The apply uses this state's field manager, without force."""
     release = make_release("a.example.org", "b.example.org")
     apply(monkeypatch, release)
     assert sorted(server.sent, key=lambda request: request[0]) == [
@@ -151,8 +151,8 @@ def test_up_applies_each_definition_and_waits_for_its_kind(server: Server, monke
     assert all(live["status"] == ESTABLISHED for live in server.live.values())
 
 
-def test_a_preview_tries_each_definition(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not those that wait for another object's deletion, or whose fields are another state's until `up`."""
+def test_a_preview_dry_runs_each_definition(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It skips those that wait for another object's deletion, or whose fields another state owns until `up`."""
     apply(monkeypatch, make_release("a.example.org", "b.example.org"), preview=True, b_example_org=[pytest.fail])
     ((path, query, _, _),) = server.sent
     assert path == f"{ROOT}/a.example.org"
@@ -160,8 +160,8 @@ def test_a_preview_tries_each_definition(server: Server, monkeypatch: pytest.Mon
     assert not server.live
 
 
-def test_a_preview_without_a_definition_to_try_needs_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program may create it."""
+def test_a_preview_without_a_dry_run_needs_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program may create the cluster."""
     monkeypatch.setenv("KUBECONFIG", "/nonexistent")
     apply(monkeypatch, make_release("a.example.org"), preview=True, a_example_org=())
     with pytest.raises(ClusterError, match="no kubeconfig"):
@@ -169,7 +169,7 @@ def test_a_preview_without_a_definition_to_try_needs_no_cluster(monkeypatch: pyt
 
 
 def test_up_prepares_definitions_before_it_applies_any(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the given order."""
+    """The preparations keep their order."""
     done: list[str] = []
     work = [lambda: done.append("deleted"), lambda: done.append("transferred"), lambda: done.append(str(server.sent))]
     apply(monkeypatch, make_release("a.example.org", "b.example.org"), b_example_org=work)
@@ -177,8 +177,8 @@ def test_up_prepares_definitions_before_it_applies_any(server: Server, monkeypat
     assert len(server.sent) == 2
 
 
-def test_an_api_server_that_limits_requests_is_asked_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the pause that it names."""
+def test_a_throttled_request_is_retried(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pause is that of the Retry-After header."""
     server.limited = 2
     apply(monkeypatch, make_release("a.example.org"))
     assert len(server.sent) == 1
@@ -186,21 +186,21 @@ def test_an_api_server_that_limits_requests_is_asked_again(server: Server, monke
 
 @pytest.mark.parametrize("preview", [True, False])
 def test_all_refusals_are_in_one_error(server: Server, monkeypatch: pytest.MonkeyPatch, *, preview: bool) -> None:
-    """Of the API server, in its words; the other definitions are applied."""
+    """The error has the API server's messages; the other definitions are applied."""
     server.refused = {
         f"{ROOT}/b.example.org": (422, "spec.scope is required"),
         f"{ROOT}/a.example.org": (409, "conflict"),
     }
-    with pytest.raises(ClusterError) as raised:
+    with pytest.raises(ClusterError) as error:
         apply(monkeypatch, make_release("b.example.org", "a.example.org", "c.example.org"), preview=preview)
-    conflict, invalid = str(raised.value).splitlines()
+    conflict, invalid = str(error.value).splitlines()
     assert conflict.startswith("CustomResourceDefinition a.example.org cannot be applied (409: conflict); restore the ")
     assert invalid == "CustomResourceDefinition b.example.org cannot be applied (422: spec.scope is required)"
     assert {path.rpartition("/")[2] for path, *_ in server.sent} == {"a.example.org", "b.example.org", "c.example.org"}
 
 
 def test_a_kind_whose_names_are_taken_is_an_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the API server's reason."""
+    """The error has the API server's reason."""
     monkeypatch.setattr(definitions, "_DEADLINE_SECONDS", 0)
     refused = make_condition("NamesAccepted", "False", message='"workload" is already in use')
     server.live[f"{ROOT}/a.example.org"] = {"metadata": {}, "status": {"conditions": [refused]}}
@@ -211,7 +211,7 @@ def test_a_kind_whose_names_are_taken_is_an_error(server: Server, monkeypatch: p
 
 
 def test_fields_that_the_provider_updated_are_taken_over_first(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one request that fails if the object changes in between."""
+    """One request does it, which fails if the object has changed since."""
     updated = {"manager": MANAGER, "operation": "Update", "time": "1", "fieldsV1": {"f:spec": {}}}
     metadata = {"name": "a.example.org", "resourceVersion": "7", "managedFields": [updated]}
     server.live[f"{ROOT}/a.example.org"] = {"metadata": metadata, "status": ESTABLISHED}
@@ -220,7 +220,7 @@ def test_fields_that_the_provider_updated_are_taken_over_first(server: Server, m
     assert (query, media_type) == ({"fieldManager": [MANAGER]}, "application/merge-patch+json")
     assert body == {"metadata": {"resourceVersion": "7", "managedFields": [{**updated, "operation": "Apply"}]}}
     assert applied == "application/apply-patch+yaml"
-    # A preview cannot take them over, so they are no conflict there.
+    # A preview cannot take them over, so it must not report them as a conflict.
     server.sent.clear()
     apply(monkeypatch, make_release("a.example.org"), preview=True)
     forced = {"fieldManager": [MANAGER], "dryRun": ["All"], "force": ["true"]}
@@ -228,7 +228,7 @@ def test_fields_that_the_provider_updated_are_taken_over_first(server: Server, m
 
 
 def test_a_revision_of_another_client_is_removed_first(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as that of a restored backup, which is a conflict otherwise."""
+    """Otherwise it is a conflict, for example after the restore of a backup."""
     fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{REVISION}": {}}}}
     restored = {"manager": "velero-server", "operation": "Update", "time": "1", "fieldsV1": fields}
     metadata = {"name": "a.example.org", "resourceVersion": "7", "managedFields": [restored]}

@@ -23,7 +23,7 @@ CONTENT = b"{apiVersion: v1, kind: Namespace, metadata: {name: jobset-system}}"
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no proxy."""
+    """Use an empty cache and no proxy."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -35,7 +35,7 @@ def make_operators(sha256: str) -> OperatorsSettings:
 
 
 def put(cache: Path) -> str:
-    """The digest of a release that was downloaded before."""
+    """Store a release in the cache, and return its digest."""
     digest = hashlib.sha256(CONTENT).hexdigest()
     cache.mkdir(parents=True, exist_ok=True)
     (cache / f"{digest}.yaml").write_bytes(CONTENT)
@@ -43,7 +43,7 @@ def put(cache: Path) -> str:
 
 
 def test_the_component_downloads(cache: Path) -> None:
-    """An error of a download, and a release from the cache, which here lacks the controller."""
+    """It reports an error of the download, and reads a release from the cache (here without a controller)."""
 
     def component(sha256: str) -> None:
         declare(lambda opts: Operators("operators", make_operators(sha256), opts, stack="test"))
@@ -54,8 +54,8 @@ def test_the_component_downloads(cache: Path) -> None:
         component(put(cache))
 
 
-def test_the_program_downloads_and_keeps_the_error_for_after_its_rules(cache: Path, tmp_path: Path) -> None:
-    """The rules examine the files all the same."""
+def test_the_program_downloads_and_reports_an_error_after_its_rules(cache: Path, tmp_path: Path) -> None:
+    """The rules still examine the files."""
     declared, error = plan_change._declared(make_settings(operators=make_operators("0" * 64)), tmp_path)
     assert not declared.has_inputs
     assert isinstance(error, DownloadError)

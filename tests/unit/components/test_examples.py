@@ -1,4 +1,4 @@
-"""The examples of docs/components.md, each as a Pulumi program of its own."""
+"""Each example of docs/components.md is a Pulumi program."""
 
 import re
 
@@ -16,20 +16,20 @@ DECLARED = {
     "Namespaces and teams": {"Namespace", "NetworkPolicy", "Role", "RoleBinding"},
     "Storage": {"StorageClass", "PersistentVolumeClaim"},
 }
-"""By heading: the kinds that the example declares."""
+"""The kinds that each example declares, by heading."""
 
 
 @pytest.mark.parametrize("heading", EXAMPLES)
 def test_an_example_declares_its_objects(heading: str) -> None:
-    """As it is printed: nothing is imported, configured or hooked beforehand."""
+    """The example runs unchanged, without other imports, configuration or hooks."""
     code = compile(EXAMPLES[heading], heading, "exec")
     registrations = record(lambda: exec(code, {}), "dev")
-    objects = [found for found in registrations if found.type.startswith("kubernetes:")]
-    assert {found.type.rpartition(":")[2] for found in objects} == DECLARED[heading]
-    assert all(not found.hooks for found in objects)
+    objects = [entry for entry in registrations if entry.type.startswith("kubernetes:")]
+    assert {entry.type.rpartition(":")[2] for entry in objects} == DECLARED[heading]
+    assert all(not entry.hooks for entry in objects)
 
 
 def test_every_example_is_run() -> None:
-    """A heading with code that this test does not know would not be run."""
+    """DECLARED lists all headings with code."""
     assert EXAMPLES.keys() == DECLARED.keys()
     assert PAGE.count("```python") == len(EXAMPLES)

@@ -1,4 +1,4 @@
-"""Namespaces and Tenants: what a teardown deletes of them, and what the engine only forgets."""
+"""Namespaces and Tenants: the objects that a teardown deletes, and those that the engine retains."""
 
 import pulumi
 
@@ -13,8 +13,8 @@ from trainstack.settings.sections.storage import Storage
 from trainstack.settings.sections.tenants import Team
 
 
-def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:
-    """A hook deletes it where nobody has anything in it; the engine would delete the volume with it."""
+def test_a_namespace_with_a_retained_volume_is_retained() -> None:
+    """A hook deletes it if it is empty; the engine would delete the volume with it."""
 
     def component(opts: pulumi.ResourceOptions) -> Namespaces:
         names = (Namespace(name="research"), Namespace(name="speech"))
@@ -23,7 +23,7 @@ def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:
         settings = Settings(stack="dev", environment=environment, storage=storage)
         return Namespaces("namespaces", Declared(settings).namespaces, opts)
 
-    found = declare(component, torn_down=True)
+    found = declare(component, with_teardown=True)
     assert found["Namespaces namespaces"].type == "trainstack:platform:Namespaces"
     assert found["Namespaces namespaces"].outputs == {"names": ["research", "speech"]}
     assert found["Namespace research"].options["retainOnDelete"] is True
@@ -34,7 +34,7 @@ def test_a_namespace_with_a_retained_volume_is_only_forgotten() -> None:
 
 
 def test_network_policies_follow_their_namespace() -> None:
-    """Both belong to the component."""
+    """Both are children of the component."""
     found = declare(lambda opts: Namespaces("namespaces", [{"name": "speech"}], opts))
     policies = [found[f"NetworkPolicy speech/trainstack-{name}"] for name in ("isolated", "replicas")]
     assert [policy.parent for policy in policies] == ["namespaces", "namespaces"]
@@ -42,7 +42,7 @@ def test_network_policies_follow_their_namespace() -> None:
 
 
 def test_a_team_has_a_role_a_binding_and_an_account() -> None:
-    """The account only where the team names one."""
+    """Only a team with `serviceAccount` has an account."""
     teams = (
         Team(name="vision", namespace="vision", groups=("ml",), service_account="ci"),
         Team(name="speech", namespace="speech", groups=("ml",)),

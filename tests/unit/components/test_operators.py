@@ -1,5 +1,6 @@
-"""Operator: the controller answers before anything depends on it."""
+"""Operator: objects depend on a controller whose webhooks answer."""
 
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -21,7 +22,7 @@ from trainstack.settings.sections.operators import Operators as OperatorsSetting
 
 
 def make_object(kind: str, name: str, api_version: str = "v1", **metadata: str) -> dict[str, Any]:
-    """A manifest with the labels that the builders set."""
+    """Return a manifest with the labels that the builders set."""
     labels = {"app.kubernetes.io/managed-by": "trainstack"}
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": labels, **metadata}}
 
@@ -40,23 +41,31 @@ ACCOUNT, CONTROLLER = (f"{kind} kubeflow/training-operator" for kind in ("Servic
 EXTENSION = "APIService v1beta1.visibility.kueue.x-k8s.io"
 
 
-def operator(*, retained: frozenset[str] = frozenset()) -> tuple[dict[str, Registration], list[object]]:
-    """What the engine receives of an operator, and the kinds of the probes whose admission it waits for."""
+def operator(
+    manifests: OperatorManifests = MANIFESTS, *, retained: frozenset[str] = frozenset(), last: list[int] | None = None
+) -> tuple[dict[str, Registration], list[object]]:
+    """Return the registrations of an operator, and the kinds of the probes whose admission it waits for.
+
+    The number of objects on which others depend is appended to `last`.
+    """
     probes: list[object] = []
 
     def component(opts: pulumi.ResourceOptions) -> Operator:
         install = make_training_operator(manifest=make_manifest(version="v1.9.3"))
         declared = Declared(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
-        declared.installs = {"training-operator": component_of(MANIFESTS, retained)}
-        return Operator("training-operator", declared, opts)
+        declared.installs = {"training-operator": component_of(manifests, retained)}
+        declared_operator = Operator("training-operator", declared, opts)
+        if last is not None:
+            last.append(len(declared_operator.last))
+        return declared_operator
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operators, "wait_until_accepted", lambda probe, _context: probes.append(probe["kind"]))
-        return declare(component, torn_down=True), probes
+        return declare(component, with_teardown=True), probes
 
 
 def test_the_controller_follows_its_rights_and_precedes_its_extensions() -> None:
-    """Each part of the release depends on the one before it. The definitions are another component's."""
+    """Each part of the release depends on the previous one. Another component has the definitions."""
     found, _ = operator()
     assert {*found} == {COMPONENT, NAMESPACE, ACCOUNT, CONTROLLER, EXTENSION}
     assert found[COMPONENT].type == "trainstack:platform:Operator"
@@ -66,8 +75,16 @@ def test_the_controller_follows_its_rights_and_precedes_its_extensions() -> None
     assert found[EXTENSION].dependencies == ["kubeflow/training-operator"]
 
 
+@pytest.mark.parametrize(("manifests", "count"), [(MANIFESTS, 2), (replace(MANIFESTS, deployments=()), 3)])
+def test_others_depend_on_the_controller_and_its_extensions(manifests: OperatorManifests, count: int) -> None:
+    """Without a controller they depend on all objects."""
+    last: list[int] = []
+    operator(manifests, last=last)
+    assert last == [count]
+
+
 def test_webhooks_answer_before_the_version_is_known() -> None:
-    """A hook waits where the controller is created or changed; the output waits in every other `up`."""
+    """A hook waits if the controller is created or changed; the output waits in every other `up`."""
     found, answered = operator()
     hooked = found[CONTROLLER].hooks
     assert hooked == {
@@ -80,14 +97,14 @@ def test_webhooks_answer_before_the_version_is_known() -> None:
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_preview_tries_the_definitions_unless_the_program_creates_the_cluster(
+def test_a_preview_dry_runs_the_definitions_unless_the_program_creates_the_cluster(
     monkeypatch: pytest.MonkeyPatch, *, exists: bool
 ) -> None:
-    """The component of other programs, whose clusters may not exist yet."""
+    """Other programs may use the component before their cluster exists."""
     install = make_training_operator(manifest=make_manifest(version="v1.9.3"))
     environment = Declared(Settings(stack="dev", operators=OperatorsSettings(training_operator=install)))
     environment.operators = {"training-operator": MANIFESTS}
-    given: list[Any] = []
+    preparations: list[Any] = []
     forgotten: list[bool] = []
 
     def read_metadata(*_: object) -> dict[Any, Any]:
@@ -97,7 +114,7 @@ def test_a_preview_tries_the_definitions_unless_the_program_creates_the_cluster(
 
     class Recorded(Definitions):
         def __init__(self, *args: Any, **options: Any) -> None:
-            given.append(options["before"])
+            preparations.append(options["before"])
             super().__init__(*args, **options)
 
     monkeypatch.setattr(kubeconfig, "forget", lambda: forgotten.append(True))
@@ -106,15 +123,15 @@ def test_a_preview_tries_the_definitions_unless_the_program_creates_the_cluster(
     monkeypatch.setattr(operators, "read_release", lambda *_: ())
     monkeypatch.setattr(operators, "declared", lambda *_, **__: environment)
     monkeypatch.setattr(operators, "read_metadata", read_metadata)
-    monkeypatch.setattr(operators, "install", lambda *_: ((), {}))
+    monkeypatch.setattr(operators, "install", lambda *_: {})
     monkeypatch.setattr(operators, "Definitions", Recorded)
     record(lambda: Operators("operators", environment.settings.operators, stack="dev"), "dev")
-    assert given == [{} if exists else {"pytorchjobs.kubeflow.org": ()}]
+    assert preparations == [{} if exists else {"pytorchjobs.kubeflow.org": ()}]
     # The cluster's kubeconfig is read again once the cluster exists.
     assert forgotten == ([] if exists else [True])
 
 
-def test_the_namespace_of_an_operator_with_a_retained_volume_is_only_forgotten() -> None:
+def test_the_namespace_of_an_operator_with_a_retained_volume_is_retained() -> None:
     """Without such a volume the engine deletes it."""
     plain, _ = operator()
     kept, _ = operator(retained=frozenset({"kubeflow"}))

@@ -1,4 +1,4 @@
-"""Components in a Pulumi program that has no settings of ours: dicts and lists, and no hooks."""
+"""Components in a Pulumi program without settings models: dicts and lists, and no hooks."""
 
 from typing import Any
 
@@ -87,13 +87,13 @@ def test_a_run_from_a_dict() -> None:
 
 
 def test_a_run_that_needs_a_checkout_is_refused() -> None:
-    """An image that this repository builds is known to its commands alone."""
+    """Only the commands of the checkout know the image that it builds."""
     with pytest.raises(pulumi.RunError, match=r"run hello: image\.build requires a checkout of the trainstack project"):
         declare(lambda opts: TrainingRun("hello", {**RUN, "image": {"build": "workloads/hello"}}, opts))
 
 
 def test_a_sweep_from_a_dict() -> None:
-    """Each set of the space is a launch with its own ledger; a user of the component sees no hooks."""
+    """Each set of the space is a launch with its own ledger, without hooks."""
     found = declare(lambda opts: Sweep("search", SWEEP, opts))
     sweep = found["Sweep search"]
     jobs = [registration for key, registration in found.items() if key.startswith("Job ")]
@@ -125,8 +125,8 @@ def test_an_indexed_sweep_from_a_dict() -> None:
     assert "run.py" in wrapper.inputs["data"]
 
 
-def test_the_parameter_file_of_a_sweep_outlives_a_change_of_its_sets() -> None:
-    """Other sets are another file, which a launch of an unchanged trial, still queued, does not mount."""
+def test_the_parameter_file_of_a_sweep_is_retained_after_a_change_of_its_sets() -> None:
+    """Other sets are another file; a queued launch of an unchanged trial still mounts the old one."""
     args = {**SWEEP, "space": {**SWEEP["space"], "file": "/search/hyperparams.yml"}}
     found = declare(lambda opts: Sweep("search", args, opts))
     jobs = [registration for key, registration in found.items() if key.startswith("Job ")]
@@ -136,7 +136,7 @@ def test_the_parameter_file_of_a_sweep_outlives_a_change_of_its_sets() -> None:
 
 
 def test_a_sweep_of_typed_models_declares_the_same() -> None:
-    """A dict is another form of the model."""
+    """A dict is validated as the model."""
     typed = validated(SweepSettings, {**SWEEP, "run": RUN | {"name": "search"}})
     assert declare(lambda opts: Sweep("search", typed, opts)) == declare(lambda opts: Sweep("search", SWEEP, opts))
 

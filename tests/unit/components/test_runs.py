@@ -1,4 +1,4 @@
-"""Runs, Sweep and Secrets: launches follow what they need, are claimed, and never replaced while they train."""
+"""Runs, Sweep and Secrets: launches follow their dependencies, are claimed, and never replaced while they train."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,21 +22,21 @@ from trainstack.settings.sections.secrets import Secrets as SecretsSettings
 
 
 def make_object(kind: str, name: str) -> dict[str, Any]:
-    """A manifest of the namespace `research`."""
+    """Return a manifest in the namespace `research`."""
     labels = {"app.kubernetes.io/managed-by": "trainstack"}
     metadata = {"name": name, "namespace": "research", "labels": labels}
     return {"apiVersion": "batch/v1" if kind == "Job" else "v1", "kind": kind, "metadata": metadata}
 
 
 def make_launch(launch: str, name: str = "") -> dict[str, Any]:
-    """A Job of a launch; by default named by it."""
-    made = make_object("Job", name or launch)
-    made["metadata"]["labels"][LAUNCH] = launch
-    return {**made, "spec": {}}
+    """Return a Job of a launch, by default with the launch's name."""
+    job = make_object("Job", name or launch)
+    job["metadata"]["labels"][LAUNCH] = launch
+    return {**job, "spec": {}}
 
 
 def make_group(*launches: Mapping[str, Any], **changes: Any) -> LaunchGroup:
-    """These launches, each with a ledger."""
+    """Return a group of these launches, each with a ledger."""
     ledgers = [
         Ledger(
             run_id=body["metadata"]["labels"][LAUNCH],
@@ -52,19 +52,23 @@ def make_group(*launches: Mapping[str, Any], **changes: Any) -> LaunchGroup:
 
 
 def claimed(group: LaunchGroup, **options: Any) -> LaunchOptions:
-    """The options of our stacks: each launch is claimed."""
-    claims = {name: Claim(ledger=ledger, version=None) for name, ledger in group.config_maps.items()}
+    """Return the options of the training stack: each launch is claimed."""
+    ledgers = group.config_maps
+    claims = {
+        launch.launch_name: Claim(launch=launch.launch, ledger=ledgers[launch.launch_name], version=None)
+        for launch in group.launches
+    }
     return LaunchOptions(claims=claims, **options)
 
 
 def runs(*launches: Mapping[str, Any], **options: Any) -> Mapping[str, Any]:
-    """What the engine receives of runs, with one wrapper."""
+    """Return the registrations of runs, with one wrapper."""
     group = make_group(*launches, files=(make_object("ConfigMap", "wrapper"),))
     return declare(lambda opts: Runs("runs", group, claimed(group, **options), opts))
 
 
 def test_a_launch_follows_the_wrapper_and_precedes_its_ledger() -> None:
-    """The ledger completes the claim that a hook takes before the launch."""
+    """The ledger completes the claim that a hook creates before the launch."""
     found = runs(make_launch("digits-1-a"))
     launch, ledger = found["Job research/digits-1-a"], found["ConfigMap research/run-digits-1-a"]
     assert found["Runs runs"].type == "trainstack:training:Runs"
@@ -73,15 +77,15 @@ def test_a_launch_follows_the_wrapper_and_precedes_its_ledger() -> None:
     assert launch.dependencies == ["research/wrapper"]
     assert ledger.dependencies == ["research/digits-1-a"]
     assert launch.hooks == {
-        "before_create": ["research/digits-1-a-claim"],
-        "on_error": ["research/digits-1-a-release"],
+        "before_create": ["runs-claim"],
+        "on_error": ["runs-release"],
     }
     assert "ignoreChanges" not in launch.options
     assert not ledger.hooks
 
 
 def test_a_live_launch_is_never_edited() -> None:
-    """Its manifest may differ, for instance in the commit that it is recorded with."""
+    """Its manifest may differ, for example in its recorded commit."""
     found = runs(make_launch("digits-1-a"), live={"digits-1-a": "research/digits-1-a"})
     assert found["Job research/digits-1-a"].options["ignoreChanges"] == ["metadata", "spec"]
 
@@ -92,10 +96,10 @@ def test_a_fixed_name_waits_for_the_launch_that_has_it() -> None:
     options = found["Job research/digits"].options
     assert options["replaceOnChanges"] == [f'metadata.labels["{LAUNCH}"]']
     assert options["deleteBeforeReplace"] is True
-    assert options["hooks"]["before_create"] == ["research/digits-1-a-name-is-free", "research/digits-1-a-claim"]
+    assert options["hooks"]["before_create"] == ["research/digits-1-a-name-is-free", "runs-claim"]
 
 
-def test_a_generated_name_has_a_provider_of_its_own() -> None:
+def test_a_launch_with_a_generated_name_has_a_separate_provider() -> None:
     """Server-side apply cannot create an object whose name the API server chooses."""
     body = make_launch("digits-1-a")
     body["metadata"]["generateName"] = f"{body['metadata'].pop('name')}-"
@@ -136,7 +140,7 @@ def test_a_sweep_mounts_its_parameter_files() -> None:
 
 
 def test_a_secret_is_encrypted_in_the_state() -> None:
-    """The engine encrypts `data` and `stringData`, and the inputs are secrets of the engine already."""
+    """The engine encrypts `data` and `stringData`, and the inputs are already secrets of the engine."""
     section = {"secrets": [{"name": "git", "namespace": "research", "values": {"username": "me", "password": "pw"}}]}
 
     def component(opts: pulumi.ResourceOptions) -> Secrets:

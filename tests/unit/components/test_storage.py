@@ -1,4 +1,4 @@
-"""StorageClasses and Volumes: what the engine may delete of them, and in which order."""
+"""StorageClasses and Volumes: the objects that the engine may delete, and their order."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from trainstack.settings.sections.storage import PersistentVolume, Storage
 
 
 def make_args(**changes: Any) -> Storage:
-    """The class `shared` and the claim `training`."""
+    """Return the class `shared` and the claim `training`."""
     return make_storage(**changes)
 
 
 def make_disk() -> PersistentVolume:
-    """A volume on a folder of the node."""
+    """Return a hostPath volume."""
     return PersistentVolume(
         name="disk", storage_class="shared", size="1Gi", access_modes=("ReadWriteOnce",), host_path="/data"
     )
 
 
-def test_volumes_on_hosts_follow_the_classes_and_stay() -> None:
+def test_host_path_volumes_depend_on_the_classes_and_are_retained() -> None:
     """The engine never deletes a static volume: its data would be orphaned."""
     found = declare(lambda opts: StorageClasses("storage", make_args(persistent_volumes=(make_disk(),)), opts))
     component, storage_class, disk = (
@@ -35,8 +35,8 @@ def test_volumes_on_hosts_follow_the_classes_and_stay() -> None:
     assert storage_class.options["retainOnDelete"] is False
 
 
-def test_claims_are_retained_and_protected_as_the_settings_say() -> None:
-    """Deleting a claim deletes its data."""
+def test_claims_are_retained_and_protected_by_their_settings() -> None:
+    """The deletion of a claim deletes its data."""
     volumes = (make_volume(name="kept"), make_volume(name="scratch", retain=False), make_volume(name="p", protect=True))
     found = declare(lambda opts: Volumes("volumes", make_args(volumes=volumes), opts))
     component = found.pop("Volumes volumes")

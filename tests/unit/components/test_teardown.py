@@ -1,4 +1,4 @@
-"""Guard: a destroy reaches it first."""
+"""Guard: a destroy deletes it first."""
 
 import pulumi
 
@@ -17,7 +17,7 @@ def test_the_guard_depends_on_everything_and_has_every_hook() -> None:
 
     guard = declare(component)["Guard guard"]
     assert guard.type == "trainstack:teardown:Guard"
-    # The SDK names a component's children in its place.
+    # The SDK replaces a component by its children.
     assert guard.dependencies == ["shared"]
     names = ("guard", "queue", "controller", "definition", "namespace")
     assert guard.hooks == {"before_delete": [f"teardown-{name}" for name in names]}

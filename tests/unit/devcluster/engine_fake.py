@@ -1,9 +1,8 @@
-"""Stands in for docker, podman and kind: records each call, and keeps containers in a file.
+"""A fake of docker, podman and kind, which records each call and keeps containers in a file.
 
 It accepts only the arguments that the driver uses, and refuses what the real programs refuse: unknown options, a taken
-name, the network of a stopped container, the removal of a container that another one depends on.
-
-It is a program on PATH, and `run` does the same without a process, whose start takes longer than all else.
+name, the network of a stopped container, the removal of a container that another one depends on. It is a program on
+PATH, and `run` does the same without a process, whose start takes longer than all else.
 """
 
 import base64
@@ -108,7 +107,9 @@ def run_container(state: dict[str, Any], options: list[str]) -> None:
 
 def remove(state: dict[str, Any], name: str) -> None:
     find(state, name)
-    dependents = [other for other, it in state["containers"].items() if it.get("network") == f"container:{name}"]
+    dependents = [
+        other for other, container_ in state["containers"].items() if container_.get("network") == f"container:{name}"
+    ]
     if dependents:
         fail(f"Error: container {name} has dependent containers which must be removed before it: {dependents}")
     del state["containers"][name]
@@ -175,7 +176,7 @@ def create(state: dict[str, Any], arguments: list[str], place: Path) -> None:
 
 
 def run(program: str, arguments: list[str], environment: Mapping[str, str]) -> None:
-    """Write to stdout and stderr what the program prints. Raises SystemExit if it fails."""
+    """Write the output of the program to stdout and stderr. Raise SystemExit if it fails."""
     place = Path(environment["FAKE_STATE"])
     state = json.loads(json.dumps(FIRST)) | (json.loads(place.read_text()) if place.exists() else {})
     state["calls"].append([program, *arguments])

@@ -1,4 +1,4 @@
-"""Images made of a few files."""
+"""Images of a few files."""
 
 import io
 import json
@@ -9,20 +9,20 @@ from trainstack.dev.cluster.archive import Link, helper_image, pack
 
 
 def members(archive: bytes) -> dict[str, tarfile.TarInfo]:
-    """Members of a tar by name."""
+    """Return the members of a tar by name."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         return {member.name: member for member in tar.getmembers()}
 
 
 def content(archive: bytes, name: str) -> bytes:
-    """One file of a tar."""
+    """Return one file of a tar."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         file = tar.extractfile(name)
         assert file
         return file.read()
 
 
-def test_a_packed_image_is_whole_and_always_the_same() -> None:
+def test_a_packed_image_is_complete_and_always_the_same() -> None:
     """Equal input gives equal bytes; the manifest names config and layer, the config the command."""
     files: dict[str, bytes | Link] = {"usr/bin/tool": b"program", "tool": Link("usr/bin/tool")}
     image = pack("registry.local/tool:1", files, ["/tool"])
@@ -38,7 +38,7 @@ def test_a_packed_image_is_whole_and_always_the_same() -> None:
 
 
 def test_the_helper_has_a_link_per_applet(tmp_path: Path) -> None:
-    """Busybox goes by the name it is called by."""
+    """Busybox selects the applet by the name of its link."""
     busybox = tmp_path / "busybox"
     busybox.write_bytes(b"static")
     layer = members(content(helper_image("registry.local/helper:1", busybox, ["sh", "busybox", "rm"]), "layer.tar"))

@@ -1,4 +1,4 @@
-"""Certificates: who they speak for, where they serve, what stays from start to start."""
+"""Certificates: their subjects, their addresses, and what is kept across restarts."""
 
 import base64
 import json
@@ -16,19 +16,19 @@ from trainstack.dev.cluster.network import Slot
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """A state folder with its subfolders."""
-    made = Layout.of(tmp_path / "state")
-    made.make()
-    return made
+    """Create a state folder with its subfolders."""
+    state_layout = Layout.of(tmp_path / "state")
+    state_layout.make()
+    return state_layout
 
 
 def read(layout: Layout, name: str) -> x509.Certificate:
-    """One certificate."""
+    """Read one certificate."""
     return x509.load_pem_x509_certificate((layout.certs / f"{name}.crt").read_bytes())
 
 
 def test_every_certificate_is_signed_and_names_its_owner(layout: Layout) -> None:
-    """The API server's authorizer goes by these names."""
+    """The API server's authorizer uses these names."""
     certificates.issue(layout, Slot(0))
     authority = read(layout, "ca")
     public = authority.public_key()
@@ -55,7 +55,7 @@ def test_every_certificate_is_signed_and_names_its_owner(layout: Layout) -> None
 
 
 def test_the_authority_stays_and_the_address_follows_the_slot(layout: Layout) -> None:
-    """Kubeconfigs and tokens handed out before a restart keep working; the API server serves its new address."""
+    """Earlier kubeconfigs and tokens are valid after a restart; the API server has its new address."""
     certificates.issue(layout, Slot(0))
     kept = [(layout.certs / name).read_bytes() for name in ("ca.crt", "service-account.key")]
     certificates.issue(layout, Slot(5))
@@ -66,8 +66,8 @@ def test_the_authority_stays_and_the_address_follows_the_slot(layout: Layout) ->
     assert "kubernetes.default.svc" in names.get_values_for_type(x509.DNSName)
 
 
-def test_the_kubeconfig_is_whole_and_private(layout: Layout) -> None:
-    """It works from anywhere: nothing in it points at another file. Nobody else can read a key."""
+def test_the_kubeconfig_is_complete_and_private(layout: Layout) -> None:
+    """It is valid in any folder, since it refers to no other file. Other users cannot read its key."""
     certificates.issue(layout, Slot(0))
     content = json.loads(layout.kubeconfig.read_text())
     assert content["clusters"][0]["cluster"]["server"] == "https://198.18.254.2:6443"

@@ -1,4 +1,4 @@
-"""The cluster's own cgroups, on a copy of the files that the kernel shows."""
+"""The cluster's cgroups, on a copy of the kernel's files."""
 
 import errno
 from pathlib import Path
@@ -17,7 +17,7 @@ MOUNTS = """\
 
 
 def test_hierarchies_are_found_with_their_version() -> None:
-    """v1, v2 and both at once; optional fields of a mount do not confuse."""
+    """The cases are v1, v2 and both; optional fields of a mount are skipped."""
     assert cgroups.parse(MOUNTS) == [
         Hierarchy(Path("/sys/fs/cgroup/cpu,cpuacct"), 1),
         Hierarchy(Path("/sys/fs/cgroup/unified"), 2),
@@ -27,7 +27,7 @@ def test_hierarchies_are_found_with_their_version() -> None:
 
 
 def test_on_v2_controllers_are_handed_down_to_the_pods(tmp_path: Path) -> None:
-    """The kubelet finds its controllers in the cluster's folder; what is on already is not written again."""
+    """The kubelet finds its controllers in the cluster's folder; enabled ones are not written again."""
     folder = tmp_path / "trainstack-1"
     folder.mkdir()
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory hugetlb pids rdma\n")
@@ -41,7 +41,7 @@ def test_on_v2_controllers_are_handed_down_to_the_pods(tmp_path: Path) -> None:
 
 
 def test_on_v1_an_empty_cpuset_is_filled_from_its_parent(tmp_path: Path) -> None:
-    """Otherwise no process could enter it; a set that somebody chose is kept."""
+    """Otherwise no process could join it; an existing set is kept."""
     for folder, text in (
         (tmp_path, "0-1\n"),
         (tmp_path / "cluster", "\n"),
@@ -66,20 +66,20 @@ class Kernel:
         self.root, self.ended, self.stuck = root, set[str](), set[str]()
         self.write, self.make = Path.write_text, Path.mkdir
         self.fill(root, "cpuset cpu io memory pids", pids)
-        monkeypatch.setattr(Path, "write_text", lambda path, text: self.written(path, text))  # noqa: PLW0108  binds `path`
-        monkeypatch.setattr(Path, "mkdir", lambda path, exist_ok=False: self.made(path, exist_ok=exist_ok))
+        monkeypatch.setattr(Path, "write_text", lambda path, text: self.update(path, text))  # noqa: PLW0108  binds `path`
+        monkeypatch.setattr(Path, "mkdir", lambda path, exist_ok=False: self.create(path, exist_ok=exist_ok))
 
     def fill(self, folder: Path, controllers: str, pids: set[str]) -> None:
         for name, text in (("controllers", controllers), ("subtree_control", ""), ("procs", "\n".join(sorted(pids)))):
             self.write(folder / f"cgroup.{name}", text)
 
-    def made(self, path: Path, *, exist_ok: bool) -> None:
+    def create(self, path: Path, *, exist_ok: bool) -> None:
         fresh = not path.exists()
         self.make(path, exist_ok=exist_ok)
         if fresh:
             self.fill(path, (path.parent / "cgroup.subtree_control").read_text(), set())
 
-    def written(self, path: Path, text: str) -> int:
+    def update(self, path: Path, text: str) -> int:
         folder = path.parent
         if path.name == "cgroup.subtree_control":
             if (folder / "cgroup.procs").read_text():

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from trainstack.dev.cluster.components import components
+from trainstack.dev.cluster.config import components
+from trainstack.dev.cluster.launch import environment
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.plan import Component, Plan
@@ -10,13 +11,13 @@ from trainstack.dev.cluster.spec import ClusterSpec
 
 
 def make_components(spec: ClusterSpec) -> dict[str, Component]:
-    """Components by name, programs in /tools."""
+    """Return components by name, with programs in /tools."""
     found = components(Layout(Path("/state")), Slot(0), spec, lambda name: Path("/tools", name))
     return {component.name: component for component in found}
 
 
 def make_plan() -> Plan:
-    """A plan with every component."""
+    """Return a plan with every component."""
     return Plan(
         state="/state",
         node_ip="198.18.254.2",
@@ -28,8 +29,8 @@ def make_plan() -> Plan:
 
 
 def test_each_component_comes_after_what_it_needs() -> None:
-    """The order in which they become ready, which is also a valid order to read them in."""
-    assert {name: each.after for name, each in make_components(ClusterSpec(simulated_nodes=1)).items()} == {
+    """The order is that in which they become ready."""
+    assert {name: component.after for name, component in make_components(ClusterSpec(simulated_nodes=1)).items()} == {
         "etcd": (),
         "registry": (),
         "containerd": (),
@@ -48,12 +49,12 @@ def test_each_component_comes_after_what_it_needs() -> None:
 
 
 def test_kwok_runs_only_for_simulated_nodes() -> None:
-    """Nobody pays for what is not asked for; the program need not even be built."""
+    """The program need not be built without them."""
     assert "kwok" not in make_components(ClusterSpec(gpus=4))
 
 
 def test_the_api_server_authorizes_nodes_and_people() -> None:
-    """Nodes only for what is theirs, everybody else by role; nothing on an insecure port."""
+    """Nodes may access only their own objects, all others are authorized by role; no port is insecure."""
     argv = make_components(ClusterSpec())["apiserver"].argv
     assert argv[0] == "/tools/kube-apiserver"
     assert "--authorization-mode=Node,RBAC" in argv
@@ -62,10 +63,10 @@ def test_the_api_server_authorizes_nodes_and_people() -> None:
     assert "--proxy-client-cert-file=/state/certs/front-proxy.crt" in argv
 
 
-def test_who_asked_what_is_written_where_it_is_wanted() -> None:
-    """Without the choice the API server has no audit log at all."""
-    (quiet, told) = (make_components(ClusterSpec(audit=audit))["apiserver"].argv for audit in (False, True))
-    assert set(told) - set(quiet) == {
+def test_the_audit_log_is_written_where_it_is_enabled() -> None:
+    """Without the option the API server has no audit log."""
+    (quiet, audited) = (make_components(ClusterSpec(audit=audit))["apiserver"].argv for audit in (False, True))
+    assert set(audited) - set(quiet) == {
         "--audit-policy-file=/state/config/audit-policy.json",
         "--audit-log-path=/state/log/audit.log",
         "--audit-log-maxsize=100000",
@@ -74,15 +75,15 @@ def test_who_asked_what_is_written_where_it_is_wanted() -> None:
 
 
 def test_what_users_wait_for_has_all_processors() -> None:
-    """The other programs have one each, so that fewer threads of an idle cluster are woken."""
+    """The other programs have one each, so that an idle cluster wakes fewer threads."""
     found = make_components(ClusterSpec(simulated_nodes=1))
     single = {name for name, component in found.items() if component.environment == {"GOMAXPROCS": "1"}}
     assert single == {"etcd", "controller-manager", "scheduler", "proxy", "coredns", "storage-shared", "storage-node"}
     assert [name for name in found if found[name].environment and name not in single] == []
 
 
-def test_storage_comes_in_two_kinds() -> None:
-    """One provisioner for shared volumes of any class name, one for volumes tied to a node."""
+def test_storage_has_two_kinds() -> None:
+    """One provisioner is for shared volumes of any class name, one for volumes tied to a node."""
     found = make_components(ClusterSpec())
     for kind, provisioner in (("shared", "rancher.io/local-path"), ("node", "rancher.io/local-path-node")):
         argv = found[f"storage-{kind}"].argv
@@ -91,5 +92,11 @@ def test_storage_comes_in_two_kinds() -> None:
 
 
 def test_a_plan_reaches_the_supervisor_unchanged() -> None:
-    """It goes through a pipe as JSON."""
+    """The pipe transfers it as JSON."""
     assert Plan.from_json(make_plan().to_json()) == make_plan()
+
+
+def test_programs_have_the_callers_garbage_collection_and_no_proxy() -> None:
+    """GOGC is the only variable of the caller that a cluster uses."""
+    own = environment({})
+    assert environment({"GOGC": "400", "HTTPS_PROXY": "http://proxy", "PATH": "/none"}) == {**own, "GOGC": "400"}

@@ -1,4 +1,4 @@
-"""The components' configuration, whole."""
+"""The components' complete configuration."""
 
 import json
 from pathlib import Path
@@ -14,12 +14,12 @@ LAYOUT = Layout(Path("/state"))
 
 
 def render() -> dict[str, str]:
-    """The files of a cluster with its defaults."""
+    """Return the files of a cluster with default options."""
     return config.files(LAYOUT, Slot(0), ClusterSpec(), Path("/images"), Path("/volumes"))
 
 
 def test_containerd() -> None:
-    """Own folders, own sandbox image, every registry redirected, no systemd."""
+    """It has its own folders and sandbox image, all registries are redirected, and systemd is not used."""
     assert render()["containerd.toml"] == (
         """version = 2
 root = "/state/containerd"
@@ -57,7 +57,7 @@ client = [["/state/certs/registry-client.crt", "/state/certs/registry-client.key
 
 
 def test_kubelet() -> None:
-    """Own cgroups and folders, authenticated, no eviction, no pull limit."""
+    """It has its own cgroups and folders, authentication, and no eviction or pull limit."""
     assert json.loads(render()["kubelet.json"]) == {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -94,7 +94,7 @@ def test_kubelet() -> None:
 
 
 def test_pod_network() -> None:
-    """Routed links, addresses leased in memory, nothing masqueraded."""
+    """Links are routed, addresses are leased in memory, and nothing is masqueraded."""
     assert json.loads(render()["cni/10-pods.conflist"]) == {
         "cniVersion": "0.4.0",
         "name": "pods",
@@ -115,7 +115,7 @@ def test_pod_network() -> None:
 
 
 def test_names_registry_and_storage() -> None:
-    """Small files, whole."""
+    """The small files are compared as a whole."""
     files = render()
     assert files["resolv.conf"] == "nameserver 198.18.254.2\n"
     assert files["Corefile"] == (
@@ -163,15 +163,15 @@ http:
 
 
 def test_two_state_folders_share_nothing() -> None:
-    """Clusters side by side: own cgroups, and no path of one below the other's folder."""
+    """Their cgroups differ, and no path of one cluster is in the other's folder."""
     other = Layout(Path("/other"))
     assert other.cgroup != LAYOUT.cgroup
     texts = config.files(other, Slot(1), ClusterSpec(volumes="/other/v"), Path("/images"), Path("/other/v")).values()
     assert not any("/state" in text or "198.18.254.2" in text for text in texts)
 
 
-def test_the_audit_policy_is_there_where_it_is_wanted() -> None:
-    """Requests of people and pods, once each and without bodies; those of the cluster's own parts are left out."""
+def test_the_audit_policy_exists_where_it_is_enabled() -> None:
+    """It has one entry without body for each request of people and pods, and none for the cluster's components."""
     assert "audit-policy.json" not in render()
     files = config.files(LAYOUT, Slot(0), ClusterSpec(audit=True), Path("/images"), Path("/volumes"))
     policy = json.loads(files["audit-policy.json"])

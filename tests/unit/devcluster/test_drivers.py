@@ -1,4 +1,4 @@
-"""Which driver a cluster gets."""
+"""The selection of a cluster's driver."""
 
 import os
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_the_default_of_a_new_cluster(
     programs: tuple[str, ...],
     expected: str,
 ) -> None:
-    """Root has the native cluster, with kind installed too: kind is for users and distributions that cannot run it."""
+    """Root's default is the native cluster even with kind installed: kind is for users and systems without support."""
     make_programs(tmp_path, *programs)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(PROVIDER, raising=False)
@@ -48,7 +48,7 @@ def test_the_default_of_a_new_cluster(
 
 
 def test_a_cluster_keeps_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who is not root finds the native cluster that root created, and no other driver continues it."""
+    """A user who is not root finds root's native cluster, and no other driver continues it."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     (tmp_path / "spec.json").write_text(ClusterSpec().to_json())
     assert drivers.choose(tmp_path, None) == drivers.choose(tmp_path, "native") == "native"

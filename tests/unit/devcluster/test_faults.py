@@ -1,4 +1,4 @@
-"""Faults hit the processes that they name, and no others."""
+"""Faults affect only the processes that they name."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from trainstack.dev.cluster.registry_access import RegistryAccess
 
 
 def make_cluster(state: Path) -> Cluster:
-    """A cluster of nothing but its state folder, whose supervisor is nobody."""
+    """Return a cluster that has only a state folder, without a supervisor."""
     same = {"server": "", "node": "", "node_ip": "", "host_ip": ""}
     registry = RegistryAccess("", state / "certs")
     return Cluster(state=state, kubeconfig=state / "kubeconfig", registry=registry, pid=-1, **same)
@@ -25,7 +25,7 @@ def make_cluster(state: Path) -> Cluster:
 
 @contextmanager
 def sleeper() -> Iterator[tuple["subprocess.Popen[bytes]", Identity]]:
-    """A process that does nothing for long."""
+    """Run a process that sleeps."""
     with subprocess.Popen(["sleep", "1000"]) as process:
         identity = Identity.of(process.pid)
         assert identity is not None
@@ -34,35 +34,35 @@ def sleeper() -> Iterator[tuple["subprocess.Popen[bytes]", Identity]]:
 
 
 def state_of(process: "subprocess.Popen[bytes]") -> str:
-    """As /proc tells it: S for asleep, T for stopped."""
+    """Return the state in /proc: S for asleep, T for stopped."""
     return (PROC / str(process.pid) / "stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_what_is_held_stands_still_and_goes_on() -> None:
-    """Until the block ends."""
+def test_a_paused_process_stops_and_continues() -> None:
+    """The process continues after the block."""
     with sleeper() as (process, identity):
         with paused([identity]):
             assert wait_until(lambda: state_of(process) == "T", 5)
         assert wait_until(lambda: state_of(process) == "S", 5)
 
 
-def test_what_is_kept_away_is_killed_again() -> None:
-    """Each that comes up while the time lasts; what comes after lives."""
-    with sleeper() as (first, one), sleeper() as (second, two):
-        shown = iter([[one], [two]])
-        threading.Thread(target=keep_away, args=(lambda: next(shown, []), 0.5)).start()
+def test_a_process_that_is_kept_away_is_killed_again() -> None:
+    """Every process that starts during the time is killed; a later one is not."""
+    with sleeper() as (first, first_identity), sleeper() as (second, second_identity):
+        identities = iter([[first_identity], [second_identity]])
+        threading.Thread(target=keep_away, args=(lambda: next(identities, []), 0.5)).start()
         assert (first.wait(5), second.wait(5)) == (-9, -9)
-    with sleeper() as (third, three):
-        keep_away(lambda: [three], 0)
+    with sleeper() as (third, third_identity):
+        keep_away(lambda: [third_identity], 0)
         assert third.poll() is None
-        kill([three])
+        kill([third_identity])
         assert third.wait(5) == -9
 
 
-def test_a_component_that_there_is_not_is_told(tmp_path: Path) -> None:
-    """With those that there are; one that does not run has no process."""
-    told = {"name": "etcd", "pid": 0, "ready": False, "restarts": 1, "exit": "", "once": False}
-    (tmp_path / "status.json").write_text(json.dumps([told]))
+def test_an_unknown_component_is_an_error(tmp_path: Path) -> None:
+    """The error lists the components of the cluster; one that is not running has no process."""
+    status = {"name": "etcd", "pid": 0, "ready": False, "restarts": 1, "exit": "", "once": False}
+    (tmp_path / "status.json").write_text(json.dumps([status]))
     assert components(make_cluster(tmp_path), "etcd") == []
     with pytest.raises(ClusterError, match="unknown components kublet; the cluster has etcd"):
         components(make_cluster(tmp_path), "kublet")

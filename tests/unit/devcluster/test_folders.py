@@ -1,4 +1,4 @@
-"""Folders that a cluster has at paths of its own."""
+"""Folders at which a cluster mounts its own."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ from trainstack.dev.cluster import folders
 from trainstack.dev.cluster.layout import Layout
 
 MOUNTED = "/proc"
-"""Where every machine that runs this has something mounted that is not the cluster's."""
+"""A path at which every machine with these tests has a mount that is not the cluster's."""
 
 
 def make_covered(layout: Layout, folder: Path) -> str:
-    """A path at which the state's folder is found, as after a bind mount, for which rights are needed."""
+    """Return a path where the state's folder is mounted, as by a bind mount, which needs rights."""
     source = layout.node_folders / str(folder).lstrip("/")
     source.mkdir(parents=True)
     folder.symlink_to(source)
@@ -20,18 +20,18 @@ def make_covered(layout: Layout, folder: Path) -> str:
 
 
 def test_a_folder_is_covered_by_the_states_alone(tmp_path: Path) -> None:
-    """Neither a disk that is mounted there, nor a folder of this machine, nor nothing is the cluster's."""
+    """A mounted disk, a folder of this machine and a missing path are not the cluster's."""
     layout = Layout(tmp_path / "state")
     (tmp_path / "plain").mkdir()
-    plain, gone = str(tmp_path / "plain"), str(tmp_path / "gone")
+    plain, missing = str(tmp_path / "plain"), str(tmp_path / "gone")
     (layout.node_folders / plain.lstrip("/")).mkdir(parents=True)
-    assert folders.absent(layout, [MOUNTED, plain, gone]) == [MOUNTED, plain, gone]
+    assert folders.absent(layout, [MOUNTED, plain, missing]) == [MOUNTED, plain, missing]
     covered = make_covered(layout, tmp_path / "linked")
     assert folders.absent(layout, [covered, plain]) == [plain]
 
 
 def test_a_mounted_disk_is_covered_by_a_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else pods would write to the person's disk."""
+    """Pods would otherwise write to the user's disk."""
     layout, commands = Layout(tmp_path / "state"), list[tuple[str, ...]]()
     monkeypatch.setattr(folders, "run", lambda *words: commands.append(words))
     covered = make_covered(layout, tmp_path / "linked")

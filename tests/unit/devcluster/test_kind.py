@@ -1,4 +1,4 @@
-"""The kind driver, against recorded programs: what it calls, what it keeps, and what it refuses."""
+"""The kind driver with recorded programs: its calls, its state, and its errors."""
 
 import json
 import os
@@ -32,7 +32,7 @@ DELEGATED = ["cpu", "memory", "pids"]
 
 @dataclass
 class Machine:
-    """Recorded programs on PATH, and a state folder."""
+    """A machine with recorded programs on PATH, and a state folder."""
 
     folder: Path
 
@@ -56,12 +56,12 @@ class Machine:
         (self.folder / "state.json").write_text(json.dumps(self.read() | changes))
 
     def install(self, *names: str) -> None:
-        """Put programs on PATH, which has nothing else."""
+        """Install programs on PATH, which has no others."""
         programs = self.folder / "bin"
         shutil.rmtree(programs, ignore_errors=True)
         programs.mkdir()
         for name in names:
-            # Not a link: the program's name is the one by which it was called.
+            # A link would not do: the program depends on the name by which it is called.
             (programs / name).write_bytes(PROGRAM)
             (programs / name).chmod(0o755)
 
@@ -70,9 +70,9 @@ class Machine:
 
 
 def run_in_process(command: Sequence[str], *, env: Mapping[str, str] | None = None, **options: Any) -> Any:
-    """Run a command as `subprocess.run` does, without a process if it is the unchanged program."""
-    found = shutil.which(command[0])
-    if found is None or Path(found).read_bytes() != PROGRAM:
+    """Run a command like `subprocess.run`, without a process if it is the unchanged program."""
+    program = shutil.which(command[0])
+    if program is None or Path(program).read_bytes() != PROGRAM:
         return RUN(command, env=env, **options)
     code, stdout, stderr = 0, StringIO(), StringIO()
     with redirect_stdout(stdout), redirect_stderr(stderr):
@@ -85,7 +85,7 @@ def run_in_process(command: Sequence[str], *, env: Mapping[str, str] | None = No
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """A machine with podman and kind, whose API server is ready at once.
+    """Provide a machine with podman and kind, whose API server is ready at once.
 
     Only `kind create cluster`, whose output the driver follows, is a process.
     """
@@ -101,7 +101,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def make_hang(machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str, case: str) -> list[float | None]:
-    """Let a program hang in a command, whose time limit is shortened. Return the limits that the driver gave it."""
+    """Let a program hang in a command, and shorten its time limit. Return the limits that the driver set."""
     program = machine.folder / "bin" / name
     program.rename(machine.folder / name)
     program.write_text(f'#!/bin/sh\ncase "$*" in {case}) exec sleep 600;; esac\nexec "{machine.folder}/{name}" "$@"\n')
@@ -156,7 +156,7 @@ def test_a_new_cluster(machine: Machine) -> None:
 
 
 def test_the_registry_has_only_the_keys_that_it_needs(machine: Machine) -> None:
-    """The node has the client's pair, the registry its own; none has the administrator's."""
+    """The node has the client's pair, the registry its own; neither has the administrator's."""
     drivers.up(machine.state, driver="kind")
     config = machine.state / "config"
     assert {file.name for file in (config / "registry").iterdir()} == {
@@ -173,10 +173,10 @@ def test_a_cluster_is_stopped_and_started_again(machine: Machine) -> None:
     drivers.up(machine.state)
     assert len(machine.calls("podman", "run")) == 1
     drivers.down(machine.state)
-    assert {it["State"]["Status"] for it in machine.read()["containers"].values()} == {"exited"}
+    assert {container["State"]["Status"] for container in machine.read()["containers"].values()} == {"exited"}
     assert drivers.status(machine.state).problem == "it is stopped"
-    again = drivers.up(machine.state)
-    assert (again.server, again.registry) == (first.server, first.registry)
+    restarted = drivers.up(machine.state)
+    assert (restarted.server, restarted.registry) == (first.server, first.registry)
     assert len(machine.calls("kind", "create")) == 1
     assert drivers.status(machine.state).ready
     script = machine.calls("podman", "exec", machine.node)[-1][-1]
@@ -185,7 +185,7 @@ def test_a_cluster_is_stopped_and_started_again(machine: Machine) -> None:
 
 
 def test_wipe_deletes_the_containers_and_the_folder(machine: Machine) -> None:
-    """In an order that podman accepts."""
+    """The order is one that podman accepts."""
     drivers.up(machine.state, driver="kind")
     drivers.down(machine.state, keep_data=False)
     assert machine.read()["containers"] == {}
@@ -193,7 +193,7 @@ def test_wipe_deletes_the_containers_and_the_folder(machine: Machine) -> None:
 
 
 def test_without_kind_nothing_is_wiped(machine: Machine) -> None:
-    """kind may have been removed from PATH since; the containers stay, with the remedy."""
+    """kind may be off PATH by now; the containers are kept, and the error has the remedy."""
     drivers.up(machine.state, driver="kind")
     machine.install("podman")
     with pytest.raises(ClusterError, match="kind is not on PATH; install kind"):
@@ -212,7 +212,7 @@ def test_reset_keeps_the_images_names(machine: Machine) -> None:
 
 
 def test_a_cluster_of_the_same_name_is_not_touched(machine: Machine) -> None:
-    """It may have been created by hand, or for a folder that was deleted."""
+    """Its creator may be a user, or a state folder that was deleted."""
     foreign = {machine.node: engine_fake.new()}
     machine.write(containers=foreign)
     assert "has no record of" in refused(machine)
@@ -221,7 +221,7 @@ def test_a_cluster_of_the_same_name_is_not_touched(machine: Machine) -> None:
 
 
 def test_a_node_that_was_created_again_by_hand_is_not_touched(machine: Machine) -> None:
-    """Its container has another id than the recorded one."""
+    """The id of its container is not the recorded one."""
     drivers.up(machine.state, driver="kind")
     containers = machine.read()["containers"]
     machine.write(containers=containers | {machine.node: engine_fake.new()})
@@ -235,7 +235,7 @@ def test_a_node_that_was_created_again_by_hand_is_not_touched(machine: Machine) 
 
 
 def test_a_deleted_node_is_created_again(machine: Machine) -> None:
-    """After `kind delete cluster` by hand; the registry of the old node goes with it."""
+    """The user ran `kind delete cluster`; the registry of the old node is deleted too."""
     drivers.up(machine.state, driver="kind")
     registry = machine.read()["containers"][machine.registry]
     machine.write(containers={machine.registry: registry | {"network": ""}})
@@ -244,7 +244,7 @@ def test_a_deleted_node_is_created_again(machine: Machine) -> None:
 
 
 def test_a_killed_creation_is_repeated(machine: Machine) -> None:
-    """kind leaves a node when it is killed."""
+    """A killed kind leaves a node."""
     machine.write(create="killed")
     assert "kind could not create the cluster" in refused(machine)
     assert machine.node in machine.read()["containers"]
@@ -264,7 +264,7 @@ def test_a_killed_creation_is_repeated(machine: Machine) -> None:
     ],
 )
 def test_a_failed_creation_can_be_repeated_and_wiped(machine: Machine, output: str, remedy: str) -> None:
-    """With the end of kind's output, and the remedy for known causes."""
+    """The error has the last lines of kind's output, and the remedy for known causes."""
     machine.write(create=output)
     message = refused(machine)
     assert output in message
@@ -291,7 +291,7 @@ def test_a_failed_download_leaves_a_folder_of_kind(machine: Machine) -> None:
 
 
 def test_a_taken_port_of_a_stopped_cluster(machine: Machine) -> None:
-    """Ports are as old as the node: another program may use them by now."""
+    """Ports are chosen with the node: another program may use them by now."""
     drivers.up(machine.state, driver="kind")
     drivers.down(machine.state)
     machine.write(start="Error: driver failed: Bind for 127.0.0.1:41111 failed: port is already allocated")
@@ -299,7 +299,7 @@ def test_a_taken_port_of_a_stopped_cluster(machine: Machine) -> None:
 
 
 def test_what_a_machine_lacks(machine: Machine) -> None:
-    """Each with its remedy, and before anything is created."""
+    """Each fault has its remedy, and nothing is created."""
     machine.write(kind="v0.20.0")
     assert "install kind v0.24 or later" in refused(machine)
     machine.install("podman")
@@ -317,7 +317,7 @@ def test_what_a_machine_lacks(machine: Machine) -> None:
 
 
 def test_an_engine_that_does_not_respond_is_skipped(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kind itself would use docker, which is on PATH without its daemon on many machines."""
+    """kind would use docker, which many machines have on PATH without its daemon."""
     machine.install("docker", "kind", "podman")
     (machine.folder / "bin" / "docker").write_text(
         '#!/bin/sh\n[ "$1" = -v ] && echo "Docker version 28.2.2" && exit 0\necho "Cannot connect" >&2; exit 1\n'
@@ -329,7 +329,7 @@ def test_an_engine_that_does_not_respond_is_skipped(machine: Machine, monkeypatc
 
 @pytest.mark.parametrize("case", ["-v", "info*"])
 def test_an_engine_that_hangs_is_skipped(machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    """As one that does not respond; without another one, the error names it."""
+    """If no other engine is installed, the error names it."""
     machine.install("docker", "kind", "podman")
     make_hang(machine, monkeypatch, "docker", case)
     drivers.up(machine.state, driver="kind")
@@ -342,13 +342,13 @@ def test_an_engine_that_hangs_is_skipped(machine: Machine, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("case", ["version", "get*"])
 def test_a_kind_that_hangs_is_an_error(machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    """Not a traceback."""
+    """There is no traceback."""
     make_hang(machine, monkeypatch, "kind", case)
     assert "timed out" in refused(machine)
 
 
 def test_a_deletion_may_take_minutes(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine the node's pods take long to end."""
+    """The node's pods end slowly on a busy machine."""
     drivers.up(machine.state, driver="kind")
     limits = make_hang(machine, monkeypatch, "kind", "delete*")
     with pytest.raises(ClusterError, match=r"`kind delete cluster .*timed out"):
@@ -370,10 +370,10 @@ def test_a_deletion_may_take_minutes(machine: Machine, monkeypatch: pytest.Monke
     ],
 )  # fmt: skip
 def test_rootless_podman(info: dict[str, Any], expected: str) -> None:
-    """It requires cgroup v2 with delegated controllers, as kind does."""
-    found = "".join(rootless_problems("podman", info))
-    assert expected in found
-    assert bool(expected) == bool(found)
+    """It needs cgroup v2 with delegated controllers, like kind."""
+    problems = "".join(rootless_problems("podman", info))
+    assert expected in problems
+    assert bool(expected) == bool(problems)
 
 
 def test_rootless_docker() -> None:
@@ -386,14 +386,14 @@ def test_rootless_docker() -> None:
 
 
 def test_settings_of_the_native_driver_are_refused(machine: Machine) -> None:
-    """Before anything is created."""
+    """Nothing is created."""
     message = refused(machine, spec=ClusterSpec(simulated_nodes=2, audit=True))
     assert "does not support simulated nodes, audit" in message
     assert machine.calls("kind", "create") == []
 
 
 def test_other_images_need_another_node(machine: Machine) -> None:
-    """A running cluster keeps the images that it was created with."""
+    """A running cluster keeps the images of its creation."""
     drivers.up(machine.state, driver="kind")
     assert "node image: the default of kind → example.org/node:2" in refused(machine, node_image="example.org/node:2")
     assert "max_pods: 250 → 10" in refused(machine, spec=ClusterSpec(max_pods=10))
@@ -404,7 +404,7 @@ def test_other_images_need_another_node(machine: Machine) -> None:
 
 
 def test_foreign_files_keep_the_folder(machine: Machine) -> None:
-    """Nothing is deleted then."""
+    """Nothing is deleted."""
     drivers.up(machine.state, driver="kind")
     (machine.state / "thesis.tex").touch()
     with pytest.raises(ClusterError, match=r"contains thesis\.tex"):
@@ -413,23 +413,23 @@ def test_foreign_files_keep_the_folder(machine: Machine) -> None:
 
 
 def test_the_commands(machine: Machine) -> None:
-    """`cluster` with a driver prints and reports as with the other; `down` names where the data is."""
+    """The output of `cluster` has the same form for each driver; `down` prints the place of the data."""
     run = CliRunner()
     started = run.invoke(app, ["cluster", "up", "--driver", "kind", "--state", str(machine.state), "--json"])
     assert json.loads(started.stdout)["node"] == machine.node
-    shown = run.invoke(app, ["cluster", "status", "--state", str(machine.state), "--json"])
-    assert shown.exit_code == 0
-    assert [component["name"] for component in json.loads(shown.stdout)["components"]] == ["node", "registry"]
+    result = run.invoke(app, ["cluster", "status", "--state", str(machine.state), "--json"])
+    assert result.exit_code == 0
+    assert [component["name"] for component in json.loads(result.stdout)["components"]] == ["node", "registry"]
     stopped = run.invoke(app, ["cluster", "down", "--state", str(machine.state)])
     assert "its data is kept in its containers" in stopped.stdout
     assert run.invoke(app, ["cluster", "status", "--state", str(machine.state)]).exit_code == 4
-    other = run.invoke(app, ["cluster", "up", "--driver", "native", "--state", str(machine.state)])
-    assert other.exit_code == 1
-    assert "has a kind cluster, which a native cluster cannot continue" in " ".join(other.stderr.split())
+    native = run.invoke(app, ["cluster", "up", "--driver", "native", "--state", str(machine.state)])
+    assert native.exit_code == 1
+    assert "has a kind cluster, which a native cluster cannot continue" in " ".join(native.stderr.split())
 
 
 def test_logs(machine: Machine) -> None:
-    """Of both containers, and of the node's services."""
+    """Logs are those of both containers, and of the node's services."""
     drivers.up(machine.state, driver="kind")
     assert cluster.logs(machine.state, "registry", follow=True) == ["podman", "logs", "--follow", machine.registry]
     assert "--unit=kubelet" in cluster.logs(machine.state, "kubelet", follow=False)

@@ -1,4 +1,4 @@
-"""What a kind cluster gets beyond kind."""
+"""Additions to a cluster of kind."""
 
 import json
 from pathlib import Path
@@ -22,10 +22,10 @@ AVAILABLE = {
 
 
 class Server:
-    """Answers by path, and records what is applied."""
+    """A server that answers by path and records applied objects."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Manifest] = {
+        self.objects_by_path: dict[str, Manifest] = {
             "/api/v1/nodes/x-control-plane": {
                 "metadata": {"name": "x-control-plane"},
                 "status": {"conditions": [READY]},
@@ -38,7 +38,7 @@ class Server:
         self.merged: dict[str, Manifest] = {}
 
     def find(self, path: str) -> Manifest | None:
-        return self.found.get(path)
+        return self.objects_by_path.get(path)
 
     def apply(self, manifest: Manifest) -> None:
         self.applied.append(manifest)
@@ -65,7 +65,7 @@ def test_volumes_have_every_access_mode(server: Server, tmp_path: Path) -> None:
 
 
 def test_gpus_are_simulated_on_the_node(server: Server, tmp_path: Path) -> None:
-    """As on the native cluster's node."""
+    """The objects are those of the native cluster's node."""
     assert objects.reconcile(Layout(tmp_path), RECORD, ClusterSpec(gpus=4)) == ""
     assert server.merged["/api/v1/nodes/x-control-plane/status"]["status"]["capacity"] == {"nvidia.com/gpu": "4"}
     assert "GPUs" in objects.problem(Layout(tmp_path), RECORD, ClusterSpec(gpus=4))
@@ -84,16 +84,16 @@ def test_gpus_are_simulated_on_the_node(server: Server, tmp_path: Path) -> None:
 )
 def test_what_is_not_ready_is_named(server: Server, tmp_path: Path, path: str, value: Any, expected: str) -> None:
     """A Deployment's old pods do not count."""
-    server.found[path] = value
-    found = objects.problem(Layout(tmp_path), RECORD, ClusterSpec())
-    assert expected in found
-    assert bool(expected) == bool(found)
+    server.objects_by_path[path] = value
+    message = objects.problem(Layout(tmp_path), RECORD, ClusterSpec())
+    assert expected in message
+    assert bool(expected) == bool(message)
 
 
 def test_an_api_server_that_does_not_answer_is_a_problem_and_no_failure(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be starting."""
+    """The server may be starting."""
 
     def refuse(*_: object) -> None:
         raise ApiError(0, "refused")

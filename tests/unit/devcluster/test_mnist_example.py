@@ -1,4 +1,4 @@
-"""What the programs of two sites print: the lines of the originals, for the same training."""
+"""The output of the programs of two sites: the lines of the originals, for the same training."""
 
 import io
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ PYTORCH = [
 ]
 
 
-def printed(form: Mapping[str, str], *lines: str, world: int = 4) -> str:
-    """What an image prints for these lines of workloads/digits."""
+def image_output(form: Mapping[str, str], *lines: str, world: int = 4) -> str:
+    """Return the output of an image for these lines of workloads/digits."""
     out = io.StringIO()
     output = ExampleOutput(out, batch_size=64, log_interval=10, **form)
     for line in lines:
@@ -68,8 +68,8 @@ def printed(form: Mapping[str, str], *lines: str, world: int = 4) -> str:
     ],
 )
 def test_the_lines_are_those_of_the_original(world: int, form: dict[str, str], expected: list[str]) -> None:
-    """The first batch of every tenth, and the test after the epoch; the reader of logs understands both."""
-    text = printed(form, *LINES, world=world)
+    """The lines are the first batch of every tenth, and the test after the epoch; the log parser reads both."""
+    text = image_output(form, *LINES, world=world)
     assert text.split("\n") == expected
     log = parse(text.split("\n"))
     assert log.epochs[1].steps == 3
@@ -79,6 +79,6 @@ def test_the_lines_are_those_of_the_original(world: int, form: dict[str, str], e
 
 
 def test_other_lines_stay_as_they_are() -> None:
-    """An error of the program, which it must not lose."""
+    """An error of the program must not be lost."""
     form = {"progress": mnist_example.KUBEFLOW_PROGRESS, "test": mnist_example.KUBEFLOW_TEST}
-    assert printed(form, "resumed after epoch 1", "error: no data") == "resumed after epoch 1\nerror: no data\n"
+    assert image_output(form, "resumed after epoch 1", "error: no data") == "resumed after epoch 1\nerror: no data\n"

@@ -1,11 +1,11 @@
-"""What every cluster holds from its start."""
+"""The initial objects of every cluster."""
 
 from trainstack.dev.cluster import config
 from trainstack.dev.cluster.api import path_of
 
 
 def test_base_objects_and_their_places() -> None:
-    """The API path of each, in the order in which they are applied: a namespace before what lies in it."""
+    """Each has its API path; the order is that of creation: a namespace before its objects."""
     assert [path_of(manifest) for manifest in config.objects("198.18.254.2", "local-1")] == [
         "/api/v1/namespaces/kube-system",
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kube-apiserver-kubelet-client",
@@ -22,7 +22,7 @@ def test_base_objects_and_their_places() -> None:
 
 
 def test_names_are_resolved_by_the_process_on_the_node() -> None:
-    """A Service with a fixed address and a hand-made slice: there is no pod to select."""
+    """The Service has a fixed address and a manual slice: there is no pod to select."""
     service, endpoints = config.objects("198.18.254.2", "local-1")[2:4]
     assert service["spec"] == {
         "clusterIP": "198.18.128.10",

@@ -1,4 +1,4 @@
-"""Processes are recognised by more than their pid."""
+"""A process is identified by more than its pid."""
 
 import os
 import signal
@@ -10,12 +10,12 @@ from trainstack.dev.cluster.processes import Identity, Run, children, start_time
 
 
 def make_run(identity: Identity) -> Run:
-    """A run whose supervisor is some process."""
+    """Return a run whose supervisor is a process of the test."""
     return Run(identity, identity, slot=3, started=1000.0)
 
 
 def test_a_reused_pid_or_another_boot_is_another_process() -> None:
-    """After a crash or a reboot the pid in the file may be anybody's: it is neither alive nor ever signalled."""
+    """The pid in the file may belong to any process after a crash or reboot: it is neither alive nor signalled."""
     own = Identity.of(os.getpid())
     assert own is not None
     assert own.alive()
@@ -25,7 +25,7 @@ def test_a_reused_pid_or_another_boot_is_another_process() -> None:
 
 
 def test_a_zombie_is_not_alive() -> None:
-    """A child that ended and was not collected runs no more."""
+    """A child that ended and was not waited for does not run."""
     child = subprocess.Popen(["sleep", "100"])
     identity = Identity.of(child.pid)
     assert identity is not None
@@ -37,8 +37,8 @@ def test_a_zombie_is_not_alive() -> None:
     child.wait()
 
 
-def test_a_run_survives_its_file_and_a_damaged_file_is_no_run(tmp_path: Path) -> None:
-    """A machine that crashed while writing must not stop the next `up`."""
+def test_a_run_is_read_from_its_file_and_a_damaged_file_is_ignored(tmp_path: Path) -> None:
+    """A crash during the write must not block the next `up`."""
     run, path = make_run(Identity(1, 2, "boot")), tmp_path / "run.json"
     assert Run.read(path) is None
     path.write_text(run.to_json())

@@ -1,4 +1,4 @@
-"""Who may talk to the local cluster's registry: whoever can read the client's key, and nobody else."""
+"""Access to the local cluster's registry: only those who can read the client's key have it."""
 
 import ssl
 import threading
@@ -18,7 +18,7 @@ from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.runs.images.references import target
 
 
-class Answers(BaseHTTPRequestHandler):
+class RegistryHandler(BaseHTTPRequestHandler):
     """A registry that has every image."""
 
     def do_HEAD(self) -> None:
@@ -31,8 +31,8 @@ class Answers(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-class Quiet(HTTPServer):
-    """A server whose refused handshakes are no news."""
+class QuietServer(HTTPServer):
+    """A server that does not print refused handshakes."""
 
     def handle_error(self, *_: object) -> None:
         """Print nothing."""
@@ -40,22 +40,22 @@ class Quiet(HTTPServer):
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """A cluster's certificates, and those of a registry at 127.0.0.1."""
-    made = Layout.of(tmp_path / "state")
-    made.make()
-    certificates.issue(made, Slot(0))
-    certificates.issue_registry(made.certs, "127.0.0.1")
-    return made
+    """Create a cluster's certificates, and those of a registry at 127.0.0.1."""
+    state_layout = Layout.of(tmp_path / "state")
+    state_layout.make()
+    certificates.issue(state_layout, Slot(0))
+    certificates.issue_registry(state_layout.certs, "127.0.0.1")
+    return state_layout
 
 
 @pytest.fixture
 def access(layout: Layout) -> Iterator[RegistryAccess]:
-    """A server with the registry's certificate that demands one of its authority, as `clientcas` does."""
+    """Run a server with the registry's certificate that demands one of its authority, as `clientcas` does."""
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(layout.certs / "registry.crt", layout.certs / "registry.key")
     server_side.load_verify_locations(layout.certs / "registry-ca.crt")
     server_side.verify_mode = ssl.CERT_REQUIRED
-    with Quiet(("127.0.0.1", 0), Answers) as server:
+    with QuietServer(("127.0.0.1", 0), RegistryHandler) as server:
         server.socket = server_side.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -65,7 +65,7 @@ def access(layout: Layout) -> Iterator[RegistryAccess]:
 
 
 def refused(access: RegistryAccess, pair: tuple[Path, Path] | None) -> bool:
-    """Whether a client with this certificate and key, or without one, gets no answer."""
+    """Return whether a client with this certificate and key, or without, gets no answer."""
     context = ssl.create_default_context(cafile=str(access.authority))
     if pair is not None:
         context.load_cert_chain(*pair)
@@ -77,7 +77,7 @@ def refused(access: RegistryAccess, pair: tuple[Path, Path] | None) -> bool:
 
 
 def test_the_holder_of_the_key_is_served_and_others_are_refused(access: RegistryAccess, tmp_path: Path) -> None:
-    """Neither nobody's certificate nor the cluster's administrator's is enough, nor one of an earlier start."""
+    """No certificate, the administrator's certificate, and one of an earlier start are all refused."""
     assert Registry(access).digest(target("busybox")) == "sha256:1"
     assert not refused(access, access.client_pair)
     assert refused(access, None)
@@ -89,7 +89,7 @@ def test_the_holder_of_the_key_is_served_and_others_are_refused(access: Registry
 
 
 def test_the_keys_are_the_owners_alone(layout: Layout) -> None:
-    """In the folder that others cannot enter; the authority's key is not kept at all."""
+    """The folder is closed for others; the authority's key is not stored."""
     keys = sorted(path.name for path in layout.certs.glob("registry*.key"))
     assert keys == ["registry-client.key", "registry.key"]
     assert {(layout.certs / key).stat().st_mode & 0o777 for key in keys} == {0o600}
@@ -97,7 +97,7 @@ def test_the_keys_are_the_owners_alone(layout: Layout) -> None:
 
 
 def test_another_start_has_other_keys(layout: Layout) -> None:
-    """Whatever an earlier start's key was copied to, it opens nothing any more."""
+    """Copies of an earlier start's key are useless."""
     before = [(layout.certs / name).read_bytes() for name in ("registry-ca.crt", "registry-client.key")]
     certificates.issue(layout, Slot(0))
     after = [(layout.certs / name).read_bytes() for name in ("registry-ca.crt", "registry-client.key")]
@@ -110,8 +110,8 @@ def test_a_cluster_of_an_earlier_version_is_to_be_restarted(tmp_path: Path) -> N
         Registry(RegistryAccess("127.0.0.1:1", tmp_path)).digest(target("busybox"))
 
 
-def test_an_account_that_may_not_read_the_key_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it lacks and whose it is."""
+def test_an_account_that_may_not_read_the_key_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the missing right and the owner."""
 
     def denied(**_: object) -> ssl.SSLContext:
         raise PermissionError(13, "Permission denied")

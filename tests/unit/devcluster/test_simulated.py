@@ -1,4 +1,4 @@
-"""GPUs without GPUs."""
+"""Simulated GPUs."""
 
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ from trainstack.dev.cluster.spec import ClusterSpec
 
 
 def make_node(gpus: str | None = None, product: str | None = None) -> dict[str, Any]:
-    """The real node as the API shows it."""
+    """Return the real node as the API server does."""
     resources = {"cpu": "2"} | ({"nvidia.com/gpu": gpus} if gpus else {})
     labels = {"nvidia.com/gpu.product": product} if product else {}
     return {"metadata": {"labels": labels}, "status": {"capacity": resources, "allocatable": dict(resources)}}
 
 
 def test_a_real_node_gets_its_gpus_once() -> None:
-    """What is right already is not written again."""
+    """A correct value is not written again."""
     spec = ClusterSpec(gpus=4, gpu_product="A")
     assert simulated.real_node_patch(make_node(), spec) == (
         {"metadata": {"labels": {"nvidia.com/gpu.product": "A"}}},
@@ -28,8 +28,8 @@ def test_a_real_node_gets_its_gpus_once() -> None:
     assert simulated.real_node_patch(make_node("4", "A"), spec) == ({}, {})
 
 
-def test_gpus_go_when_they_are_no_longer_wanted() -> None:
-    """`null` in a merge patch removes."""
+def test_gpus_are_removed_when_they_are_no_longer_requested() -> None:
+    """`null` removes a key in a merge patch."""
     assert simulated.real_node_patch(make_node("4", "A"), ClusterSpec()) == (
         {"metadata": {"labels": {"nvidia.com/gpu.product": None}}},
         {"status": {"capacity": {"nvidia.com/gpu": None}, "allocatable": {"nvidia.com/gpu": None}}},
@@ -38,7 +38,7 @@ def test_gpus_go_when_they_are_no_longer_wanted() -> None:
 
 
 def test_a_simulated_node() -> None:
-    """Tainted, so that no real pod lands there; annotated, so that KWOK manages it and no other."""
+    """A taint keeps real pods away; an annotation lets KWOK manage this node only."""
     assert simulated.node(2, ClusterSpec(simulated_gpus=7, simulated_product="MIG")) == {
         "apiVersion": "v1",
         "kind": "Node",

@@ -1,4 +1,4 @@
-"""The data set's files: written the same everywhere, read from MNIST's format."""
+"""The data set's files: the same bytes on every machine, read from MNIST's format."""
 
 import gzip
 import hashlib
@@ -21,7 +21,7 @@ def test_the_committed_manifest_is_current(tmp_path: Path) -> None:
 
 
 def test_the_manifest_describes_the_files(tmp_path: Path) -> None:
-    """Size and sha256 of each, and nothing else lies in the folder."""
+    """It has size and sha256 of each, and the folder has no other file."""
     manifest = json.loads(write_dataset(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*manifest["files"], MANIFEST])
     for name, entry in manifest["files"].items():
@@ -30,7 +30,7 @@ def test_the_manifest_describes_the_files(tmp_path: Path) -> None:
 
 
 def test_the_digits_are_grey_images_and_their_labels(tmp_path: Path) -> None:
-    """1,797 images of 8x8, pixels over the whole range of a byte, labels 0 to 9."""
+    """They are 1,797 images of 8x8, pixels over the whole range of a byte, labels 0 to 9."""
     assert json.loads(write_dataset(tmp_path))["count"] == 1797
     images, labels = read(tmp_path, IMAGES), read(tmp_path, LABELS)
     assert images is not None
@@ -41,12 +41,12 @@ def test_the_digits_are_grey_images_and_their_labels(tmp_path: Path) -> None:
 
 
 def test_the_last_images_may_be_test_files(tmp_path: Path) -> None:
-    """As MNIST has them: the same images in the same order, each in one place."""
+    """The images and their order are the same, and each is in one file, as in MNIST."""
     assert json.loads(write_dataset(tmp_path / "split", test_images=197))["count"] == 1797
     write_dataset(tmp_path / "whole")
-    for whole, test in ((IMAGES, TEST_IMAGES), (LABELS, TEST_LABELS)):
-        parts = [read(tmp_path / "split", name) for name in (whole, test)]
-        everything = read(tmp_path / "whole", whole)
+    for training, test in ((IMAGES, TEST_IMAGES), (LABELS, TEST_LABELS)):
+        parts = [read(tmp_path / "split", name) for name in (training, test)]
+        everything = read(tmp_path / "whole", training)
         assert everything is not None
         assert [part.shape[0] for part in parts if part] == [1600, 197]
         assert b"".join(part.data for part in parts if part) == everything.data
@@ -60,7 +60,7 @@ def test_idx_is_the_published_format() -> None:
 
 
 def test_packed_files_are_read_and_plain_ones_preferred(tmp_path: Path) -> None:
-    """MNIST is handed around as .gz."""
+    """MNIST is distributed as .gz."""
     packed, plain = IdxArray(shape=(1,), data=b"a"), IdxArray(shape=(1,), data=b"b")
     assert read(tmp_path, "x") is None
     (tmp_path / "x.gz").write_bytes(gzip.compress(encode(packed)))
@@ -80,13 +80,13 @@ def test_packed_files_are_read_and_plain_ones_preferred(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_file_is_refused(content: bytes, message: str) -> None:
-    """The error names the file and what is wrong."""
+    """The error has the file and the fault."""
     with pytest.raises(ProgramError, match=f"^here: .*{message}"):
         decode(content, "here")
 
 
 def test_a_damaged_gzip_is_refused(tmp_path: Path) -> None:
-    """A download that broke off."""
+    """An example is an interrupted download."""
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"abc")[:-4])
     with pytest.raises(ProgramError, match="cannot read x in"):
         read(tmp_path, "x")

@@ -1,4 +1,4 @@
-"""MNIST's files from a folder, and digits in MNIST's sizes: checked, plain, and with a manifest."""
+"""MNIST's files from a folder, and digits in MNIST's sizes: verified, plain, and with a manifest."""
 
 import gzip
 import json
@@ -23,13 +23,13 @@ TRAIN, TEST = 30, 10
 
 @cache
 def few() -> dict[str, bytes]:
-    """Small files of MNIST's format."""
+    """Return small files of MNIST's format."""
     return enlarged_files(TRAIN, TEST)
 
 
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
-    """A folder with small files of MNIST's format, half of them packed, as people have them."""
+    """Create a folder with small files of MNIST's format, half of them packed, as users have them."""
     folder = tmp_path / "mnist"
     folder.mkdir()
     for name, content in few().items():
@@ -40,7 +40,7 @@ def published(tmp_path: Path) -> Path:
 
 
 def run_prepare(folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """The command that `trainstack up` runs for `prepare`."""
+    """Run the command that `trainstack up` runs for `prepare`."""
     return subprocess.run(
         [sys.executable, "-m", "workloads.digits.prepare_mnist", str(folder)],
         cwd=ROOT,
@@ -52,29 +52,31 @@ def run_prepare(folder: Path, **variables: str) -> "subprocess.CompletedProcess[
 
 
 def test_packed_and_plain_files_give_the_same_data_set(published: Path, tmp_path: Path) -> None:
-    """Plain files with a manifest: gzip's bytes would make each download another run."""
-    done = run_prepare(tmp_path / "out", MNIST_FOLDER=str(published))
-    assert (done.returncode, done.stdout) == (0, f"wrote {TRAIN + TEST} images into {tmp_path / 'out'}\n"), done.stderr
+    """The output is plain files with a manifest: with gzip's bytes each download would be another run."""
+    process = run_prepare(tmp_path / "out", MNIST_FOLDER=str(published))
+    assert (process.returncode, process.stdout) == (0, f"wrote {TRAIN + TEST} images into {tmp_path / 'out'}\n"), (
+        process.stderr
+    )
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted((*NAMES, MANIFEST))
     assert {name: (tmp_path / "out" / name).read_bytes() for name in NAMES} == few()
     assert json.loads((tmp_path / "out" / MANIFEST).read_text())["count"] == TRAIN + TEST
-    done = run_prepare(tmp_path / "again", MNIST_FOLDER=str(tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
+    process = run_prepare(tmp_path / "again", MNIST_FOLDER=str(tmp_path / "out"))
+    assert process.returncode == 0, process.stderr
     assert (tmp_path / "again" / MANIFEST).read_bytes() == (tmp_path / "out" / MANIFEST).read_bytes()
 
 
-def test_files_that_nobody_has_copied_are_named(tmp_path: Path) -> None:
-    """With where they are looked for, and nothing is written."""
-    done = run_prepare(tmp_path / "out", MNIST_FOLDER=str(tmp_path / "none"))
-    assert done.returncode == 1
-    assert f"{tmp_path / 'none'} lacks {', '.join(NAMES)}" in done.stderr
-    assert "MNIST_FOLDER" in done.stderr
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    """The error has the folder, and nothing is written."""
+    process = run_prepare(tmp_path / "out", MNIST_FOLDER=str(tmp_path / "none"))
+    assert process.returncode == 1
+    assert f"{tmp_path / 'none'} lacks {', '.join(NAMES)}" in process.stderr
+    assert "MNIST_FOLDER" in process.stderr
     assert not (tmp_path / "out").exists()
     assert "error: data/mnist lacks" in run_prepare(tmp_path / "out").stderr
 
 
 def small(images: int, labels: int, size: int = 28) -> tuple[bytes, bytes]:
-    """An image file and a label file, empty but for their shapes."""
+    """Return an image file and a label file with only zeros in these shapes."""
     data = IdxArray(shape=(images, size, size), data=bytes(images * size * size))
     return encode(data), encode(IdxArray(shape=(labels,), data=bytes(labels)))
 
@@ -95,7 +97,7 @@ WRONG = {
 @pytest.mark.parametrize("fault", WRONG)
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_bad_file_is_refused(published: Path, fault: str, packed: bool) -> None:
-    """With the file's name and what is wrong with it, packed or not."""
+    """The error has the file's name and the fault, for packed and plain files."""
     name, content, message = WRONG[fault]
     for end in ("", ".gz"):
         (published / f"{name}{end}").unlink(missing_ok=True)
@@ -107,16 +109,16 @@ def test_a_bad_file_is_refused(published: Path, fault: str, packed: bool) -> Non
 
 
 def test_a_page_instead_of_a_packed_file_is_refused(published: Path) -> None:
-    """What a download gives that a proxy has answered; and a packed file with a changed byte."""
-    whole = gzip.compress(few()[IMAGES])
-    for content in (b"<html>", whole[:100] + bytes(20) + whole[120:], whole[:-9]):
+    """A proxy may answer a download with a page; a packed file may have a changed byte."""
+    packed = gzip.compress(few()[IMAGES])
+    for content in (b"<html>", packed[:100] + bytes(20) + packed[120:], packed[:-9]):
         (published / f"{IMAGES}.gz").write_bytes(content)
         with pytest.raises(ProgramError, match=f"cannot read {IMAGES} in"):
             mnist_files(published)
 
 
 def test_the_enlarged_digits_are_images_of_their_labels() -> None:
-    """28x28, grey, each unlike the others; training and test files show different digits."""
+    """Images are 28x28, grey and all different; training and test files have different digits."""
     files = enlarged_files(1497 * 2, 300)
     assert enlarged_files(1497 * 2, 300) == files
     images, size = files[IMAGES][16:], 28 * 28
@@ -124,7 +126,7 @@ def test_the_enlarged_digits_are_images_of_their_labels() -> None:
     assert len({*rows}) == len(rows) == 1497 * 2
     assert (min(images), max(images)) == (0, 255)
     labels = files[LABELS][8:]
-    # The second time round, the same digits in another place.
+    # The second pass has the same digits in another place.
     assert labels[:1497] == labels[1497:]
     assert len(files[TEST_LABELS]) - 8 == 300
     blank = images.count(0) / len(images)
@@ -132,11 +134,11 @@ def test_the_enlarged_digits_are_images_of_their_labels() -> None:
 
 
 def test_the_enlarged_digits_fill_batches_as_the_published_ones_do(tmp_path: Path) -> None:
-    """60,000 and 10,000 images of 28x28, 938 batches of 64; the bytes are the committed ones everywhere."""
+    """There are 60,000 and 10,000 images of 28x28, 938 batches of 64; the bytes are the committed ones everywhere."""
     text = write_files(tmp_path, enlarged_files(), SOURCE, 70_000)
     assert text == COMMITTED.read_text()
-    made = {name: read(tmp_path, name) for name in NAMES}
-    assert {name: array and array.shape for name, array in made.items()} == {
+    arrays = {name: read(tmp_path, name) for name in NAMES}
+    assert {name: array and array.shape for name, array in arrays.items()} == {
         IMAGES: (60_000, 28, 28),
         LABELS: (60_000,),
         TEST_IMAGES: (10_000, 28, 28),

@@ -1,4 +1,4 @@
-"""The parts of the program that need no torch: arguments, metrics, summaries, the stop signal."""
+"""The parts of the program that do not import torch: arguments, metrics, summaries, the stop signal."""
 
 import json
 import os
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_defaults_are_the_reference_programs() -> None:
-    """Those of the MNIST programs that people have run for years."""
+    """They are those of the widespread MNIST programs."""
     assert parse([]) == Options(
         backend="gloo",
         no_cuda=False,
@@ -42,15 +42,15 @@ def test_the_defaults_are_the_reference_programs() -> None:
     "arguments", [["--epochs=0"], ["--batch-size=-1"], ["--backend=smoke"], ["--lr=x"], ["--ep0chs=1"]]
 )
 def test_a_wrong_argument_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Code 2 and the argument's name."""
+    """The exit code is 2, and the message has the argument's name."""
     with pytest.raises(SystemExit) as ended:
         parse(arguments)
     assert ended.value.code == 2
     assert arguments[0].partition("=")[0] in capsys.readouterr().err
 
 
-def test_metrics_are_whole_lines_of_all_epochs(tmp_path: Path) -> None:
-    """Writing again replaces the file: no line twice, no other file left."""
+def test_metrics_are_complete_lines_of_all_epochs(tmp_path: Path) -> None:
+    """A second write replaces the file: no line is repeated, and no other file remains."""
     history: list[metrics.Metrics] = [{"epoch": 1, "val_loss": 0.5}, {"epoch": 2, "val_loss": 0.25}]
     metrics.write(tmp_path / "out", history[:1])
     metrics.write(tmp_path / "out", history)
@@ -58,8 +58,8 @@ def test_metrics_are_whole_lines_of_all_epochs(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == [metrics.FILE]
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """With the path and what to look at."""
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    """The message has the path and the remedy."""
     (tmp_path / "file").touch()
     with pytest.raises(ProgramError, match=r"cannot write .*file/metrics\.jsonl: .*is the volume mounted"):
         metrics.write(tmp_path / "file", [])
@@ -72,7 +72,7 @@ def test_checksums_are_those_of_tensorboard() -> None:
 
 
 def test_summaries_are_event_records(tmp_path: Path) -> None:
-    """A version record, then one per point, each readable by its length; the bytes are protobuf's."""
+    """They are a version record and one per point, each readable by its length; the bytes are protobuf's."""
     writer = SummaryWriter(tmp_path / "logs")
     writer.scalar("val_loss", 0.5, 300)
     (file,) = (tmp_path / "logs").iterdir()
@@ -92,13 +92,13 @@ def test_summaries_are_event_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stage", "code", "output"),
     [
-        # A mutex locked twice: native code that no signal gets out of.
+        # A mutex locked twice: native code that ignores all signals.
         ("[libc.pthread_mutex_lock(mutex) for _ in 'ab']", 143, "stopped by SIGTERM before the training began\n"),
         ("stop.defer()", 7, ""),
     ],
 )
 def test_a_stop_signal_ends_the_start_at_once_and_the_training_later(stage: str, code: int, output: str) -> None:
-    """While the main thread is stuck in a call that no Python handler interrupts, as joining the other ranks is."""
+    """The main thread is in a call that no Python handler interrupts, as when it joins the other ranks."""
     program = f"""
 import ctypes, os, signal, threading
 from workloads.digits.stopping import StopSignal
@@ -126,13 +126,13 @@ os._exit(7)
 
 
 def test_help_needs_no_torch() -> None:
-    """It comes at once, on any machine."""
+    """It is fast on any machine."""
     command = [sys.executable, "-m", "workloads.digits.train", "--help"]
     assert "--log-interval" in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_image_holds_the_program_and_its_two_scripts() -> None:
-    """The Dockerfile's COPY lines and .dockerignore speak of files that are there."""
+    """The files in the Dockerfile's COPY lines and in .dockerignore exist."""
     folder = ROOT / "workloads" / "digits"
     lines = (folder / "Dockerfile").read_text().splitlines()
     assert [line for line in lines if line.startswith("COPY")] == [

@@ -101,7 +101,7 @@ UBUNTUS = {
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_debian_uses_its_mirrors(tmp_path: Path, host: str) -> None:
-    """Whatever its release is: the archives of later releases have Debian 12, too."""
+    """The machine's release does not matter: the archives of later releases have Debian 12, too."""
     assert [source.line for source in read(make_root(tmp_path, HOSTS[host]))] == [
         f"deb {MIRROR} bookworm main",
         f"deb {SECURITY} bookworm-security main",
@@ -111,7 +111,7 @@ def test_debian_uses_its_mirrors(tmp_path: Path, host: str) -> None:
 
 @pytest.mark.parametrize("host", UBUNTUS)
 def test_ubuntu_uses_the_mirror_of_debootstrap(tmp_path: Path, host: str) -> None:
-    """Ubuntu's archive has no Debian; its debootstrap knows the archive of Debian."""
+    """Ubuntu's archive has no Debian; its debootstrap has the archive of Debian."""
     script = f'#!/bin/sh\nDEF_MIRROR="{MIRROR}"\nDEF_HTTPS_MIRROR="https://other.example"\n'
     assert [source.line for source in read(make_root(tmp_path, UBUNTUS[host] | {"usr/sbin/debootstrap": script}))] == [
         f"deb {MIRROR} bookworm main",
@@ -127,7 +127,7 @@ def test_debian_12_in_the_sources_of_ubuntu(tmp_path: Path) -> None:
 
 
 def test_named_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It replaces what the machine uses; the security archive is optional."""
+    """It replaces the machine's mirror; the security archive is optional."""
     root = make_root(tmp_path, HOSTS["Debian 12, one-line style"])
     monkeypatch.setenv(MIRROR_VARIABLE, "http://own.example/debian/")
     own = "http://own.example/debian"
@@ -154,7 +154,7 @@ def test_no_mirror_is_an_error_with_a_remedy(tmp_path: Path, entry: str) -> None
 
 
 def test_one_line_style() -> None:
-    """Options and comments are passed over; source packages, other keys and other components do not count."""
+    """Options and comments are skipped; source packages, other keys and other components do not count."""
     text = f"""\
 # deb {MIRROR} bookworm main
 deb [arch=amd64 signed-by={DEBIANS_KEYS}] {MIRROR}/ bookworm main contrib # ours
@@ -167,7 +167,7 @@ deb [trusted=yes] {MIRROR} tool-bookworm main
 
 
 def test_deb822_style() -> None:
-    """Paragraphs, continued lines, disabled entries, and a key instead of a file."""
+    """The input has paragraphs, continued lines, disabled entries, and a key instead of a file."""
     text = f"""\
 Types: deb deb-src
 # a comment
@@ -196,7 +196,7 @@ Signed-By:
 
 
 def test_apt_inside_gets_only_what_reaches_the_mirror() -> None:
-    """Proxies, retries and clock tolerance go along, hooks and paths of the machine do not."""
+    """Proxies, retries and clock tolerance are copied, hooks and paths of the machine are not."""
     dump = 'APT::Architecture "amd64";\nAcquire::http::Proxy "http://p:1";\nAcquire::Check-Date "false";\n'
     assert acquire_settings(dump + 'DPkg::Post-Invoke:: "rm -f x";\n') == (
         'Acquire::http::Proxy "http://p:1";\nAcquire::Check-Date "false";\nAcquire::Languages "none";\n'

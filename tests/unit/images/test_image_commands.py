@@ -1,4 +1,4 @@
-"""What is run to build, fill and use images, as whole command lines."""
+"""The command lines that build, fill and use images."""
 
 import resource
 from pathlib import Path
@@ -20,7 +20,7 @@ OWN_MOUNTS = ["unshare", "--mount", "--propagation", "private"]
 
 
 def test_build_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Own storage, no pull, no daemon, limits kept, arguments sorted, times fixed."""
+    """It has its own storage, no pull, no daemon, the limits, sorted arguments and fixed times."""
     limits = {resource.RLIMIT_NOFILE: (1024, 20000), resource.RLIMIT_NPROC: (100, resource.RLIM_INFINITY)}
     monkeypatch.setattr(resource, "getrlimit", limits.__getitem__)
     assert build_command(STORAGE, "registry.local/trainstack/a:1", Path("/c"), {"B": "2", "A": "1"}) == [
@@ -44,13 +44,13 @@ def test_a_build_keeps_no_more_processes_than_the_kernel_has_ids(
 
 
 def test_build_command_with_a_secret() -> None:
-    """What the build may read, and the image may not hold, is mounted for its time."""
+    """A file that the build may read, and the image must not contain, is mounted during the build."""
     command = build_command(STORAGE, "a:1", Path("/c"), {}, {"apt": Path("/s/apt.conf")})
     assert "--secret=id=apt,src=/s/apt.conf" in command
 
 
 def test_run_command() -> None:
-    """In mounts of its own, with the given folders."""
+    """It has private mounts with the given folders."""
     assert run_command(STORAGE, "box", ["python3", "-V"], {Path("/b"): "/y", Path("/a"): "/x"}) == [
         *OWN_MOUNTS,
         *BUILDAH,
@@ -59,7 +59,7 @@ def test_run_command() -> None:
 
 
 def test_rootfs_command() -> None:
-    """The recipe's script gets the mirror of this machine and the buildah to mount with."""
+    """The recipe's script gets the mirror of this machine, and the buildah to mount with."""
     assert rootfs_command(STORAGE, "box", "http://mirror.example/debian") == [
         *OWN_MOUNTS,
         *("sh", str(CONTAINERFILES / "base" / "rootfs.sh"), "box", "http://mirror.example/debian"),
@@ -69,14 +69,14 @@ def test_rootfs_command() -> None:
     ]
 
 
-def test_storage_lies_in_the_shared_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never in the machine's default storage."""
+def test_storage_is_in_the_shared_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is never the machine's default storage."""
     monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
     assert Storage.shared().folder == Path("/elsewhere/trainstack/images")
 
 
 def test_stage_copies_what_the_tag_covers(tmp_path: Path) -> None:
-    """Ignored files and settings stay out, programs come in, modes are plain, links stay."""
+    """Ignored files and settings are left out, programs are added, modes are normalized, links are kept."""
     context, target = tmp_path / "context", tmp_path / "target"
     (context / "sub").mkdir(parents=True)
     target.mkdir()
@@ -104,17 +104,17 @@ def test_a_workload_is_built_under_the_name_that_settings_give_it(tmp_path: Path
 
 
 def test_a_workload_without_dockerfile_is_refused(tmp_path: Path) -> None:
-    """The error names the folder."""
+    """The error has the folder."""
     with pytest.raises(ClusterError, match=f"{tmp_path} has no Dockerfile"):
         workload(tmp_path)
 
 
-@pytest.mark.parametrize("found", [None, "dynamic"])
+@pytest.mark.parametrize("busybox", [None, "dynamic"])
 def test_a_busybox_that_needs_a_loader_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busybox: str | None
 ) -> None:
-    """Missing or dynamic: the error names the package."""
-    if found:
+    """It is missing or dynamic: the error has the package."""
+    if busybox:
         (tmp_path / "busybox").write_bytes(b"\x7fELF /lib64/ld-linux-x86-64.so.2")
         (tmp_path / "busybox").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

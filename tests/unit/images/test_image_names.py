@@ -1,4 +1,4 @@
-"""An image's name follows from the files that go into it, and from nothing else."""
+"""An image's name depends on the files of the image only."""
 
 import json
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from trainstack.dev.cluster.images.tags import tag_of
+from trainstack.dev.cluster.images.recipe import tag_of
 from trainstack.dev.toolchain import digests
 from trainstack.runs.images.images import BASE_RECIPE, base_reference, content_tag, context_files, workload_reference
 from trainstack.runs.images.references import Target, target
 
 
 def make_context(folder: Path, **files: str) -> Path:
-    """A build context; `__` in a name stands for a folder, and `Dockerfile` is always there."""
+    """Create a build context; `__` in a name is a slash, and a `Dockerfile` is always added."""
     for name, text in ({"Dockerfile": "FROM scratch\n"} | files).items():
         path = folder / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,12 +23,12 @@ def make_context(folder: Path, **files: str) -> Path:
 
 
 def names(context: Path) -> list[str]:
-    """The context's files as text."""
+    """Return the context's files as text."""
     return [path.as_posix() for path in context_files(context)]
 
 
 def test_equal_files_have_equal_tags_wherever_they_lie(tmp_path: Path) -> None:
-    """Place, times, owner rights and leftovers of running the program do not count."""
+    """Place, times, owner's rights and leftovers of runs of the program do not count."""
     one = make_context(tmp_path / "one", main="x")
     two = make_context(tmp_path / "two", main="x")
     os.utime(two / "main", (0, 0))
@@ -44,8 +44,9 @@ def test_whatever_changes_the_image_changes_the_tag(tmp_path: Path) -> None:
     context = make_context(tmp_path, main="x")
     (context / "other").write_text("FROM scratch\n")
     tags = [content_tag(context), content_tag(context, {"BASE": "a"}), content_tag(context, {"BASE": "b"})]
-    tags.append(content_tag(context, dockerfile=context / "other"))
     tags.append(content_tag(context, programs={"program": context / "other"}))
+    (context / "Dockerfile").write_text("FROM busybox\n")
+    tags.append(content_tag(context))
     (context / "main").chmod(0o755)
     tags.append(content_tag(context))
     (context / "main").write_text("y")
@@ -61,7 +62,7 @@ def test_whatever_changes_the_image_changes_the_tag(tmp_path: Path) -> None:
 
 
 def test_built_programs_are_hashed_once(tmp_path: Path) -> None:
-    """Their recorded digests stand in for them; another build, another file beside them or no record counts."""
+    """Their recorded digests are used; another build, another file in the folder or a missing record counts."""
     context = make_context(tmp_path / "context", main="x")
     program = tmp_path / "build" / "bin" / "program"
     program.parent.mkdir(parents=True)
@@ -74,8 +75,8 @@ def test_built_programs_are_hashed_once(tmp_path: Path) -> None:
     program.write_bytes(b"damaged before its tag was computed")
     assert tag_of(context, {}, programs, memory) != expected
     program.write_bytes(b"abc")
-    not_writable = program / "memory"
-    assert tag_of(context, {}, programs, not_writable) == expected
+    unusable_cache = program / "memory"
+    assert tag_of(context, {}, programs, unusable_cache) == expected
     assert tag_of(context, {}, programs, memory) == expected
     program.write_bytes(b"changed, which `digests.verify` would refuse")
     assert tag_of(context, {}, programs, memory) == expected
@@ -88,7 +89,7 @@ def test_built_programs_are_hashed_once(tmp_path: Path) -> None:
 
 
 def test_what_is_ignored_does_not_count(tmp_path: Path) -> None:
-    """A file that `.dockerignore` leaves out can change without another image."""
+    """A file that `.dockerignore` excludes can change without another image."""
     context = make_context(tmp_path, main="x", notes="1")
     (context / ".dockerignore").write_text("# comment\nnotes\n")
     before = content_tag(context)
@@ -101,7 +102,10 @@ def test_what_is_ignored_does_not_count(tmp_path: Path) -> None:
     [None, "", "notes\n", "*\n!main\n!workload.yaml\n!data.json\n", "!workload.yaml\n!**/*.json\n", "*\n!**\n"],
 )
 def test_settings_and_data_manifests_are_no_image_content(tmp_path: Path, patterns: str | None) -> None:
-    """With any `.dockerignore` or none: more memory or other data is the same image; the build does not see them."""
+    """The same holds with any `.dockerignore`, or none:
+
+    other memory or data is the same image, and is not in the build.
+    """
     context = make_context(tmp_path, main="x", notes="1")
     if patterns is not None:
         (context / ".dockerignore").write_text(patterns)
@@ -130,7 +134,7 @@ def test_settings_and_data_manifests_are_no_image_content(tmp_path: Path, patter
     ],
 )
 def test_another_json_file_is_image_content(tmp_path: Path, text: str) -> None:
-    """Only what is whole and of a manifest's form is left out; settings of another folder are the program's own."""
+    """Only complete files of a manifest's form are left out; settings of another folder belong to the program."""
     context = make_context(tmp_path, **{"model.json": text, "sub__workload.yaml": "a: 1"})
     assert names(context) == ["Dockerfile", "model.json", "sub/workload.yaml"]
 
@@ -151,7 +155,7 @@ def test_another_json_file_is_image_content(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_dockerignore(tmp_path: Path, patterns: str, kept: list[str]) -> None:
-    """Patterns mean what they mean to other builders; the last that matches decides; the Dockerfile stays."""
+    """Patterns have their usual meaning; the last match decides; the Dockerfile is always included."""
     context = make_context(tmp_path)
     for name in ("a.md", "a.py", "sub/b.md", "sub/deep/c.py"):
         (context / name).parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +165,7 @@ def test_dockerignore(tmp_path: Path, patterns: str, kept: list[str]) -> None:
 
 
 def test_a_workload_is_named_after_its_folder_and_depends_on_the_base(tmp_path: Path) -> None:
-    """The name holds the folder's; the tag is that of the context with our base as build argument."""
+    """The name has the folder's name; the tag is that of the context with our base as build argument."""
     context = make_context(tmp_path / "digits", main="x")
     tag = content_tag(context, {"BASE": base_reference()})
     assert workload_reference(context) == f"registry.local/trainstack/digits:{tag}"
@@ -169,7 +173,7 @@ def test_a_workload_is_named_after_its_folder_and_depends_on_the_base(tmp_path: 
 
 
 def test_a_folder_without_dockerfile_is_refused(tmp_path: Path) -> None:
-    """The error names the file that is missing."""
+    """The error has the missing file."""
     with pytest.raises(FileNotFoundError, match=f"{tmp_path}/Dockerfile: no such file"):
         workload_reference(tmp_path)
 
@@ -186,5 +190,5 @@ def test_a_folder_without_dockerfile_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_place_in_the_registry(name: str, place: Target) -> None:
-    """A mirror of every host is asked for the path without the host."""
+    """A mirror of every host gets the path without the host."""
     assert target(name) == place

@@ -1,4 +1,4 @@
-"""Which grants reach further than their purpose."""
+"""Grants that allow more than their purpose."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from trainstack.platform.rbac.rights import API, Grant, for_a_team, grants
 
 
 def ids(granted: set[Grant], level: str = "") -> list[tuple[str, str]]:
-    """Id and namespace of what is found, with this level in the namespace `lab`."""
-    return [(each.id, each.namespace) for each in escalations(granted, {"lab": level})]
+    """Return id and namespace of the escalations, with this level in the namespace `lab`."""
+    return [(escalation.id, escalation.namespace) for escalation in escalations(granted, {"lab": level})]
 
 
 @pytest.mark.parametrize(
@@ -46,23 +46,21 @@ def ids(granted: set[Grant], level: str = "") -> list[tuple[str, str]]:
             Grant("certificates.k8s.io", "certificatesigningrequests/approval", "update", name="a"),
             [("certificates", "")],
         ),
-        # What is read or written by its purpose.
+        # Objects that are read or written for their purpose.
         (Grant("", "configmaps", "patch", "lab"), []),
         (Grant("", "persistentvolumes", "list"), []),
         (Grant(API, "clusterroles", "patch", name="manager"), []),
     ],
 )
 def test_a_grant_by_what_it_could_be_used_for(grant: Grant, expected: list[tuple[str, str]]) -> None:
-    """Each known way, alone."""
+    """Each known escalation is found alone."""
     assert ids({grant}) == expected
 
 
 @pytest.mark.parametrize("level", ["", "privileged", "baseline", "restricted"])
 @pytest.mark.parametrize("kind", [("", "pods"), ("apps", "deployments"), ("kubeflow.org", "pytorchjobs")])
-def test_whoever_makes_pods_is_root_on_nodes_unless_their_namespace_forbids_it(
-    kind: tuple[str, str], level: str
-) -> None:
-    """Also by a controller; and they act as the ServiceAccounts of the namespace, whatever it enforces."""
+def test_who_creates_pods_is_root_on_nodes_unless_their_namespace_forbids_it(kind: tuple[str, str], level: str) -> None:
+    """A controller's right counts too; the pods act as the ServiceAccounts of the namespace, whatever it enforces."""
     found = [("pod-identities", "lab")]
     if level in ("", "privileged"):
         found.append(("privileged-pods", "lab"))
@@ -70,7 +68,7 @@ def test_whoever_makes_pods_is_root_on_nodes_unless_their_namespace_forbids_it(
 
 
 def test_an_object_that_a_policy_holds_cannot_be_turned_to_another_purpose() -> None:
-    """But it can be deleted, and others of its kind are not held."""
+    """It can be deleted, and other objects of its kind are not protected."""
     granted = grants("", "namespaces", ("patch", "delete"), names=["lab", "other"])
     held = [("", "namespaces", "lab")]
     assert escalations(granted, {}, held) == [
@@ -80,12 +78,12 @@ def test_an_object_that_a_policy_holds_cannot_be_turned_to_another_purpose() -> 
 
 
 def test_every_right_is_every_escalation() -> None:
-    """A wildcard is found as what it is."""
-    assert {each for each, _ in ids({Grant("*", "*", "*")})} == {*MEANINGS} - {"binding", "namespace-admin"}
+    """A wildcard includes all of them."""
+    assert {meaning for meaning, _ in ids({Grant("*", "*", "*")})} == {*MEANINGS} - {"binding", "namespace-admin"}
 
 
 def test_a_team_reaches_nothing_outside_of_its_namespace() -> None:
-    """Inside it acts as what runs there."""
+    """In its namespace it acts as the ServiceAccounts there."""
     assert ids(for_a_team("lab"), "restricted") == [("exec", "lab"), ("pod-identities", "lab")]
     (first, _) = escalations(for_a_team("lab"), {"lab": "restricted"})
     assert first.text == f"exec in namespace lab: {MEANINGS['exec']} (pods/exec)"

@@ -1,4 +1,4 @@
-"""The install of Kueue, from a release in small."""
+"""The install of Kueue, from a minimal release."""
 
 import copy
 from typing import Any
@@ -14,6 +14,7 @@ from trainstack.platform.operators.install import OperatorError, in_order, stage
 from trainstack.platform.operators.kueue import configuration, kueue
 from trainstack.settings.sections.operators import (
     AdmissionFairSharing,
+    ClientConnection,
     ControllerResources,
     Kueue,
     KueueConfiguration,
@@ -35,17 +36,17 @@ integrations:
 
 
 def make_webhook(group: str, resource: str) -> dict[str, Any]:
-    """A webhook for one resource."""
+    """Return a webhook for one resource."""
     return {"name": f"{resource}.kb.io", "rules": [{"apiGroups": [group], "resources": [resource]}]}
 
 
 def make_object(kind: str, name: str, **rest: Any) -> dict[str, Any]:
-    """An object of the release."""
+    """Return an object of the release."""
     return {"kind": kind, "metadata": {"name": name, "namespace": "kueue-system"}, **rest}
 
 
 def make_release() -> list[dict[str, Any]]:
-    """Kueue's release in small, in the order of kustomize's output."""
+    """Return a minimal release of Kueue in the order of kustomize's output."""
     container = {
         "name": "manager",
         "image": "kueue:main",
@@ -76,12 +77,12 @@ def make_release() -> list[dict[str, Any]]:
 
 
 def kinds(manifests: tuple[dict[str, Any], ...]) -> list[str]:
-    """The kinds, in order."""
+    """Return the kinds in order."""
     return [manifest["kind"] for manifest in manifests]
 
 
 def test_objects_are_staged_in_the_order_that_an_install_needs() -> None:
-    """CRDs; what the controller needs, its namespace first; the controller; the API that it serves."""
+    """The order is CRDs; the needs of the controller, its namespace first; the controller; the API that it serves."""
     installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
     assert kinds(in_order([installed])) == [
         "CustomResourceDefinition",
@@ -99,28 +100,28 @@ def test_objects_are_staged_in_the_order_that_an_install_needs() -> None:
 
 
 def test_every_object_carries_our_mark() -> None:
-    """Beside the labels that the release gave it."""
+    """The labels of the release are kept."""
     installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
     assert installed.crds[0]["metadata"]["labels"] == {"a": "b", **MARK, RELEASE: "v1.2.3"}
     assert all(MARK.items() <= manifest["metadata"]["labels"].items() for manifest in in_order([installed]))
 
 
 def test_the_namespace_takes_restricted_pods_alone() -> None:
-    """The controller's are such."""
+    """The controller's pods are restricted."""
     installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3")
-    (namespace,) = (each for each in installed.setup if each["kind"] == "Namespace")
+    (namespace,) = (obj for obj in installed.setup if obj["kind"] == "Namespace")
     strict = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
     assert namespace["metadata"] == {"name": "kueue-system", "labels": {**strict, **MARK}}
 
 
 def test_a_namespace_that_the_environment_declares_is_left_to_it() -> None:
-    """Two declarations of one object would fight."""
+    """Two declarations of one object would conflict."""
     installed = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3", ["kueue-system"])
     assert "Namespace" not in kinds(in_order([installed]))
 
 
 def test_the_controller_is_adapted_and_hardened() -> None:
-    """Image and requests as declared, one replica, fit for a `restricted` namespace; limits stay the release's."""
+    """Image and requests are those declared, one replica fits a `restricted` namespace, limits are the release's."""
     declared = Kueue(
         manifest=make_manifest(),
         image=f"kueue@sha256:{'0' * 64}",
@@ -153,7 +154,7 @@ def test_the_controller_is_adapted_and_hardened() -> None:
 
 
 def test_the_controller_keeps_what_is_not_declared() -> None:
-    """The release's image, pull policy and requests."""
+    """The release's image, pull policy and requests are kept."""
     (deployment,) = staged(kueue(make_release(), make_kueue()), "dev", "v1.2.3").deployments
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["imagePullPolicy"]) == ("kueue:main", "Always")
@@ -161,7 +162,7 @@ def test_the_controller_keeps_what_is_not_declared() -> None:
 
 
 def test_another_configuration_restarts_the_controller() -> None:
-    """The ConfigMap is a subPath mount, which never changes in a running pod: its hash stands on the template."""
+    """The ConfigMap is a subPath mount, which never changes in a running pod: its hash is on the template."""
     hashes = set()
     for declared in (make_kueue(), make_kueue(manage_jobs_without_queue_name=True)):
         (deployment,) = staged(kueue(make_release(), declared), "dev", "v1.2.3").deployments
@@ -170,7 +171,7 @@ def test_another_configuration_restarts_the_controller() -> None:
 
 
 def test_the_configuration_keeps_the_releases_other_fields() -> None:
-    """Only what is declared is put in its place."""
+    """Only declared fields are replaced."""
     declared = KueueConfiguration(
         frameworks=("batch/job", "pod"),
         wait_for_pods_ready=WaitForPodsReady(timeout_seconds=600, recovery_timeout_seconds=60),
@@ -187,10 +188,16 @@ def test_the_configuration_keeps_the_releases_other_fields() -> None:
     }
 
 
-def test_the_configuration_says_nothing_of_what_is_left_to_kueue() -> None:
-    """No timeout, retention, sharing or feature gate unless declared."""
-    made = yaml.safe_load(configuration(CONFIGURATION, KueueConfiguration()))
-    assert {*made} == {"apiVersion", "kind", "clientConnection", "integrations", "manageJobsWithoutQueueName"}
+def test_the_configuration_omits_what_is_left_to_kueue() -> None:
+    """Timeout, retention, sharing and feature gates are absent unless declared."""
+    config = yaml.safe_load(configuration(CONFIGURATION, KueueConfiguration()))
+    assert {*config} == {"apiVersion", "kind", "clientConnection", "integrations", "manageJobsWithoutQueueName"}
+
+
+def test_declared_limits_of_requests_replace_the_releases() -> None:
+    declared = KueueConfiguration(client_connection=ClientConnection(qps=300, burst=500))
+    config = yaml.safe_load(configuration(CONFIGURATION, declared))
+    assert config["clientConnection"] == {"qps": 300, "burst": 500}
 
 
 def test_sharing_resources_and_feature_gates_are_configured() -> None:
@@ -201,20 +208,20 @@ def test_sharing_resources_and_feature_gates_are_configured() -> None:
         transformations=(Transformation(input="gpu.example.org/mig", strategy="Replace", outputs={"memory": "5Gi"}),),
         feature_gates={"LendingLimit": False},
     )
-    made = yaml.safe_load(configuration(CONFIGURATION, declared))
-    assert made["fairSharing"] == {"preemptionStrategies": ["LessThanInitialShare"]}
-    assert made["admissionFairSharing"] == {
+    config = yaml.safe_load(configuration(CONFIGURATION, declared))
+    assert config["fairSharing"] == {"preemptionStrategies": ["LessThanInitialShare"]}
+    assert config["admissionFairSharing"] == {
         "usageHalfLifeTime": "0s",
         "usageSamplingInterval": "300s",
         "resourceWeights": {"cpu": 0.5},
     }
-    assert made["resources"] == {
+    assert config["resources"] == {
         "excludeResourcePrefixes": ["networking.example.org/"],
         "transformations": [
             {"input": "gpu.example.org/mig", "strategy": "Replace", "outputs": {"memory": "5Gi"}},
         ],
     }
-    assert made["featureGates"] == {"LendingLimit": False}
+    assert config["featureGates"] == {"LendingLimit": False}
 
 
 def test_a_configuration_with_which_kueue_does_not_start_is_refused() -> None:
@@ -231,21 +238,21 @@ def test_a_configuration_with_which_kueue_does_not_start_is_refused() -> None:
     [
         (("batch/job", "kubeflow.org/pytorchjob"), ["jobs", "pytorchjobs", "clusterqueues"]),
         (("pod",), ["pods", "clusterqueues"]),
-        # Kueue manages these by their pods and switches `pod` on by itself.
+        # Kueue manages these by their pods and enables `pod` for them.
         (("statefulset",), ["pods", "clusterqueues"]),
     ],
 )
 def test_webhooks_of_kinds_that_kueue_does_not_manage_are_left_out(
     frameworks: tuple[str, ...], kept: list[str]
 ) -> None:
-    """With `failurePolicy: Fail`, they would let no pod of the cluster start while Kueue does."""
+    """With `failurePolicy: Fail`, they would block every pod of the cluster until Kueue runs."""
     installed = staged(kueue(make_release(), make_kueue(frameworks=frameworks)), "dev", "v1.2.3")
-    (webhooks,) = (each for each in installed.setup if each["kind"] == "MutatingWebhookConfiguration")
+    (webhooks,) = (obj for obj in installed.setup if obj["kind"] == "MutatingWebhookConfiguration")
     assert [webhook["rules"][0]["resources"][0] for webhook in webhooks["webhooks"]] == kept
 
 
 def test_another_projects_release_is_refused() -> None:
-    """The error names what is missing."""
+    """The error has the missing objects."""
     with pytest.raises(OperatorError, match="no ConfigMap kueue-manager-config"):
         kueue([make_object("Deployment", "other")], make_kueue())
 

@@ -1,4 +1,4 @@
-"""What the pods of a namespace may connect to."""
+"""The connections that the pods of a namespace may open."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ DNS = {
 
 
 def make_policy(name: str, **spec: Any) -> dict[str, Any]:
-    """A policy of the namespace `research`, of both directions."""
+    """Return a policy of the namespace `research`, for both directions."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -35,21 +35,21 @@ def make_policy(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def test_pods_reach_each_other_and_dns_and_nothing_else() -> None:
-    """All pods are shut in but for DNS; those of runs are let through to each other."""
+    """All pods are isolated except for DNS; pods of runs may connect to each other."""
     assert policies(Namespace(name="research"), "dev") == [
         make_policy("trainstack-isolated", podSelector={}, egress=[DNS]),
         make_policy("trainstack-replicas", **RUNS, ingress=[{"from": [RUNS]}], egress=[{"to": [RUNS]}]),
     ]
 
 
-def test_every_pod_of_a_run_bears_the_label_that_lets_it_through() -> None:
-    """Masters and workers."""
-    for each in launched_pods(manifest(make_distributed(), "dev", make_launch())):
-        assert RUN in each.template["metadata"]["labels"]
+def test_every_pod_of_a_run_has_the_label_that_allows_its_traffic() -> None:
+    """Masters and workers do."""
+    for pod in launched_pods(manifest(make_distributed(), "dev", make_launch())):
+        assert RUN in pod.template["metadata"]["labels"]
 
 
 def test_what_is_named_is_let_out() -> None:
-    """Addresses on some ports, and whole namespaces."""
+    """The exceptions are addresses on some ports, and whole namespaces."""
     egress = (Egress(cidr="203.0.113.0/24", ports=(443, 22)), Egress(namespace="minio"))
     isolated, _ = policies(Namespace(name="research", network=NamespaceNetwork(egress=egress)), "dev")
     assert isolated["spec"]["egress"] == [
@@ -63,7 +63,7 @@ def test_what_is_named_is_let_out() -> None:
 
 
 def test_a_namespace_may_be_open_and_an_adopted_one_is() -> None:
-    """Others' pods stand in the latter; it is shut where that is asked for."""
+    """Other tenants' pods are in the latter; it is isolated on request."""
     is_open, shut = NamespaceNetwork(isolated=False), NamespaceNetwork(isolated=True)
     assert policies(Namespace(name="research", network=is_open), "dev") == []
     assert policies(Namespace(name="research", adopt=True), "dev") == []
@@ -71,7 +71,7 @@ def test_a_namespace_may_be_open_and_an_adopted_one_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("fields", "message"),
     [
         ({"cidr": "203.0.113.1/24"}, "is not a CIDR block: 203.0.113.1/24 has host bits set; write one such as"),
         ({"cidr": "git.example.org"}, "is not a CIDR block"),
@@ -80,15 +80,15 @@ def test_a_namespace_may_be_open_and_an_adopted_one_is() -> None:
         ({"namespace": "minio", "ports": (0,)}, "greater than or equal to 1"),
     ],
 )
-def test_an_exception_leads_to_one_place(said: dict[str, Any], message: str) -> None:
-    """Addresses as Kubernetes takes them, or a namespace."""
+def test_an_exception_leads_to_one_place(fields: dict[str, Any], message: str) -> None:
+    """It is a range of addresses in Kubernetes' format, or a namespace."""
     with pytest.raises(ValidationError, match=message):
-        Egress(**said)
+        Egress(**fields)
 
 
-@pytest.mark.parametrize("said", [{"network": NamespaceNetwork(isolated=False, egress=(Egress(namespace="a"),))}, {}])
-def test_an_exception_of_nothing_is_refused(said: dict[str, Any]) -> None:
-    """Whoever names one believes the namespace to be shut."""
-    given = {"network": NamespaceNetwork(egress=(Egress(namespace="a"),)), "adopt": True, **said}
+@pytest.mark.parametrize("fields", [{"network": NamespaceNetwork(isolated=False, egress=(Egress(namespace="a"),))}, {}])
+def test_an_exception_of_nothing_is_refused(fields: dict[str, Any]) -> None:
+    """Its author believes that the namespace is isolated."""
+    options = {"network": NamespaceNetwork(egress=(Egress(namespace="a"),)), "adopt": True, **fields}
     with pytest.raises(ValidationError, match="requires an isolated namespace: add"):
-        Namespace(name="research", **given)
+        Namespace(name="research", **options)

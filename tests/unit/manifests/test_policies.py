@@ -1,4 +1,4 @@
-"""Admission policies that go with roles."""
+"""Admission policies that complement roles."""
 
 from trainstack.platform import namespaces, probes, storage
 from trainstack.platform.rbac.policies import held, policies
@@ -11,27 +11,27 @@ VOLUME = PersistentVolume(
 
 
 def test_an_environment_without_such_objects_has_no_policy() -> None:
-    """Nothing is held that is not declared."""
+    """Only declared objects are protected."""
     assert policies("lab", (), ()) == []
 
 
 def test_each_policy_holds_the_objects_that_the_environment_declares() -> None:
-    """By name; each has a binding that denies."""
+    """The objects are listed by name; each policy has a binding that denies."""
     declared = [namespaces.namespace(Namespace(name="research"), "lab"), storage.persistent_volume(VOLUME, "lab")]
-    made = policies("lab", declared, [("kueue.x-k8s.io", "resourceflavors")])
+    objects = policies("lab", declared, [("kueue.x-k8s.io", "resourceflavors")])
     names = ["trainstack-lab-pod-security", "trainstack-lab-host-paths", "trainstack-lab-probes"]
-    assert [each["metadata"]["name"] for each in made] == [name for name in names for _ in ("policy", "binding")]
-    assert held(made) == {
+    assert [obj["metadata"]["name"] for obj in objects] == [name for name in names for _ in ("policy", "binding")]
+    assert held(objects) == {
         ("", "namespaces", "research"),
         ("", "persistentvolumes", "data"),
         ("kueue.x-k8s.io", "resourceflavors", probes.NAME),
     }
-    bindings = [each["spec"] for each in made if each["kind"] == "ValidatingAdmissionPolicyBinding"]
+    bindings = [obj["spec"] for obj in objects if obj["kind"] == "ValidatingAdmissionPolicyBinding"]
     assert bindings == [{"policyName": name, "validationActions": ["Deny"]} for name in names]
-    assert {each["spec"]["failurePolicy"] for each in made if each["kind"] == "ValidatingAdmissionPolicy"} == {"Fail"}
+    assert {obj["spec"]["failurePolicy"] for obj in objects if obj["kind"] == "ValidatingAdmissionPolicy"} == {"Fail"}
 
 
 def test_a_folder_is_quoted_for_the_expression() -> None:
-    """Whatever characters it has."""
+    """The folder may have any characters."""
     policy, _ = policies("lab", [storage.persistent_volume(VOLUME, "lab")], ())
     assert policy["spec"]["variables"] == [{"name": "folders", "expression": '{"data": "/mnt/a\\"b"}'}]

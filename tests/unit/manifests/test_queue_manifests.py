@@ -40,7 +40,7 @@ LABELS = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": 
 
 
 def make_object(kind: str, name: str, **rest: Any) -> dict[str, Any]:
-    """An object of Kueue's that is ours."""
+    """Return an object of Kueue with our label."""
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": kind,
@@ -49,8 +49,8 @@ def make_object(kind: str, name: str, **rest: Any) -> dict[str, Any]:
     }
 
 
-def test_a_flavor_that_says_nothing_of_its_nodes_has_no_spec() -> None:
-    """It stands for any node."""
+def test_a_flavor_without_node_labels_has_no_spec() -> None:
+    """It applies to any node."""
     assert queues.resource_flavor(ResourceFlavor(name="cpu"), "dev") == make_object("ResourceFlavor", "cpu")
 
 
@@ -77,7 +77,7 @@ def test_a_flavor_of_tainted_nodes() -> None:
 
 
 def test_a_cohort_names_its_parent_as_v1beta2_does() -> None:
-    """`parentName`, and no spec without one."""
+    """The field is `parentName`, and without a parent there is no spec."""
     assert queues.cohort(Cohort(name="local"), "dev") == make_object("Cohort", "local")
     assert queues.cohort(Cohort(name="team", parent="local"), "dev") == make_object(
         "Cohort", "team", spec={"parentName": "local"}
@@ -85,7 +85,7 @@ def test_a_cohort_names_its_parent_as_v1beta2_does() -> None:
 
 
 def test_a_cluster_queue_with_limits() -> None:
-    """`cohortName`, quantities in canonical spelling, a limit only where one is set."""
+    """The field is `cohortName`, quantities are in canonical form, and only declared limits are present."""
     quotas = (
         ResourceQuota(name="cpu", nominal_quota="2000m", borrowing_limit="1"),
         ResourceQuota(name="memory", nominal_quota="8192Mi", lending_limit="1Gi"),
@@ -127,7 +127,7 @@ def test_a_cluster_queue_with_limits() -> None:
     )
 
 
-def test_a_cluster_queue_for_all_namespaces_says_so() -> None:
+def test_a_cluster_queue_for_all_namespaces_has_an_empty_selector() -> None:
     """Without a selector Kueue would admit from no namespace; without a cohort there is no `cohortName`."""
     quota = (ResourceQuota(name="cpu", nominal_quota="1"),)
     group = ResourceGroup(covered_resources=("cpu",), flavors=(FlavorQuotas(name="cpu", resources=quota),))
@@ -137,11 +137,11 @@ def test_a_cluster_queue_for_all_namespaces_says_so() -> None:
 
 
 def test_a_cluster_queue_that_evicts_rather_than_tries_the_next_flavor() -> None:
-    """Borrowing by eviction and the order of flavors are said where they are set, and else left to Kueue's defaults."""
+    """Borrowing by eviction and the order of flavors are written only if declared; Kueue has defaults."""
     quota = (ResourceQuota(name="cpu", nominal_quota="1"),)
     group = ResourceGroup(covered_resources=("cpu",), flavors=(FlavorQuotas(name="cpu", resources=quota),))
     usual = ClusterQueue(name="all", resource_groups=(group,))
-    said = usual.model_copy(
+    explicit = usual.model_copy(
         update={
             "preemption": Preemption(borrow_within_cohort=BorrowWithinCohort(policy="LowerPriority")),
             "flavor_fungibility": FlavorFungibility(when_can_preempt="MayStopSearch"),
@@ -149,7 +149,7 @@ def test_a_cluster_queue_that_evicts_rather_than_tries_the_next_flavor() -> None
     )
     never = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
     spec = queues.cluster_queue(usual, "dev")["spec"]
-    assert queues.cluster_queue(said, "dev")["spec"] == {
+    assert queues.cluster_queue(explicit, "dev")["spec"] == {
         **spec,
         "preemption": {**never, "borrowWithinCohort": {"policy": "LowerPriority"}},
         "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "MayStopSearch"},
@@ -158,7 +158,7 @@ def test_a_cluster_queue_that_evicts_rather_than_tries_the_next_flavor() -> None
 
 
 def test_a_local_queue_and_a_priority_class() -> None:
-    """A class's value and description stand beside its metadata, not in a spec."""
+    """A class's value and description are top-level fields, not in a spec."""
     queue = queues.local_queue(LocalQueue(name="research", namespace="lab", cluster_queue="all"), "dev")
     assert queue == {
         "apiVersion": "kueue.x-k8s.io/v1beta2",

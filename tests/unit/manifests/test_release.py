@@ -1,4 +1,4 @@
-"""Release manifests: checked bytes, and what is left out of them."""
+"""Release manifests: verified bytes, and the parts that are left out."""
 
 import hashlib
 from pathlib import Path
@@ -27,7 +27,7 @@ PARSED = [
 
 
 def make_release(folder: Path, content: bytes = RELEASE) -> tuple[Path, str]:
-    """A release in a file, and its sha256."""
+    """Write a release to a file; return it and its sha256."""
     path = folder / "release.yaml"
     path.write_bytes(content)
     return path, hashlib.sha256(content).hexdigest()
@@ -40,7 +40,7 @@ def test_empty_data_of_a_secret_is_dropped_and_lists_are_taken_apart(tmp_path: P
 
 
 def test_bytes_that_are_not_the_pinned_ones_are_refused(tmp_path: Path) -> None:
-    """The error names the file, both digests and the remedy."""
+    """The error has the file, both digests and the remedy."""
     path, digest = make_release(tmp_path)
     with pytest.raises(ReleaseError) as caught:
         read_release(path, "0" * 64)
@@ -49,13 +49,13 @@ def test_bytes_that_are_not_the_pinned_ones_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_release_is_refused(tmp_path: Path) -> None:
-    """The error says how such a file comes to be."""
+    """The error explains how to create the file."""
     with pytest.raises(ReleaseError, match="the release manifest does not exist; `trainstack dev tools manifests`"):
         read_release(tmp_path / "none.yaml", "0" * 64)
 
 
 def test_a_release_without_objects_is_refused() -> None:
-    """An empty download is no release."""
+    """An empty download is not a release."""
     with pytest.raises(ReleaseError, match="contains no objects"):
         parse_release(b"---\n")
 
@@ -63,14 +63,14 @@ def test_a_release_without_objects_is_refused() -> None:
 @pytest.mark.parametrize(
     "content", [b"a: [", b"- a", b"text", b"kind: List", b"kind: List\nitems: [1]", b"metadata: {}", b"kind: A\x00"]
 )
-def test_what_is_no_yaml_of_objects_is_refused(content: bytes) -> None:
-    """Its bytes are those that are pinned, so the pin has to change."""
+def test_invalid_yaml_of_objects_is_refused(content: bytes) -> None:
+    """Its bytes are the pinned ones, so the pin has to change."""
     with pytest.raises(ReleaseError, match="pin a file of Kubernetes objects in YAML"):
         parse_release(content)
 
 
-def test_a_second_reading_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is parsed, and the result is the same."""
+def test_a_second_read_uses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is parsed again, and the result is the same."""
     path, digest = make_release(tmp_path)
     cache = tmp_path / "cache"
     first = read_release(path, digest, cache)
@@ -80,7 +80,7 @@ def test_a_second_reading_comes_from_the_cache(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_changed_byte_of_the_cache_is_refused(tmp_path: Path) -> None:
-    """The parsed form is no way around the pinned digest; the error names the file, both digests and the remedy."""
+    """The parsed form does not bypass the pinned digest; the error has the file, both digests and the remedy."""
     path, digest = make_release(tmp_path)
     cache = tmp_path / "cache"
     read_release(path, digest, cache)
@@ -98,7 +98,7 @@ def test_a_changed_byte_of_the_cache_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_cache_does_not_excuse_changed_bytes(tmp_path: Path) -> None:
-    """The file is checked before the cache is asked."""
+    """The file is verified before the cache is read."""
     path, digest = make_release(tmp_path)
     read_release(path, digest, tmp_path / "cache")
     path.write_bytes(RELEASE + b"# edited\n")
@@ -107,7 +107,7 @@ def test_a_cache_does_not_excuse_changed_bytes(tmp_path: Path) -> None:
 
 
 def test_descriptions_go_and_properties_called_description_stay() -> None:
-    """A description is text beside a type; a property of that name, an enum value or a default is not."""
+    """A description is text next to a type; a property of that name, an enum value or a default is not."""
     schema = {
         "description": "gone",
         "type": "object",
@@ -136,7 +136,7 @@ def test_descriptions_go_and_properties_called_description_stay() -> None:
 
 
 def test_only_the_schemas_of_a_crd_lose_their_descriptions() -> None:
-    """Printed columns keep theirs: people read them."""
+    """Printed columns keep their descriptions, which people read."""
     content = b"""\
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

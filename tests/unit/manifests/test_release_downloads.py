@@ -33,7 +33,7 @@ from trainstack.settings.sections.operators import Install, Kueue, Operators
 CONTENT = b"# A release.\n" * 5000 + b"{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}\n"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
 CUT = 20_000
-"""Bytes that an interrupted answer has."""
+"""The number of bytes of an interrupted answer."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Server:
 
     answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
     requests: list[tuple[str, str, str]] = field(default_factory=list)
-    """Method, path and Range of each."""
+    """Method, path and Range of each request."""
     address: str = ""
 
     def url(self, path: str) -> str:
@@ -54,7 +54,7 @@ class Server:
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no proxy."""
+    """Provide an empty cache, and no proxy."""
     for name in os.environ:
         if name.lower().endswith("_proxy") or name == "SSL_CERT_FILE":
             monkeypatch.delenv(name)
@@ -73,20 +73,20 @@ def serve(server: Server, context: ssl.SSLContext | None = None) -> Iterator[Ser
             server.requests.append((self.command, self.path, self.headers.get("Range", "")))
             server.answers.get(self.path, status(404))(self)
 
-        do_CONNECT = do_GET  # noqa: N815 (the name that the standard library calls)
+        do_CONNECT = do_GET  # noqa: N815 (the name in the standard library)
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http_server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if context is not None:
-        listening.socket = context.wrap_socket(listening.socket, server_side=True)
-    server.address = f"127.0.0.1:{listening.server_port}"
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
+        http_server.socket = context.wrap_socket(http_server.socket, server_side=True)
+    server.address = f"127.0.0.1:{http_server.server_port}"
+    thread = threading.Thread(target=http_server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         yield server
     finally:
-        listening.shutdown()
+        http_server.shutdown()
         thread.join()
-        listening.server_close()
+        http_server.server_close()
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def proxy(environment: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def tls_server(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server with TLS, whose certificate the environment trusts."""
+    """Run a server with TLS, whose certificate the environment trusts."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = dt.datetime.now(dt.UTC)
@@ -140,8 +140,8 @@ def status(code: int, **headers: str) -> Callable[[BaseHTTPRequestHandler], None
     return lambda handler: respond(handler, code, b"", **headers)
 
 
-def whole(content: bytes = CONTENT) -> Callable[[BaseHTTPRequestHandler], None]:
-    """The answer of a server that does not resume."""
+def complete(content: bytes = CONTENT) -> Callable[[BaseHTTPRequestHandler], None]:
+    """Answer as a server that does not resume."""
     return lambda handler: respond(handler, 200, content)
 
 
@@ -160,7 +160,7 @@ def resuming(content: bytes = CONTENT) -> Callable[[BaseHTTPRequestHandler], Non
 
 
 def interrupted(handler: BaseHTTPRequestHandler) -> None:
-    """The beginning of the file, then a closed connection."""
+    """Answer with the beginning of the file, then close the connection."""
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(CONTENT)))
     handler.end_headers()
@@ -173,7 +173,7 @@ def make_operators(url: str, sha256: str = DIGEST) -> Operators:
 
 
 def downloaded(url: str, sha256: str = DIGEST) -> Path:
-    """The file of the release."""
+    """Return the file of the release."""
     operators, errors = releases.fetch(make_operators(url, sha256))
     assert errors == {}
     assert operators.kueue is not None
@@ -198,8 +198,8 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_release_is_downloaded_once(server: Server, environment: Path) -> None:
-    """Its file is named by its digest, and is what `read_release` accepts."""
-    server.answers["/kueue.yaml"] = whole()
+    """Its file has its digest as name, and `read_release` accepts it."""
+    server.answers["/kueue.yaml"] = complete()
     for _ in range(2):
         file = downloaded(server.url("/kueue.yaml"))
     assert file == environment / f"{DIGEST}.yaml"
@@ -214,25 +214,25 @@ def test_the_cache_is_the_toolchains(environment: Path) -> None:
 
 
 def test_a_relative_cache_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As the XDG base directory specification requires."""
+    """The XDG base directory specification requires it."""
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert releases.folder() == cache_root() / "releases" == tmp_path / ".cache" / "trainstack" / "releases"
 
 
 def test_a_changed_file_in_the_cache_is_downloaded_again(server: Server, environment: Path) -> None:
-    """The pinned bytes take its place."""
-    server.answers["/kueue.yaml"] = whole()
+    """The pinned bytes replace it."""
+    server.answers["/kueue.yaml"] = complete()
     environment.mkdir(parents=True)
     (environment / f"{DIGEST}.yaml").write_bytes(b"else")
     assert downloaded(server.url("/kueue.yaml")).read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("answer", [resuming(), whole()], ids=["resumes", "does not resume"])
+@pytest.mark.parametrize("answer", [resuming(), complete()], ids=["resumes", "does not resume"])
 def test_an_interrupted_download_is_kept_and_resumed(
     server: Server, environment: Path, answer: Callable[[BaseHTTPRequestHandler], None]
 ) -> None:
-    """The command says so; nothing of the incomplete file can be used."""
+    """The message reports it; no part of the incomplete file can be used."""
     server.answers["/kueue.yaml"] = interrupted
     error = refused(server.url("/kueue.yaml"))
     assert type(error) is DownloadError
@@ -249,7 +249,7 @@ def test_an_interrupted_download_is_kept_and_resumed(
 
 @pytest.mark.parametrize("part", [b"x" * CUT, b"x" * len(CONTENT)], ids=["shorter", "as long"])
 def test_the_beginning_of_another_file_is_not_kept(server: Server, environment: Path, part: bytes) -> None:
-    """It is downloaded again from its start, in the same command."""
+    """The same command downloads it again from its start."""
     server.answers["/kueue.yaml"] = resuming()
     environment.mkdir(parents=True)
     (environment / f"{DIGEST}.part").write_bytes(part)
@@ -257,7 +257,7 @@ def test_the_beginning_of_another_file_is_not_kept(server: Server, environment: 
     assert server.ranges() == [f"bytes={len(part)}-", ""]
 
 
-def test_a_range_that_was_not_asked_for_is_not_appended(server: Server, environment: Path) -> None:
+def test_a_range_that_was_not_requested_is_not_appended(server: Server, environment: Path) -> None:
     """A server may answer with another part of the file."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
@@ -275,7 +275,7 @@ def test_a_range_that_was_not_asked_for_is_not_appended(server: Server, environm
 @pytest.mark.parametrize("part", [b"", CONTENT[:CUT]], ids=["from the start", "resumed"])
 @pytest.mark.parametrize("named", ["", "bytes 7-9/10"])
 def test_a_server_that_always_answers_with_a_part(server: Server, environment: Path, part: bytes, named: str) -> None:
-    """It is not resumed, and the sha256 decides."""
+    """The download is not resumed, and the sha256 decides."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         respond(handler, 206, CONTENT, **({"Content_Range": named} if named else {}))
@@ -292,7 +292,7 @@ def test_a_server_that_always_answers_with_a_part(server: Server, environment: P
 
 @pytest.mark.parametrize("code", [200, 302, 403, 404, 503])
 def test_errors_have_no_secret_of_an_address(server: Server, environment: Path, code: int) -> None:
-    """Servers of releases redirect to signed addresses, and an error is written into the logs of CI."""
+    """Release servers redirect to signed addresses, and an error may be in the logs of CI."""
     signed = f"http://user:secret@{server.address}/file?signature=secret"
     server.answers["/kueue.yaml?token=secret"] = status(302, Location=signed)
     server.answers["/file?signature=secret"] = (
@@ -304,7 +304,7 @@ def test_errors_have_no_secret_of_an_address(server: Server, environment: Path, 
 
 
 def test_a_complete_part_of_a_killed_command_is_used(server: Server, environment: Path) -> None:
-    """The server has nothing after it."""
+    """The server has no byte after it."""
     server.answers["/kueue.yaml"] = resuming()
     environment.mkdir(parents=True)
     (environment / f"{DIGEST}.part").write_bytes(CONTENT)
@@ -313,20 +313,20 @@ def test_a_complete_part_of_a_killed_command_is_used(server: Server, environment
 
 
 def test_wrong_bytes_are_not_used(server: Server, environment: Path) -> None:
-    """Both digests are named, and nothing is left of the file."""
-    server.answers["/kueue.yaml"] = whole(b"other")
+    """The error has both digests, and no byte of the file is kept."""
+    server.answers["/kueue.yaml"] = complete(b"other")
     error = refused(server.url("/kueue.yaml"))
     assert type(error) is WrongBytesError
-    found = hashlib.sha256(b"other").hexdigest()
+    actual = hashlib.sha256(b"other").hexdigest()
     url = server.url("/kueue.yaml")
-    assert error.message == f"the file at {url} has sha256 {found}, but {DIGEST} is pinned; nothing of it was used"
+    assert error.message == f"the file at {url} has sha256 {actual}, but {DIGEST} is pinned; nothing of it was used"
     assert error.remedy.endswith("pin the one that was found only if you trust the file")
     assert error.path == "operators.kueue.manifest.sha256"
     assert names(environment) == []
 
 
 def test_a_file_of_another_size_is_refused(server: Server, environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the server names its length or not."""
+    """The server may report its length or not."""
     monkeypatch.setattr(releases, "MAX_BYTES", 1000)
 
     def unannounced(handler: BaseHTTPRequestHandler) -> None:
@@ -335,7 +335,7 @@ def test_a_file_of_another_size_is_refused(server: Server, environment: Path, mo
         handler.end_headers()
         handler.wfile.write(CONTENT)
 
-    for answer in (whole(), unannounced):
+    for answer in (complete(), unannounced):
         server.answers["/kueue.yaml"] = answer
         error = refused(server.url("/kueue.yaml"))
         assert type(error) is RefusedDownloadError
@@ -344,17 +344,17 @@ def test_a_file_of_another_size_is_refused(server: Server, environment: Path, mo
 
 
 def test_redirects_between_loopback_addresses_are_followed(server: Server) -> None:
-    """Relative ones too, with the range."""
+    """Relative ones are followed too, with the range."""
     server.answers |= {
         "/latest": status(302, Location="/v0.15.2"),
         "/v0.15.2": status(307, Location=server.url("/kueue.yaml")),
-        "/kueue.yaml": whole(),
+        "/kueue.yaml": complete(),
     }
     assert downloaded(server.url("/latest")).read_bytes() == CONTENT
 
 
 def test_a_redirect_to_a_name_without_tls_is_refused(server: Server, environment: Path) -> None:
-    """It is not asked for."""
+    """No request is sent to it."""
     server.answers["/kueue.yaml"] = status(302, Location="http://example.org/kueue.yaml")
     error = refused(server.url("/kueue.yaml"))
     assert type(error) is RefusedDownloadError
@@ -364,28 +364,28 @@ def test_a_redirect_to_a_name_without_tls_is_refused(server: Server, environment
 
 
 def test_a_redirect_from_tls_to_none_is_refused(tls_server: Server, server: Server) -> None:
-    """Not even to a loopback address: the file's address promised TLS."""
+    """This includes a loopback address: the file's address promised TLS."""
     url = f"https://{tls_server.address}/kueue.yaml"
     tls_server.answers["/kueue.yaml"] = status(301, Location=server.url("/kueue.yaml"))
-    server.answers["/kueue.yaml"] = whole()
+    server.answers["/kueue.yaml"] = complete()
     assert f"redirects to {server.url('/kueue.yaml')}, which is not https" in refused(url).message
     assert server.requests == []
     tls_server.answers |= {
         "/kueue.yaml": status(301, Location=f"https://{tls_server.address}/other.yaml"),
-        "/other.yaml": whole(),
+        "/other.yaml": complete(),
     }
     assert downloaded(url).read_bytes() == CONTENT
 
 
 def test_redirects_end(server: Server) -> None:
-    """A circle is not followed for ever."""
+    """The number of redirects is limited."""
     server.answers["/kueue.yaml"] = status(302, Location="/kueue.yaml")
     assert "more than 5 redirects" in refused(server.url("/kueue.yaml")).message
     assert len(server.requests) == 6
 
 
-def test_a_certificate_that_is_not_trusted_is_told(tls_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variable that names others, as behind a proxy that inspects TLS."""
+def test_a_certificate_that_is_not_trusted_is_reported(tls_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the variable that names other certificates, as needed for a proxy that inspects TLS."""
     monkeypatch.delenv("SSL_CERT_FILE")
     error = refused(f"https://{tls_server.address}/kueue.yaml")
     assert type(error) is DownloadError
@@ -404,10 +404,10 @@ def test_a_certificate_that_is_not_trusted_is_told(tls_server: Server, monkeypat
         (429, DownloadError, "was not downloaded: 127.0.0.1 answered 429", "run the command again later"),
     ],
 )
-def test_other_answers_are_told_with_their_remedy(
+def test_other_answers_are_reported_with_their_remedy(
     server: Server, environment: Path, code: int, kind: type[DownloadError], message: str, remedy: str
 ) -> None:
-    """Each names the way without a download."""
+    """Each error has the way without a download."""
     server.answers["/kueue.yaml"] = status(code)
     error = refused(server.url("/kueue.yaml"))
     assert type(error) is kind
@@ -417,8 +417,8 @@ def test_other_answers_are_told_with_their_remedy(
     assert names(environment) == []
 
 
-def test_a_server_that_does_not_listen_is_told(environment: Path) -> None:
-    """Without a network it is the same."""
+def test_a_server_that_does_not_listen_is_reported(environment: Path) -> None:
+    """A machine without a network has the same error."""
     error = refused(f"http://127.0.0.1:{closed_port()}/kueue.yaml")
     assert type(error) is DownloadError
     assert error.message.startswith("127.0.0.1 cannot be reached (")
@@ -427,7 +427,7 @@ def test_a_server_that_does_not_listen_is_told(environment: Path) -> None:
         assert remedy in error.remedy
 
 
-def test_a_name_that_is_not_known_is_told(environment: Path) -> None:
+def test_a_name_that_is_not_known_is_reported(environment: Path) -> None:
     """The top-level domain `invalid` has no names (RFC 2606)."""
     error = refused("https://releases.invalid/kueue.yaml")
     assert type(error) is DownloadError
@@ -435,24 +435,24 @@ def test_a_name_that_is_not_known_is_told(environment: Path) -> None:
 
 
 def test_the_proxy_of_the_environment_is_used(proxy: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host is not asked, and need not be known here."""
+    """The host gets no request, and may be unknown on this machine."""
     monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
-    proxy.answers["http://localhost:9/kueue.yaml"] = whole()
+    proxy.answers["http://localhost:9/kueue.yaml"] = complete()
     assert downloaded("http://localhost:9/kueue.yaml").read_bytes() == CONTENT
 
 
 def test_no_proxy_is_respected(proxy: Server, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host is asked directly."""
+    """The host gets the request directly."""
     monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    server.answers["/kueue.yaml"] = whole()
+    server.answers["/kueue.yaml"] = complete()
     assert downloaded(server.url("/kueue.yaml")).read_bytes() == CONTENT
     assert proxy.requests == []
 
 
 @pytest.mark.parametrize("code", [403, 407])
-def test_a_proxy_that_refuses_is_told(proxy: Server, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """By its address, without the credentials that the variable has."""
+def test_a_proxy_that_refuses_is_reported(proxy: Server, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """The error has its address, without the credentials of the variable."""
     monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@{proxy.address}")
     proxy.answers["example.org:443"] = status(code)
     error = refused("https://example.org/kueue.yaml")
@@ -463,15 +463,15 @@ def test_a_proxy_that_refuses_is_told(proxy: Server, monkeypatch: pytest.MonkeyP
     assert [(method, path) for method, path, _ in proxy.requests] == [("CONNECT", "example.org:443")]
 
 
-def test_a_proxy_that_asks_for_credentials_is_told(proxy: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for an address without TLS, where its answer looks like the server's."""
+def test_a_proxy_that_requires_credentials_is_reported(proxy: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same holds for an address without TLS, where its answer looks like the server's."""
     monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
     proxy.answers["http://localhost:9/kueue.yaml"] = status(407)
     assert f"the proxy {proxy.address} refused the connection" in refused("http://localhost:9/kueue.yaml").message
 
 
-def test_a_proxy_that_does_not_listen_is_told(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not taken for the server."""
+def test_a_proxy_that_does_not_listen_is_reported(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error does not blame the server."""
     port = closed_port()
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
     error = refused("https://example.org/kueue.yaml")
@@ -480,16 +480,16 @@ def test_a_proxy_that_does_not_listen_is_told(environment: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("proxy", ["gopher://127.0.0.1:70", "http://127.0.0.1:port"])
-def test_a_proxy_that_is_no_proxy_is_told(environment: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
-    """As an error of the environment, not of this program or the URL."""
+def test_a_proxy_that_is_no_proxy_is_reported(environment: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """The error blames the environment, not this program or the URL."""
     monkeypatch.setenv("ALL_PROXY", proxy)
     error = refused("https://example.org/kueue.yaml")
     assert error.message.startswith("the proxy or the certificates of the environment cannot be used (")
     assert error.remedy.startswith("correct HTTPS_PROXY, ALL_PROXY or SSL_CERT_FILE")
 
 
-def test_a_cache_that_cannot_be_written_is_told(environment: Path, server: Server) -> None:
-    """By its path."""
+def test_a_cache_that_cannot_be_written_is_reported(environment: Path, server: Server) -> None:
+    """The error has its path."""
     environment.parent.mkdir()
     environment.write_text("a file")
     error = refused(server.url("/kueue.yaml"))
@@ -498,18 +498,18 @@ def test_a_cache_that_cannot_be_written_is_told(environment: Path, server: Serve
 
 
 def test_two_downloads_at_once_are_one(server: Server, environment: Path) -> None:
-    """The second waits for the first, and asks for nothing."""
-    asked, go_on = threading.Event(), threading.Event()
+    """The second one waits for the first, and sends no request."""
+    requested, go_on = threading.Event(), threading.Event()
 
     def slowly(handler: BaseHTTPRequestHandler) -> None:
-        asked.set()
+        requested.set()
         assert go_on.wait(10)
         respond(handler, 200, CONTENT)
 
     server.answers["/kueue.yaml"] = slowly
     threads = [threading.Thread(target=downloaded, args=(server.url("/kueue.yaml"),)) for _ in range(2)]
     threads[0].start()
-    assert asked.wait(10)
+    assert requested.wait(10)
     threads[1].start()
     go_on.set()
     for thread in threads:
@@ -521,21 +521,21 @@ def test_two_downloads_at_once_are_one(server: Server, environment: Path) -> Non
 def test_a_long_download_reports_its_progress(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short one prints nothing."""
     lines: list[str] = []
-    server.answers["/kueue.yaml"] = whole()
+    server.answers["/kueue.yaml"] = complete()
     releases.fetch(make_operators(server.url("/kueue.yaml")), lines.append)
     assert lines == []
     monkeypatch.setattr(releases, "_REPORT_AFTER_SECONDS", 0.0)
     other = b"a: b\n" * 500_000
-    server.answers["/other.yaml"] = whole(other)
+    server.answers["/other.yaml"] = complete(other)
     releases.fetch(make_operators(server.url("/other.yaml"), hashlib.sha256(other).hexdigest()), lines.append)
     assert len(lines) == 1
     assert lines[0].startswith("downloading kueue v0.15.2: ")
     assert lines[0].endswith(" of 2.5 MB")
 
 
-def test_every_error_of_an_environment_is_told(server: Server) -> None:
-    """And what could be downloaded is kept for the next time."""
-    server.answers["/kueue.yaml"] = whole()
+def test_every_error_of_an_environment_is_reported(server: Server) -> None:
+    """Releases that could be downloaded are kept for the next time."""
+    server.answers["/kueue.yaml"] = complete()
     operators = Operators(
         kueue=Kueue(manifest=make_manifest(url=server.url("/kueue.yaml"), sha256=DIGEST)),
         jobset=Install(manifest=make_manifest(url=server.url("/jobset.yaml"))),
@@ -550,7 +550,7 @@ def test_every_error_of_an_environment_is_told(server: Server) -> None:
 
 
 def test_releases_by_path_are_left_alone(environment: Path) -> None:
-    """Nothing is downloaded, and no folder made."""
+    """Nothing is downloaded, and no folder is created."""
     operators = Operators(kueue=Kueue(manifest=make_manifest(url=None, path="kueue.yaml")))
     assert releases.fetch(operators) == (operators, {})
     assert not environment.exists()

@@ -1,4 +1,4 @@
-"""What destroy leaves in the cluster."""
+"""The objects that destroy leaves in the cluster."""
 
 from tests.unit.make import make_settings, make_storage, make_volume
 from trainstack.platform.retained import Retained, retained
@@ -6,8 +6,8 @@ from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.storage import PersistentVolume
 
 
-def test_volumes_stay_with_all_that_they_stand_on() -> None:
-    """Their namespaces if this stack made them, volumes on hosts, and CRDs, each with its reason."""
+def test_volumes_stay_with_all_that_they_depend_on() -> None:
+    """They are the namespaces of this stack, volumes on hosts, and CRDs, each with its reason."""
     host = PersistentVolume(
         name="models", storage_class="manual", size="10Gi", access_modes=("ReadWriteMany",), host_path="/models"
     )
@@ -42,7 +42,7 @@ def test_volumes_stay_with_all_that_they_stand_on() -> None:
 
 
 def test_a_platform_alone_keeps_all_its_namespaces() -> None:
-    """Its teams' stacks have their volumes in them, of which it knows nothing."""
+    """Its teams have volumes there in stacks that it does not read."""
     settings = make_settings(environment=Environment(layers=("platform",), namespaces=(Namespace(name="research"),)))
     assert retained(settings, [{"kind": "Namespace", "metadata": {"name": "kubeflow"}}]) == [
         Retained("Namespace", None, "kubeflow", "volumes of other stacks may be in it"),

@@ -7,8 +7,8 @@ from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 
 
-def test_a_storage_class_says_everything_that_cannot_be_edited_later() -> None:
-    """Binding mode, reclaim policy and parameters stand in it, whatever their defaults."""
+def test_a_storage_class_has_everything_that_cannot_be_edited_later() -> None:
+    """Binding mode, reclaim policy and parameters are written out, even if they are defaults."""
     declared = StorageClass(name="shared", provisioner="rancher.io/local-path", parameters={"kind": "rwx"})
     assert storage_class(declared, "dev") == {
         "apiVersion": "storage.k8s.io/v1",
@@ -23,7 +23,7 @@ def test_a_storage_class_says_everything_that_cannot_be_edited_later() -> None:
 
 
 def test_a_volume_on_one_node_is_bound_to_that_node() -> None:
-    """The folder must be there: the kubelet makes none."""
+    """The folder must exist: the kubelet creates none."""
     declared = PersistentVolume(
         name="traindb-models-volume",
         storage_class="manual",
@@ -33,7 +33,7 @@ def test_a_volume_on_one_node_is_bound_to_that_node() -> None:
         node="node-1",
         labels={"type": "traindb"},
     )
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}
+    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}
     assert persistent_volume(declared, "dev") == {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -42,7 +42,7 @@ def test_a_volume_on_one_node_is_bound_to_that_node() -> None:
             "accessModes": ["ReadWriteMany"],
             "capacity": {"storage": "10Gi"},
             "hostPath": {"path": "/home/traindbjst/traindb/models", "type": "Directory"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "manual",
             "volumeMode": "Filesystem",
@@ -72,8 +72,8 @@ def test_a_claim_is_not_waited_for_and_can_pick_a_static_volume() -> None:
     }
 
 
-def test_what_is_taken_over_is_not_told_what_nobody_has_said() -> None:
-    """A class without a word on expansion, a volume whose folder nobody looks for: a word more would be an edit."""
+def test_an_adopted_object_has_no_undeclared_fields() -> None:
+    """The cases are a class without expansion and a volume whose folder is not checked: any other field is an edit."""
     adopted = StorageClass(name="shared", provisioner="csi.example.org", adopt=True)
     assert "allowVolumeExpansion" not in storage_class(adopted, "dev")
     assert storage_class(adopted, "dev")["metadata"]["annotations"] == {"pulumi.com/patchForce": "true"}

@@ -1,4 +1,4 @@
-"""What a team may do in its namespace."""
+"""The rights of a team in its namespace."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ API = "rbac.authorization.k8s.io"
 
 
 def make_metadata(name: str) -> dict[str, Any]:
-    """Metadata of an object of ours in the team's namespace."""
+    """Return metadata of one of our objects in the team's namespace."""
     labels = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "lab"}
     return {"name": name, "namespace": "vision-ns", "labels": labels}
 
 
 def test_a_team_of_people_gets_a_role_and_its_binding() -> None:
-    """Groups, users and the ServiceAccount that is made for a pipeline; nothing stands outside of the namespace."""
+    """The binding has groups, users and the ServiceAccount of a pipeline; no object is outside of the namespace."""
     team = Team(name="vision", namespace="vision-ns", groups=("ml",), users=("oidc:ann",), service_account="ci")
     account, role, binding = rights(team, "lab")
     assert account == {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": make_metadata("ci")}
@@ -35,13 +35,13 @@ def test_a_team_of_people_gets_a_role_and_its_binding() -> None:
             {"kind": "ServiceAccount", "name": "ci", "namespace": "vision-ns"},
         ],
     }
-    assert {location(each).partition("/namespaces/")[2].partition("/")[0] for each in rights(team, "lab")} == {
+    assert {location(right).partition("/namespaces/")[2].partition("/")[0] for right in rights(team, "lab")} == {
         "vision-ns"
     }
 
 
 def test_the_role_is_what_the_commands_need() -> None:
-    """Whole access to what a stack declares, reading of what explains a run, and no word about anything else."""
+    """It has all verbs on declared kinds, and read access to what explains a run; other rights are absent."""
     (role, _) = rights(Team(name="vision", namespace="vision", groups=("ml",)), "lab")
     own = ["get", "list", "watch", "create", "patch", "delete"]
     unwatched = [verb for verb in own if verb != "watch"]
@@ -62,7 +62,7 @@ def test_the_role_is_what_the_commands_need() -> None:
     ]
 
 
-def test_rights_for_nobody_are_refused() -> None:
-    """A team that names no one is a mistake."""
+def test_rights_without_members_are_refused() -> None:
+    """A team without members is a mistake."""
     with pytest.raises(ValidationError, match="set groups, users or serviceAccount"):
         Team(name="vision", namespace="vision")

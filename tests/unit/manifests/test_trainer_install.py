@@ -1,4 +1,4 @@
-"""The installs of JobSet and Trainer, from releases in small, and what all operators together are installed in."""
+"""The installs of JobSet and Trainer, from minimal releases, and the order of all operators together."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "d
 
 
 def make_release(controller: str, config_map: str, namespace: str) -> list[dict[str, Any]]:
-    """A release in small, in an order in which it could not be installed."""
+    """Return a minimal release, in an order in which it could not be installed."""
     container = {
         "name": "manager",
         "image": "controller:v1",
@@ -45,8 +45,8 @@ def make_release(controller: str, config_map: str, namespace: str) -> list[dict[
 
 
 @pytest.mark.parametrize("install", NAMES)
-def test_the_controller_is_hardened_and_asks_for_less(install: Any) -> None:
-    """And restarts when its configuration changes, which it reads once."""
+def test_the_controller_is_hardened_and_requests_less(install: Any) -> None:
+    """It restarts when its configuration changes, which it reads once."""
     declared = Install(
         manifest=make_manifest(),
         image=f"controller@sha256:{'0' * 64}",
@@ -77,7 +77,7 @@ def test_the_controller_is_hardened_and_asks_for_less(install: Any) -> None:
 
 @pytest.mark.parametrize("install", NAMES)
 def test_another_release_is_refused(install: Any) -> None:
-    """This code knows what it adapts."""
+    """This code adapts known releases only."""
     controller, config_map, namespace = NAMES[install]
     declared = Install(manifest=make_manifest())
     for release in (make_release("x", config_map, namespace), make_release(controller, "x", namespace)):
@@ -86,7 +86,7 @@ def test_another_release_is_refused(install: Any) -> None:
 
 
 def test_the_definitions_of_all_operators_come_first() -> None:
-    """Kueue, the first of them, looks for the kinds that it manages when it starts."""
+    """Kueue, the first of them, needs the kinds that it manages when it starts."""
     declared = Install(manifest=make_manifest())
     installs = [staged(install(make_release(*names), declared), "dev", "v1.2.3") for install, names in NAMES.items()]
     kinds = [manifest["kind"] for manifest in in_order(installs)]

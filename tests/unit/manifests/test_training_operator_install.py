@@ -1,4 +1,4 @@
-"""The install of the training operator, from a release in small."""
+"""The install of the training operator, from a minimal release."""
 
 import copy
 import os
@@ -19,7 +19,7 @@ KINDS = ("jaxjobs", "pytorchjobs", "tfjobs")
 
 
 def make_release() -> list[dict[str, Any]]:
-    """The operator's release in small."""
+    """Return a minimal release of the operator."""
     container = {
         "name": "training-operator",
         "command": ["/manager"],
@@ -48,7 +48,7 @@ def make_release() -> list[dict[str, Any]]:
 
 
 def make_init_container() -> dict[str, Any]:
-    """The init container as the operator makes it from our template."""
+    """Return the init container that the operator renders from our template."""
     text = INIT_TEMPLATE
     values = {"InitContainerImage": f"busybox@sha256:{'0' * 64}", "MaxTries": "3", "MasterAddr": "digits-0-0-master-0"}
     for key, value in values.items():
@@ -58,7 +58,7 @@ def make_init_container() -> dict[str, Any]:
 
 
 def run_script(folder: Path, answers: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run the init container's command with an nslookup that gives these answers, one a call, and always fails."""
+    """Run the init container's command with an nslookup that gives these answers, one per call, and always fails."""
     for number, answer in enumerate(answers, 1):
         (folder / f"answer-{number}").write_text(answer)
     (folder / "nslookup").write_text('#!/bin/sh\necho . >> calls\ncat "answer-$(wc -l < calls)"\nexit 1\n')
@@ -77,17 +77,17 @@ def run_script(folder: Path, answers: list[str]) -> subprocess.CompletedProcess[
 
 
 def test_only_the_listed_kinds_are_installed_watched_and_validated() -> None:
-    """A CRD is large; a webhook that nothing answers blocks its kind."""
+    """A CRD is large; a webhook without a server blocks its kind."""
     installed = staged(
         training_operator(make_release(), make_training_operator(schemes=("pytorchjob", "tfjob"))), "dev", "v1.2.3"
     )
     assert [crd["metadata"]["name"] for crd in installed.crds] == ["pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org"]
-    (webhooks,) = (each for each in installed.setup if each["kind"] == "ValidatingWebhookConfiguration")
+    (webhooks,) = (obj for obj in installed.setup if obj["kind"] == "ValidatingWebhookConfiguration")
     assert [webhook["name"] for webhook in webhooks["webhooks"]] == ["pytorchjobs", "tfjobs"]
 
 
 def test_the_controller_is_adapted_and_hardened() -> None:
-    """Kinds, our init container, requests, and all that a `restricted` namespace asks for."""
+    """It has the kinds, our init container, the requests, and the fields for a `restricted` namespace."""
     declared = make_training_operator(image=f"operator@sha256:{'0' * 64}", requests=ControllerResources(cpu="50m"))
     (deployment,) = staged(training_operator(make_release(), declared), "dev", "v1.2.3").deployments
     template = deployment["spec"]["template"]
@@ -125,10 +125,10 @@ def test_the_controller_is_adapted_and_hardened() -> None:
     assert violations(template["spec"]) == []
 
 
-def test_the_init_template_stands_where_the_operator_looks_for_it() -> None:
-    """Were it elsewhere, the operator would take its own without a word."""
+def test_the_init_template_is_where_the_operator_reads_it() -> None:
+    """Elsewhere, the operator would silently use its own."""
     installed = staged(training_operator(make_release(), make_training_operator()), "dev", "v1.2.3")
-    (config_map,) = (each for each in installed.setup if each["kind"] == "ConfigMap")
+    (config_map,) = (obj for obj in installed.setup if obj["kind"] == "ConfigMap")
     assert config_map == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -142,7 +142,7 @@ def test_the_init_template_stands_where_the_operator_looks_for_it() -> None:
 
 
 def test_the_init_container_passes_html_template_and_pod_security() -> None:
-    """`<` would begin a tag; quotes in plain text are left alone."""
+    """`<` would begin a tag; quotes in plain text are kept."""
     assert "<" not in INIT_TEMPLATE
     container = make_init_container()
     assert (container["name"], container["image"]) == ("init-pytorch", f"busybox@sha256:{'0' * 64}")
@@ -151,23 +151,23 @@ def test_the_init_container_passes_html_template_and_pod_security() -> None:
 
 
 def test_a_worker_starts_once_its_masters_name_resolves(tmp_path: Path) -> None:
-    """Although nslookup fails, as busybox's does when one of the search domains misses."""
+    """nslookup fails nevertheless, as busybox's does when one of the search domains has no answer."""
     server = "Server:\t\t198.18.0.10\nAddress:\t198.18.0.10:53\n\n"
     missing = f"{server}** server can't find digits-0-0-master-0.svc.cluster.local: NXDOMAIN\n"
-    found = f"{missing}\nName:\tdigits-0-0-master-0.research.svc.cluster.local\nAddress: 198.18.1.4\n"
-    done = run_script(tmp_path, [missing, found])
-    assert (done.returncode, done.stdout) == (0, "waiting for the master, digits-0-0-master-0\n")
+    resolved = f"{missing}\nName:\tdigits-0-0-master-0.research.svc.cluster.local\nAddress: 198.18.1.4\n"
+    process = run_script(tmp_path, [missing, resolved])
+    assert (process.returncode, process.stdout) == (0, "waiting for the master, digits-0-0-master-0\n")
 
 
 def test_a_worker_gives_up_after_its_tries(tmp_path: Path) -> None:
-    """And says for what it waited."""
-    done = run_script(tmp_path, ["", "", "", ""])
-    assert done.returncode == 1
-    assert "the name of the master, digits-0-0-master-0, did not resolve in 3 tries" in done.stdout
+    """The message has the name that it waited for."""
+    process = run_script(tmp_path, ["", "", "", ""])
+    assert process.returncode == 1
+    assert "the name of the master, digits-0-0-master-0, did not resolve in 3 tries" in process.stdout
 
 
 def test_a_kind_that_the_release_does_not_have_is_refused() -> None:
-    """The error names its CRD."""
+    """The error has its CRD."""
     with pytest.raises(OperatorError, match=r"no CustomResourceDefinition mpijobs\.kubeflow\.org"):
         training_operator(make_release(), make_training_operator(schemes=("mpijob",)))
 

@@ -1,4 +1,4 @@
-"""Chromium without a window, spoken to by its DevTools protocol over two pipes.
+"""Chromium without a window, controlled by its DevTools protocol over two pipes.
 
 Source: https://chromedevtools.github.io/devtools-protocol/, and the switch --remote-debugging-pipe.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def find() -> str | None:
-    """The first Chromium on PATH that can open the tests' files; a snap cannot, and Ubuntu's package is a snap's."""
+    """Return the first Chromium on PATH that can open the tests' files; a snap, like Ubuntu's package, cannot."""
     for program in filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         file = Path(program).resolve()
         with file.open("rb") as opened:
@@ -28,20 +28,20 @@ def find() -> str | None:
 
 
 PROGRAM = find()
-"""None: there is none on this machine."""
+"""None if this machine has no such program."""
 
 
 @dataclass
 class Visit:
-    """A page as a browser shows it."""
+    """A page as a browser renders it."""
 
     width: int
     complaints: list[str] = field(default_factory=list)
-    """What it wrote to the console, exceptions included."""
+    """The page's console output, exceptions included."""
     requests: list[str] = field(default_factory=list)
-    """The addresses that it asked for, itself the first."""
+    """The requested addresses, the page's own first."""
     found: Any = None
-    """What the script answered."""
+    """The result of the script."""
 
 
 class Browser:
@@ -52,6 +52,10 @@ class Browser:
         self._read_ahead = bytearray()
         self._number = 0
         self._events: list[dict[str, Any]] = []
+        (page,) = (target for target in self._call("Target.getTargets")["targetInfos"] if target["type"] == "page")
+        self._session = self._call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self._call(f"{domain}.enable", self._session)
 
     def visit(
         self,
@@ -63,16 +67,15 @@ class Browser:
         dark: bool = False,
         picture: Path | None = None,
     ) -> Visit:
-        """Open a file in a new tab of that width, ask a script about it, and take a picture of all of it as PNG."""
+        """Open a file in a tab of this width, evaluate a script in it, and take a picture of the whole page as PNG.
+
+        There is one tab: each tab is another process.
+        """
         visit = Visit(width)
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
 
         def call(method: str, **parameters: Any) -> dict[str, Any]:
-            return self._call(method, session, **parameters)
+            return self._call(method, self._session, **parameters)
 
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            call(f"{domain}.enable")
         screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": phone}
         call("Emulation.setDeviceMetricsOverride", **screen)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -80,10 +83,10 @@ class Browser:
         self._events.clear()
         call("Page.navigate", url=file.as_uri())
         self._until("Page.loadEventFired")
-        answer = call("Runtime.evaluate", expression=script, returnByValue=True)
-        if "exceptionDetails" in answer:
-            raise AssertionError(answer["exceptionDetails"])
-        visit.found = answer["result"].get("value")
+        result = call("Runtime.evaluate", expression=script, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise AssertionError(result["exceptionDetails"])
+        visit.found = result["result"].get("value")
         if picture:
             size = call("Page.getLayoutMetrics")["cssContentSize"]
             area = {"x": 0, "y": 0, "width": width, "height": size["height"], "scale": 1}
@@ -93,11 +96,10 @@ class Browser:
             visit.complaints += _complaints(event)
             if event["method"] == "Network.requestWillBeSent":
                 visit.requests.append(event["params"]["request"]["url"])
-        self._call("Target.closeTarget", targetId=target)
         return visit
 
     def close(self) -> None:
-        """Let it end."""
+        """End the browser."""
         self._call("Browser.close")
 
     def _call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
@@ -125,24 +127,24 @@ class Browser:
 
 
 def _complaints(event: dict[str, Any]) -> list[str]:
-    said = event.get("params", {})
+    params = event.get("params", {})
     if event["method"] == "Runtime.consoleAPICalled":
-        return [" ".join(str(each.get("value")) for each in said["args"])]
+        return [" ".join(str(argument.get("value")) for argument in params["args"])]
     if event["method"] == "Runtime.exceptionThrown":
-        return [said["exceptionDetails"]["text"]]
-    return [said["entry"]["text"]] if event["method"] == "Log.entryAdded" else []
+        return [params["exceptionDetails"]["text"]]
+    return [params["entry"]["text"]] if event["method"] == "Log.entryAdded" else []
 
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """A Chromium for as long as the block runs, with its state in a folder of ours."""
+    """Run a Chromium during the block, with its state in a temporary folder."""
     if PROGRAM is None:
         raise AssertionError("there is no Chromium")
     its_input, to = map(_high, os.pipe())
     back, its_output = map(_high, os.pipe())
     options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
     words = [PROGRAM, *options, f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"]
-    # It reads from descriptor 3 and writes to 4. What it tells people is about this machine.
+    # Chromium reads from descriptor 3 and writes to 4. Its output for people is about this machine.
     descriptors = [
         (os.POSIX_SPAWN_DUP2, its_input, 3),
         (os.POSIX_SPAWN_DUP2, its_output, 4),
@@ -163,7 +165,7 @@ def browser(profile: Path) -> Iterator[Browser]:
 
 
 def _high(descriptor: int) -> int:
-    """The same file by a number beyond those that a program is given."""
+    """Duplicate a descriptor to a number beyond those that a program inherits."""
     number = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(descriptor)
     return number

@@ -9,6 +9,6 @@ from tests.unit.reports.chromium import Browser, browser
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all pages."""
+    """Provide one browser for all pages."""
     with browser(tmp_path_factory.mktemp("chromium")) as started:
         yield started

@@ -1,4 +1,4 @@
-"""Which program the pages are opened in."""
+"""Which program opens the pages."""
 
 from pathlib import Path
 
@@ -23,19 +23,19 @@ def make_program(folder: Path, name: str, text: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on PATH."""
+    """Create the only folder on PATH."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path / "bin"
 
 
 def test_debians(folder: Path) -> None:
-    """A script, too, which starts the program of its package."""
+    """It is a script that starts the program of its package."""
     program = make_program(folder, "chromium", "#!/bin/sh\nexec /usr/lib/chromium/chromium\n")
     assert find() == program
 
 
 def test_ubuntus_package_is_no_browser(folder: Path) -> None:
-    """It refers to a snap; another browser is used where there is one."""
+    """It refers to a snap; another browser is used if installed."""
     make_program(folder, "chromium-browser", SNAPS)
     assert find() is None
     program = make_program(folder, "google-chrome", "\x7fELF")
@@ -43,7 +43,7 @@ def test_ubuntus_package_is_no_browser(folder: Path) -> None:
 
 
 def test_a_snap_is_not_used(folder: Path) -> None:
-    """It has a /tmp of its own."""
+    """A snap has a private /tmp."""
     snap = make_program(folder.parent / "other", "snap", "\x7fELF")
     folder.mkdir()
     (folder / "chromium").symlink_to(snap)

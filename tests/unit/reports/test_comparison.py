@@ -1,4 +1,4 @@
-"""What is said of runs beside each other."""
+"""The comparison of runs."""
 
 import json
 import math
@@ -17,7 +17,7 @@ TOGETHER = make_run("together", world=3, steps=8, seconds=0.25, test_accuracy=0.
 
 
 def test_three_replicas_against_one() -> None:
-    """48 steps alone against 16 on each of three replicas; the time of an epoch decides the speed-up."""
+    """One replica takes 48 steps, each of three takes 16; the time of an epoch decides the speed-up."""
     compared = compare([ALONE, TOGETHER])
     assert cells(compared) == [
         ("alone-0123456789", "1", "2", "48", "0.6", "baseline", "0.9900", "0.0500"),
@@ -32,11 +32,11 @@ def test_three_replicas_against_one() -> None:
 
 
 def test_a_program_gets_the_same_figures() -> None:
-    """As JSON that every reader takes: what is not known, or no finite number, is null."""
+    """The JSON is valid for every parser: unknown and infinite numbers are null."""
     diverged = make_run("diverged", world=2, seconds=None, test_loss=math.nan, logs={0: Log(epochs={})})
-    told = json.loads(json.dumps(as_json(compare([ALONE, diverged])), allow_nan=False))
-    assert told["baseline"] == "alone-0123456789"
-    assert told["runs"][1] == {
+    output = json.loads(json.dumps(as_json(compare([ALONE, diverged])), allow_nan=False))
+    assert output["baseline"] == "alone-0123456789"
+    assert output["runs"][1] == {
         "run": "diverged-0123456789",
         "source": "record",
         "finished": True,
@@ -55,14 +55,14 @@ def test_a_program_gets_the_same_figures() -> None:
 
 
 def test_the_slowest_single_run_is_the_baseline() -> None:
-    """Wherever it stands; without a single run the first is."""
+    """Its position does not matter; without a single run the first run is the baseline."""
     faster = make_run("faster", seconds=0.3)
     assert compare([TOGETHER, faster, ALONE]).baseline.run is ALONE
     assert compare([TOGETHER, make_run("pair", world=2)]).baseline.run is TOGETHER
 
 
-def test_runs_of_one_workload_are_told_apart_by_id() -> None:
-    """A workload that is there once goes by its name."""
+def test_runs_of_one_workload_are_distinguished_by_id() -> None:
+    """A run that is the only one of its workload has the name of the workload."""
     runs = [make_run("digits"), make_run("digits", run_id="digits-abcdef0123"), TOGETHER]
     assert [row.name for row in compare(runs).rows] == ["digits-0123456789", "digits-abcdef0123", "together"]
 
@@ -74,14 +74,14 @@ def test_accuracies_differ_as_decimals_do() -> None:
     assert "accuracy 0.9800 against 0.9600 (the same within 0.02)" in sentence
 
 
-def test_accuracies_that_differ_are_said_to() -> None:
-    """By more than one of 50 images."""
+def test_accuracies_that_differ_are_reported() -> None:
+    """The threshold is one of 50 images."""
     worse = make_run("together", world=3, steps=8, test_accuracy=0.9)
     assert "accuracy 0.9000 against 0.9900 (differs by more than 0.02)" in compare([ALONE, worse]).sentences()[0]
 
 
 def definition(**changes: Any) -> Definition:
-    """What ALONE ran, changed."""
+    """Return the definition of ALONE with these changes."""
     values: dict[str, Any] = {"image": "digits:1", "args": ("--epochs=2",), "seed": 1, "data": "0465864d278d"}
     return Definition(**(values | changes))
 
@@ -106,13 +106,13 @@ def definition(**changes: Any) -> Definition:
     ],
 )
 def test_what_makes_runs_incomparable_is_a_warning(changes: dict[str, Any], warning: str) -> None:
-    """In words, once each; the figures are shown all the same."""
-    (said,) = compare([ALONE, make_run("together", world=1, seconds=0.1, **changes)]).warnings
-    assert warning in said
+    """Each warning is a sentence that occurs once; the figures are shown nevertheless."""
+    (sentences,) = compare([ALONE, make_run("together", world=1, seconds=0.1, **changes)]).warnings
+    assert warning in sentences
 
 
-def test_progress_lines_compare_where_they_stand_for_as_many_images() -> None:
-    """Another batch size or log interval makes the counts meaningless."""
+def test_progress_lines_compare_where_they_cover_as_many_images() -> None:
+    """Another batch size or log interval makes the counts incomparable."""
 
     def classic(name: str, every: int, world: int = 1) -> Run:
         log = Log(epochs={1: Epoch(steps=8), 2: Epoch(steps=8)}, counted="progress lines", images_per_line=every)
@@ -120,18 +120,18 @@ def test_progress_lines_compare_where_they_stand_for_as_many_images() -> None:
 
     same = compare([classic("alone", 640), classic("together", 640, 3)])
     assert (same.warnings, same.rows[1].steps_ratio) == ((), 1.0)
-    (said,) = compare([classic("alone", 640), classic("together", 320, 3)]).warnings
-    assert "a progress line every 640 and 320 images" in said
+    (sentences,) = compare([classic("alone", 640), classic("together", 320, 3)]).warnings
+    assert "a progress line every 640 and 320 images" in sentences
 
 
 def test_steps_that_are_counted_otherwise_have_no_ratio() -> None:
-    """A step is no progress line."""
+    """A step is not a progress line."""
     lines = {0: Log(epochs={1: Epoch(steps=8)}, counted="progress lines")}
     assert compare([ALONE, make_run("other", seconds=0.1, logs=lines)]).rows[1].steps_ratio is None
 
 
 def test_what_is_not_known_is_explained() -> None:
-    """Each gap, and why."""
+    """Each gap has its reason."""
     epochs = {1: Epoch()}
     gaps = make_run(
         "gaps",
@@ -149,10 +149,10 @@ def test_what_is_not_known_is_explained() -> None:
         "gaps has no record, so its data and seed are unknown",
         *["gaps"] * 4,
     ]
-    told = "\n".join(compare([gaps]).notes)
-    assert "gaps: a word" in told
-    assert "no log of rank 0, 2-4" in told
-    assert "the log of rank 1 has no steps" in told
-    assert "no accuracy" in told
-    assert "the time per epoch is unknown" in told
+    explanations = "\n".join(compare([gaps]).notes)
+    assert "gaps: a word" in explanations
+    assert "no log of rank 0, 2-4" in explanations
+    assert "the log of rank 1 has no steps" in explanations
+    assert "no accuracy" in explanations
+    assert "the time per epoch is unknown" in explanations
     assert cells(compare([gaps])) == [("gaps-0123456789", "5", "1", "-", "-", "baseline", "-", "-")]

@@ -1,4 +1,4 @@
-"""For how long runs shared a node, and what a comparison says of it."""
+"""The time for which runs shared a node, and its warning in a comparison."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def make_placement(node: str | None, start: float, end: float) -> Placement:
-    """From a minute after noon to another."""
+    """Return a placement between two minutes after noon."""
     return Placement(node, NOON + timedelta(minutes=start), NOON + timedelta(minutes=end))
 
 
@@ -37,20 +37,23 @@ def test_the_time_on_shared_nodes(
     other: list[tuple[str | None, float, float]],
     minutes: dict[str | None, float],
 ) -> None:
-    """The same from both sides."""
-    first, second = [make_placement(*each) for each in one], [make_placement(*each) for each in other]
+    """The result is symmetric."""
+    first, second = (
+        [make_placement(*placement) for placement in one],
+        [make_placement(*placement) for placement in other],
+    )
     expected = {node: timedelta(minutes=count) for node, count in minutes.items()}
     assert shared(first, second) == shared(second, first) == expected
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.6, "1 s"), (119, "119 s"), (120, "2 min"), (610, "10 min")])
 def test_a_time_in_words(seconds: float, words: str) -> None:
-    """To the second, later to the minute."""
+    """It is exact to the second, for longer times to the minute."""
     assert duration(timedelta(seconds=seconds)) == words
 
 
 def test_runs_that_shared_a_node_are_warned_of() -> None:
-    """With the node and for how long; every two runs are held against each other."""
+    """The warning has the node and the time; every two runs are compared."""
     runs = [
         make_run("alone", placements=(make_placement("a", 0, 10),)),
         make_run("pair", world=2, placements=(make_placement("a", 9, 12), make_placement("b", 9, 12))),
@@ -65,13 +68,13 @@ def test_runs_that_shared_a_node_are_warned_of() -> None:
     )
 
 
-def test_records_tell_when_a_run_ran_and_not_where(tmp_path: Path) -> None:
-    """So it is a note, and no warning."""
+def test_records_have_the_time_of_a_run_and_not_its_node(tmp_path: Path) -> None:
+    """The result is a note, not a warning."""
     times = {"started": "2026-11-21T12:00:00Z", "finished": "2026-11-21T12:10:00Z"}
     recorded = from_record(make_record(tmp_path / "r", {}, [{"epoch": 1}], **times), "r-0123456789")
     assert recorded.placements == (make_placement(None, 0, 10),)
     compared = compare([recorded, make_run("alone", placements=(make_placement("a", 5, 7),))])
-    assert not [each for each in compared.warnings if "at the same time" in each]
+    assert not [warning for warning in compared.warnings if "at the same time" in warning]
     assert compared.notes[-1] == (
         "digits and alone ran at the same time for 2 min; it is unknown whether they shared a node: a record has no "
         "nodes, and the pods no longer exist"

@@ -1,10 +1,11 @@
-"""The pages in a real browser, as wide as a phone and as a desk's screen."""
+"""The pages in a real browser, as wide as a phone and as a desktop screen."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.unit.reports import test_pictures
 from tests.unit.reports.chromium import PROGRAM, Browser, Visit
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_sweep_page import make_sweep, page
@@ -17,8 +18,8 @@ from trainstack.sweeps.search.expand import expand
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no Chromium")
 
 PHONE, DESK = 390, 1440
-# Of every picture the words, with their places: those that touch each other, and those that stick out of the window.
-# A box is higher than its letters, so a little may overlap.
+# The words of every picture with their places: those that touch each other, and those beyond the window. A box is
+# higher than its letters, so a little may overlap.
 LAYOUT = """(() => {
   const touching = [], outside = [];
   for (const picture of document.querySelectorAll("svg")) {
@@ -44,7 +45,7 @@ LAYOUT = """(() => {
 
 
 def four() -> str:
-    """Four trials of one parameter, two of them equally good."""
+    """Return four trials of one parameter, two of them equally good."""
     space = make_digits_space(parameters={"batch_size": {"values": [32, 64, 128, 512]}})
     values = {32: (0.8, 0.9, 0.95), 64: (0.7, 0.92, 0.96), 128: (0.6, 0.8, 0.96), 512: (0.5, 0.7, 0.8)}
     trials = [
@@ -54,21 +55,21 @@ def four() -> str:
 
 
 def twelve() -> str:
-    """A grid of two parameters, with a trial that has failed."""
+    """Return a grid of two parameters, with a failed trial."""
     return page()
 
 
 def two_hundred() -> str:
-    """Logarithms, categories, conditions; failed, running and queued trials."""
+    """Return a sweep with logarithms, categories, conditions; failed, running and queued trials."""
     space = make_mixed_space()
-    results = [fail(each, "deadline") if each.number % 10 == 7 else each for each in make_results(space)]
+    results = [fail(result, "deadline") if result.number % 10 == 7 else result for result in make_results(space)]
     results[0] = results[0].model_copy(update={"state": "running", "finished": None})
     results[1] = results[1].model_copy(update={"state": "queued", "finished": None, "metrics": ()})
     return html(make_sweep(space, results))
 
 
 def long_names() -> str:
-    """A metric and parameters whose names are longer than there is room for."""
+    """Return a sweep whose metric and parameters have names longer than the space for them."""
     metric = "val/accuracy_of_the_whole_validation_set"
     space = make_digits_space(
         objective={"metric": metric, "direction": "maximize"},
@@ -80,23 +81,25 @@ def long_names() -> str:
     )
     trials = [
         make_trial(
-            each.number,
-            set_id=each.id,
-            parameters=each.parameters,
-            metrics=tuple({"epoch": epoch, metric: 0.8 + each.number % 7 / 100 - 1 / epoch} for epoch in range(1, 9)),
+            numbered_set.number,
+            set_id=numbered_set.id,
+            parameters=numbered_set.parameters,
+            metrics=tuple(
+                {"epoch": epoch, metric: 0.8 + numbered_set.number % 7 / 100 - 1 / epoch} for epoch in range(1, 9)
+            ),
         )
-        for each in expand(space)
+        for numbered_set in expand(space)
     ]
     return html(make_sweep(space, trials))
 
 
 def comparison() -> str:
-    """Two runs beside each other."""
-    return compared.html(compare([make_run("alone", steps=24), make_run("together", world=3, steps=8, seconds=0.25)]))
+    """Return the comparison of two runs."""
+    return test_pictures.page()
 
 
 def twelve_runs() -> str:
-    """More runs than there are colours, with long names, that all end at the same values."""
+    """Return more runs than there are colours, with long names, that all end at the same values."""
     names = [f"finetune-of-a-large-model-{number}" for number in range(12)]
     return compared.html(compare([make_run(name, world=1 + place % 3) for place, name in enumerate(names)]))
 
@@ -104,27 +107,27 @@ def twelve_runs() -> str:
 @pytest.mark.parametrize(
     ("drawn", "pictures"),
     [
-        pytest.param(four, 3, id="four trials"),
+        pytest.param(four, 3, id="four trials", marks=pytest.mark.slow),
         pytest.param(twelve, 5, id="twelve trials"),
         pytest.param(two_hundred, 9, id="two hundred trials"),
         pytest.param(long_names, 6, id="long names"),
         pytest.param(comparison, 4, id="comparison"),
-        pytest.param(twelve_runs, 4, id="twelve runs"),
+        pytest.param(twelve_runs, 4, id="twelve runs", marks=pytest.mark.slow),
     ],
 )
 def test_a_page_is_right_on_a_phone_and_on_a_desk(
     chromium: Browser, tmp_path: Path, drawn: Callable[[], str], pictures: int
 ) -> None:
-    """It loads nothing but itself, the console stays silent, nothing sticks out, and words can be read."""
+    """It loads no other file, the console is empty, nothing is beyond the window, and all words are legible."""
     file = tmp_path / "page.html"
     file.write_text(drawn())
     for width in (PHONE, DESK):
-        seen: Visit = chromium.visit(file, width, LAYOUT, phone=width == PHONE)
-        assert seen.requests == [file.as_uri()]
-        assert seen.complaints == []
-        found = dict(seen.found)
-        assert found.pop("smallest") > 9.5, width
-        assert found == {"touching": [], "outside": [], "wide": 0, "pictures": pictures}, width
+        visit: Visit = chromium.visit(file, width, LAYOUT, phone=width == PHONE)
+        assert visit.requests == [file.as_uri()]
+        assert visit.complaints == []
+        layout = dict(visit.found)
+        assert layout.pop("smallest") > 9.5, width
+        assert layout == {"touching": [], "outside": [], "wide": 0, "pictures": pictures}, width
 
 
 def test_a_page_that_loads_something_is_seen_to_do_so(chromium: Browser, tmp_path: Path) -> None:
@@ -132,8 +135,12 @@ def test_a_page_that_loads_something_is_seen_to_do_so(chromium: Browser, tmp_pat
     file = tmp_path / "page.html"
     bad = '<svg viewBox="0 0 9 9" width="2000"><text y="5">a</text><text y="5">b</text></svg><script src="a.js">'
     file.write_text(f"<!doctype html>{bad}</script><script>console.log('hello'); nothing()</script>")
-    seen = chromium.visit(file, PHONE, LAYOUT)
-    assert seen.requests == [file.as_uri(), file.with_name("a.js").as_uri()]
-    assert [each for each in seen.complaints if "hello" in each or "Uncaught" in each or "ERR_FILE_NOT_FOUND" in each]
-    assert seen.found["touching"] == ["a | b"]
-    assert seen.found["wide"] > 1000
+    visit = chromium.visit(file, PHONE, LAYOUT)
+    assert visit.requests == [file.as_uri(), file.with_name("a.js").as_uri()]
+    assert [
+        complaint
+        for complaint in visit.complaints
+        if "hello" in complaint or "Uncaught" in complaint or "ERR_FILE_NOT_FOUND" in complaint
+    ]
+    assert visit.found["touching"] == ["a | b"]
+    assert visit.found["wide"] > 1000

@@ -1,4 +1,4 @@
-"""The page of a plan in a real browser, as wide as a phone and as a desk's screen."""
+"""The page of a plan in a real browser, as wide as a phone and as a desktop screen."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from trainstack.reports.gantt_page import html
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="this machine has no Chromium")
 
 PHONE, DESK = 390, 1440
-# Words that stick out of the window, but in what can be moved; bars that leave their track; lanes that overlap; letters
-# of a name that stand one below the other; how small the words are; whether the page is wider than the window.
+# Words beyond the window, except in scrollable parts; bars outside their track; lanes that overlap; names with letters
+# in a column; the size of the words; whether the page is wider than the window.
 LAYOUT = """(() => {
   const box = element => element.getBoundingClientRect(), all = what => [...document.querySelectorAll(what)];
   const lanes = all(".lane").map(box), size = each => parseFloat(getComputedStyle(each).fontSize);
@@ -36,7 +36,7 @@ CELLS = ("a-queue", "+10h30m", "unbounded", "1h30m", "unbounded", "0.571", "123.
 
 
 def page() -> str:
-    """A plan of a short and a very long name, of runs that wait, are uncertain, have no end or never start."""
+    """Return a plan with a short and a very long name; runs wait, are uncertain, have no end or never start."""
     long = "finetune-of-a-large-model-on-all-of-the-data-that-there-is"
     lanes = (
         Lane(name="short", label="8 GPU", since=-HOUR, pieces=(make_piece(-HOUR, HOUR, colors=(0, 1)),)),
@@ -60,12 +60,12 @@ def page() -> str:
 def test_the_page_of_a_plan_is_right_on_a_phone_and_on_a_desk(
     chromium: Browser, tmp_path: Path, width: int, *, dark: bool
 ) -> None:
-    """It loads nothing but itself, nothing sticks out or overlaps, and all words can be read."""
+    """It loads no other file, nothing is beyond the window or overlaps, and all words are legible."""
     file = tmp_path / "plan.html"
     file.write_text(page())
-    seen = chromium.visit(file, width, LAYOUT, phone=width == PHONE, dark=dark)
-    assert (seen.requests, seen.complaints) == ([file.as_uri()], [])
-    assert seen.found == {
+    visit = chromium.visit(file, width, LAYOUT, phone=width == PHONE, dark=dark)
+    assert (visit.requests, visit.complaints) == ([file.as_uri()], [])
+    assert visit.found == {
         "outside": [],
         "leaving": 0,
         "overlapping": 0,
@@ -83,8 +83,8 @@ def test_a_page_that_is_wrong_is_seen_to_be(chromium: Browser, tmp_path: Path) -
     bad += " .many th:first-child { min-width: 0; width: 10px; display: block; overflow: hidden }"
     file = tmp_path / "bad.html"
     file.write_text(page().replace("</style>", f"{bad}</style>"))
-    found = chromium.visit(file, PHONE, LAYOUT, phone=True).found
-    assert {name for name, seen in found.items() if seen} >= {
+    layout = chromium.visit(file, PHONE, LAYOUT, phone=True).found
+    assert {name for name, violations in layout.items() if violations} >= {
         "outside",
         "leaving",
         "overlapping",

@@ -1,4 +1,4 @@
-"""A run's figures, from a record or from its pods' logs."""
+"""A run's figures, from a record or from the logs of its pods."""
 
 import math
 from pathlib import Path
@@ -17,8 +17,8 @@ METRICS = [
 ]
 
 
-def test_a_record_tells_of_each_replica_by_its_own_log(tmp_path: Path) -> None:
-    """Steps from the logs, figures from the metrics, which are more exact, and what ran from run.json."""
+def test_a_record_has_each_replica_by_its_own_log(tmp_path: Path) -> None:
+    """Steps are from the logs, figures from the metrics, which are more exact, and the definition from run.json."""
     logs = {f"{rank}.digits-worker-{rank}-1": make_log(world=2) for rank in range(2)}
     run = from_record(make_record(tmp_path / "run", logs, METRICS, world_size=2), "digits-0123456789")
     assert (run.workload, run.source, run.finished, run.world_size) == ("digits", "record", True, 2)
@@ -33,25 +33,25 @@ def test_a_record_tells_of_each_replica_by_its_own_log(tmp_path: Path) -> None:
 
 
 def test_the_revision_of_the_code_is_part_of_what_ran(tmp_path: Path) -> None:
-    """Of a run whose code was checked out."""
+    """The run has checked out its code."""
     definition = {"workload": "vision", "code": {"git": "https://host/path", "revision": "3f78"}}
     run = from_record(make_record(tmp_path / "run", {}, definition=definition), "vision-0123456789")
     assert run.definition == Definition(revision="3f78")
 
 
 def test_the_attempts_of_a_replica_are_one_training(tmp_path: Path) -> None:
-    """A resumed run's steps are counted over all its logs, each once."""
-    whole = make_log().splitlines(keepends=True)
-    logs = {"0.pod-1": "".join(whole[:4]), "0.pod-2": "".join(whole[3:])}
+    """A resumed run's steps are counted once, over all its logs."""
+    log_lines = make_log().splitlines(keepends=True)
+    logs = {"0.pod-1": "".join(log_lines[:4]), "0.pod-2": "".join(log_lines[3:])}
     assert from_record(make_record(tmp_path / "run", logs, METRICS), "digits-0123456789").steps == {0: 28}
 
 
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
-    """A progress bar stands before what a program says of its epoch, and JSON holds other separators."""
+    """A progress bar may precede a line about the epoch, and JSON may hold other separators."""
     bars = make_log().replace("epoch 1/2 done", "10%\r100%\u2028\repoch 1/2 done")
     folder = make_record(tmp_path / "run", {"0.pod-1": bars}, METRICS)
-    told = folder / "result" / "metrics.jsonl"
-    told.write_text('{"note": "a\u2028b", "epoch": 1, "seconds": 3}\n', encoding="utf-8")
+    metrics_file = folder / "result" / "metrics.jsonl"
+    metrics_file.write_text('{"note": "a\u2028b", "epoch": 1, "seconds": 3}\n', encoding="utf-8")
     run = from_record(folder, "digits-0123456789")
     assert (run.steps, run.epochs[1].seconds, run.epochs[2].seconds) == ({0: 28}, 3.0, 0.22)
     stamped = make_stamped(make_log()).replace("epoch 1/2 done", "10%\r100%\u2028\repoch 1/2 done")
@@ -60,35 +60,35 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
 
 
 def test_a_worker_without_the_volume_is_read_from_its_pod(tmp_path: Path) -> None:
-    """The record has no log of it; without the pod its steps are not known, which is not none."""
+    """The record has no log of it; without the pod its steps are unknown, not zero."""
     run = from_record(make_record(tmp_path / "run", {"0.m-1": make_log()}, METRICS, world_size=3), "digits-0123456789")
     assert (run.steps, run.silent) == ({0: 28, 1: None, 2: None}, [1, 2])
-    heard = with_logs(run, {0: "", 2: make_stamped(make_log())})
-    assert (heard.steps, heard.silent) == ({0: 28, 1: None, 2: 28}, [1])
+    completed = with_logs(run, {0: "", 2: make_stamped(make_log())})
+    assert (completed.steps, completed.silent) == ({0: 28, 1: None, 2: 28}, [1])
 
 
 def test_a_replica_that_is_behind_lacks_nothing() -> None:
-    """Of a run that still trains: only what lies before its last epoch was lost."""
+    """The run still trains: only steps before its last epoch would be missing."""
     logs = {0: make_stamped(make_log(epochs=3)), 1: make_stamped(make_log(epochs=2)), 2: make_stamped("no epoch")}
     run = from_logs("d-0123456789", logs, workload="d", finished=False, world_size=3, definition=None)
     assert (run.partial, run.steps) == ([], {0: 42, 1: 28, 2: None})
 
 
 def test_a_program_without_metrics_is_read_from_its_log(tmp_path: Path) -> None:
-    """And that is said."""
+    """A note mentions it."""
     run = from_record(make_record(tmp_path / "run", {"0.pod-1": make_classic()}), "mnist-0123456789")
     assert (run.counted, run.steps, run.accuracy) == ("progress lines", {0: 6}, 0.97)
     assert run.notes == ("no result/metrics.jsonl; its figures are from its log",)
 
 
-def test_metrics_of_other_names_are_no_fault(tmp_path: Path) -> None:
-    """What they lack is not known."""
+def test_metrics_of_other_names_are_no_error(tmp_path: Path) -> None:
+    """Missing metrics are unknown."""
     run = from_record(make_record(tmp_path / "run", {}, [{"bleu": 0.3, "note": "a word"}]), "mt-0123456789")
     assert (run.accuracy, run.loss, run.epochs, run.seconds_per_epoch) == (None, None, {}, None)
 
 
 def test_without_a_test_the_last_evaluation_counts(tmp_path: Path) -> None:
-    """As of a run that still trains, whose log alone is there."""
+    """The run still trains and has only a log."""
     log = "".join(make_log().splitlines(keepends=True)[:-1])
     run = from_record(make_record(tmp_path / "run", {"0.pod-1": log}, state="started"), "digits-0123456789")
     assert (run.finished, run.test_accuracy, run.accuracy, run.loss) == (False, None, 0.92, 0.2)
@@ -111,15 +111,15 @@ def test_metrics_may_hold_a_loss_that_diverged(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path, file: str, content: str, message: str) -> None:
-    """And what to do."""
+    """The error has the remedy."""
     folder = make_record(tmp_path / "run", {}, [])
     (folder / file).write_text(content)
     with pytest.raises(ReportError, match=message):
         from_record(folder, "digits-0123456789")
 
 
-def test_a_folder_that_is_no_record_is_told_apart_from_one_of_several(tmp_path: Path) -> None:
-    """Of a Job with completions each index has a record of its own, and one has to be named."""
+def test_a_folder_without_a_record_is_distinguished_from_one_of_several(tmp_path: Path) -> None:
+    """Each index of a Job with completions has its own record, and the user has to choose one."""
     make_record(tmp_path / "multi-0123456789" / "0", {})
     make_record(tmp_path / "multi-0123456789" / "1", {})
     with pytest.raises(ReportError, match=r"has 2 records.*such as multi-0123456789/0"):
@@ -128,13 +128,13 @@ def test_a_folder_that_is_no_record_is_told_apart_from_one_of_several(tmp_path: 
         from_record(tmp_path / "nothing", "digits-0123456789")
 
 
-def test_pods_tell_of_a_run_without_a_record() -> None:
-    """Its world is what the pods were told, else what the log says, else one."""
+def test_a_run_without_a_record_is_read_from_its_pods() -> None:
+    """The world size is that of the pods' variables, else that of the log, else one."""
     logs = {rank: make_stamped(make_classic()) for rank in range(3)}
 
-    def world(told: int | None, texts: dict[int, str]) -> int:
+    def world(world_variable: int | None, texts: dict[int, str]) -> int:
         return from_logs(
-            "m-0123456789", texts, workload="m", finished=True, world_size=told, definition=None
+            "m-0123456789", texts, workload="m", finished=True, world_size=world_variable, definition=None
         ).world_size
 
     assert world(3, logs) == 3

@@ -1,4 +1,4 @@
-"""How long earlier runs took."""
+"""The durations of earlier runs."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from trainstack.reports.durations import MeasuredRun, measured_runs
 
 
 def make_facts(**changes: Any) -> dict[str, Any]:
-    """A record's run.json: 12 seconds, at the first attempt."""
+    """Return a record's run.json: 12 seconds, in the first attempt."""
     definition = {"workload": "digits", "command": ["train"], "args": ["--epochs=2"], "env": {"A": "b"}}
     facts = {"state": "succeeded", "attempts": 1, "definition": definition, "world_size": 3}
     times = {"started": "2026-11-21T12:11:55Z", "finished": "2026-11-21T12:12:07Z"}
@@ -16,13 +16,13 @@ def make_facts(**changes: Any) -> dict[str, Any]:
 
 
 def write(folder: Path, facts: object) -> None:
-    """A record in a folder."""
+    """Write a record into a folder."""
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(facts if isinstance(facts, str) else json.dumps(facts))
 
 
-def test_a_record_tells_how_long_its_run_took(tmp_path: Path) -> None:
-    """And what ran."""
+def test_a_record_has_the_duration_of_its_run(tmp_path: Path) -> None:
+    """The definition of the run is included."""
     write(tmp_path / "digits-1", make_facts())
     expected = MeasuredRun(
         workload="digits", seconds=12.0, command=("train",), args=("--epochs=2",), env={"A": "b"}, world_size=3
@@ -35,11 +35,11 @@ def test_a_job_of_several_takes_from_the_first_start_to_the_last_end(tmp_path: P
     """It has a record for each completion."""
     write(tmp_path / "many-1" / "0", make_facts())
     write(tmp_path / "many-1" / "1", make_facts(started="2026-11-21T12:12:00Z", finished="2026-11-21T12:13:55Z"))
-    assert [each.seconds for each in measured_runs(tmp_path)] == [120.0]
+    assert [run.seconds for run in measured_runs(tmp_path)] == [120.0]
 
 
-def test_what_is_not_whole_tells_nothing(tmp_path: Path) -> None:
-    """A run that failed, was evicted or goes on; a record that is none; part of a Job's."""
+def test_an_incomplete_record_has_no_duration(tmp_path: Path) -> None:
+    """The cases are a run that failed, was evicted or is running; an invalid record; some records of a Job."""
     definition = make_facts()["definition"]
     for number, facts in enumerate(
         (

@@ -10,11 +10,11 @@ from tests.unit.review.github_server import Server
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server on a port of its own."""
-    made = Server()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    """Run a server on its own port."""
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield made
-    made.shutdown()
+    yield server
+    server.shutdown()
     thread.join()
-    made.server_close()
+    server.server_close()

@@ -1,4 +1,4 @@
-"""A server that speaks as GitHub does, for the tests of the review."""
+"""A server that answers like GitHub, for the tests of the review."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +14,7 @@ RUN = 11
 
 
 def make_pull(number: int, **head: Any) -> dict[str, Any]:
-    """An open pull request whose head is HEAD, but for the changes."""
+    """Return an open pull request whose head is HEAD with these changes."""
     return {
         "number": number,
         "base": {"sha": BASE},
@@ -23,7 +23,7 @@ def make_pull(number: int, **head: Any) -> dict[str, Any]:
 
 
 def make_job(name: str, conclusion: str | None, *, steps: int = 1) -> dict[str, Any]:
-    """A job of the run, with so many steps that were started."""
+    """Return a job of the run that started this number of steps."""
     return {"name": name, "conclusion": conclusion, "steps": [{"name": f"step {number}"} for number in range(steps)]}
 
 
@@ -31,7 +31,7 @@ class Server(ThreadingHTTPServer):
     """A repository `us/it` with pull requests and comments in memory."""
 
     def __init__(self) -> None:
-        """Start without comments, and with nothing that fails."""
+        """Start without comments and failures."""
         super().__init__(("127.0.0.1", 0), Handler)
         self.comments: list[dict[str, Any]] = []
         self.pulls: list[dict[str, Any]] = []
@@ -40,42 +40,42 @@ class Server(ThreadingHTTPServer):
         self.changed: list[dict[str, Any]] = []
         """The files that every pull request changes."""
         self.jobs: list[dict[str, Any]] = []
-        """Those of RUN."""
+        """The jobs of RUN."""
         self.statuses: list[dict[str, Any]] = []
-        """Those of HEAD, in the order in which they were set."""
+        """The statuses of HEAD, in the order in which they were set."""
         self.failures: list[tuple[str, int]] = []
-        """Method and status of requests that fail; those with status 502 do their work before."""
-        self.asked: list[str] = []
+        """Method and status of requests that fail; those with status 502 take effect before."""
+        self.requests: list[str] = []
 
     @property
     def api(self) -> str:
-        """Its address."""
+        """Return the address of the API."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def comment(self, body: str, author: str = AUTHOR, pull: int = 7) -> dict[str, Any]:
         """Put a comment on a pull request."""
         number = len(self.comments) + 1
-        made = {"id": number, "body": body, "user": {"login": author}, "html_url": f"{self.api}/c/{number}"}
-        made["issue_url"] = f"{self.api}/repos/us/it/issues/{pull}"
-        self.comments.append(made)
-        return made
+        comment = {"id": number, "body": body, "user": {"login": author}, "html_url": f"{self.api}/c/{number}"}
+        comment["issue_url"] = f"{self.api}/repos/us/it/issues/{pull}"
+        self.comments.append(comment)
+        return comment
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as the REST API does."""
+    """Handler of the REST API."""
 
     server: Server
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name that the standard library gave it)
-        """Say nothing."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name of the standard library)
+        """Print nothing."""
 
     def answer(self) -> None:
-        """Do what was asked, and fail where the test wants it."""
+        """Answer a request, or fail as the test demands."""
         path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
-        self.server.asked.append(f"{self.command} {path}")
+        self.server.requests.append(f"{self.command} {path}")
         length = int(self.headers.get("Content-Length") or 0)
-        sent = json.loads(self.rfile.read(length)) if length else None
-        status, result = 200, self.work(path, query, sent)
+        payload = json.loads(self.rfile.read(length)) if length else None
+        status, result = 200, self.respond(path, query, payload)
         if result is None:
             status = 404
         if self.server.failures and self.server.failures[0][0] == self.command:
@@ -90,8 +90,8 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PATCH = answer  # noqa: N815 (the names that the standard library calls)
 
-    def work(self, path: str, query: dict[str, list[str]], sent: Any) -> Any:
-        """The result of a request; None where there is no such thing."""
+    def respond(self, path: str, query: dict[str, list[str]], payload: Any) -> Any:
+        """Return the result of a request, or None for an unknown object."""
         fails = bool(self.server.failures) and self.server.failures[0] in (("POST", 500), ("PATCH", 500))
         if self.command == "GET":
             return self.read(path, query)
@@ -99,23 +99,23 @@ class Handler(BaseHTTPRequestHandler):
             return {}
         if self.command == "POST":
             if not path.endswith(f"/statuses/{HEAD.commit}"):
-                return self.server.comment(sent["body"], pull=int(path.split("/")[-2]))
-            self.server.statuses.append(sent)
-            return sent
+                return self.server.comment(payload["body"], pull=int(path.split("/")[-2]))
+            self.server.statuses.append(payload)
+            return payload
         number = int(path.rpartition("/")[2])
-        found = next((each for each in self.server.comments if each["id"] == number), None)
-        if found is not None:
-            found.update(sent)
-        return found
+        existing = next((comment for comment in self.server.comments if comment["id"] == number), None)
+        if existing is not None:
+            existing.update(payload)
+        return existing
 
     def read(self, path: str, query: dict[str, list[str]]) -> Any:
-        """The answer to a GET."""
+        """Return the answer to a GET."""
         if path.endswith(f"/git/trees/{BASE}"):
             return {"tree": self.server.root}
         page, size = int(query["page"][0]), int(query["per_page"][0])
         part = slice((page - 1) * size, page * size)
         if path.endswith(f"/actions/runs/{RUN}/jobs"):
             return {"total_count": len(self.server.jobs), "jobs": self.server.jobs[part]}
-        comments = [each for each in self.server.comments if f"{each['issue_url']}/comments".endswith(path)]
+        comments = [comment for comment in self.server.comments if f"{comment['issue_url']}/comments".endswith(path)]
         lists = {"comments": comments, "pulls": self.server.pulls, "files": self.server.changed}
         return lists[path.rpartition("/")[2]][part]

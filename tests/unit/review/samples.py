@@ -11,7 +11,7 @@ from trainstack.cli.app import app
 from trainstack.review.report import Counts, Report
 
 DATA = Path(__file__).parent / "data"
-"""Previews of the engine, as it gave them against a real cluster (properties that nobody reads are left out)."""
+"""Previews of the engine, recorded on a real cluster (unread properties are left out)."""
 
 
 def review(*arguments: object) -> Result:
@@ -20,12 +20,12 @@ def review(*arguments: object) -> Result:
 
 
 def make_report(**changes: Any) -> Report:
-    """A preview of `dev` that changes one object."""
+    """Return a preview of `dev` that changes one object."""
     return Report(**{"kind": "preview", "stack": "dev", "counts": Counts(update=1), **changes})
 
 
 def recorded(name: str) -> "tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]":
-    """The two calls of a recorded preview: the text and the JSON."""
+    """Return the two outputs of a recorded preview: the text and the JSON."""
     code = 1 if name == "refused" else 0
     file = DATA / f"{name}.diff"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -34,12 +34,12 @@ def recorded(name: str) -> "tuple[subprocess.CompletedProcess[str], subprocess.C
 
 
 def steps_json(*steps: dict[str, Any], **more: Any) -> str:
-    """A preview's JSON with these steps."""
+    """Return a preview's JSON with these steps."""
     return json.dumps({"config": {}, "steps": steps, "changeSummary": {}, **more})
 
 
 def make_job(run: str = "train-1", name: str = "train-1-2", **spec: Any) -> dict[str, Any]:
-    """A Job that is the launch of a run, of two pods with 4 GPUs each."""
+    """Return the Job of a launch, with two pods of 4 GPUs each."""
     container = {"resources": {"requests": {"cpu": "1500m"}, "limits": {"nvidia.com/gpu": "4", "memory": "1Gi"}}}
     return {
         "kind": "Job",
@@ -49,7 +49,7 @@ def make_job(run: str = "train-1", name: str = "train-1-2", **spec: Any) -> dict
 
 
 def make_claim(size: str) -> dict[str, Any]:
-    """The volume `research/data`."""
+    """Return the volume `research/data`."""
     return {
         "kind": "PersistentVolumeClaim",
         "metadata": {"namespace": "research", "name": "data"},
@@ -58,7 +58,7 @@ def make_claim(size: str) -> dict[str, Any]:
 
 
 def make_quota(**limits: str) -> dict[str, Any]:
-    """The ClusterQueue `research` with these figures of GPUs on the flavor `a100`."""
+    """Return the ClusterQueue `research` with these figures for GPUs on the flavor `a100`."""
     resources = [{"name": "nvidia.com/gpu", **limits}]
     group = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "a100", "resources": resources}]}
     return {"kind": "ClusterQueue", "metadata": {"name": "research"}, "spec": {"resourceGroups": [group]}}

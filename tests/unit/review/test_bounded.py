@@ -1,4 +1,4 @@
-"""A review ends, whatever a fork's files are combined to."""
+"""A review ends, whatever files a fork combines."""
 
 import os
 import time
@@ -8,34 +8,34 @@ import pytest
 
 from tests.unit.review.samples import review
 from tests.unit.review.test_static import edit, make_checkout
-from tests.unit.review.work import ends, takes, waits
+from tests.unit.review.work import allocate, end_process, wait
 from trainstack.review import static
 from trainstack.review.bounded import BoundError, bounded
 
 NO_NAMES = ("-x", "X", "a b", "x" * 70, "\u202ex")
-"""What a file may be called, and no environment."""
+"""Names that a file may have and an environment may not."""
 
 
 def test_work_within_the_limits_has_its_result() -> None:
-    """From a process of its own."""
+    """A separate process returns it."""
     assert bounded(os.getppid) == os.getpid()
-    assert bounded(takes, 1 << 20) == 1 << 20
+    assert bounded(allocate, 1 << 20) == 1 << 20
 
 
 def test_work_beyond_the_limits_is_ended() -> None:
-    """Neither time nor memory is without end, and a process that breaks is one failure."""
+    """Time and memory are limited, and a process that breaks is one failure."""
     began = time.monotonic()
     with pytest.raises(BoundError, match=r"took more than 0.5 s"):
-        bounded(waits, 3600, seconds=0.5)
+        bounded(wait, 3600, seconds=0.5)
     with pytest.raises(BoundError, match="took more than 512 MiB of memory"):
-        bounded(takes, 1 << 30, size_bytes=512 << 20)
+        bounded(allocate, 1 << 30, size_bytes=512 << 20)
     with pytest.raises(BoundError, match="or its process failed"):
-        bounded(ends)
+        bounded(end_process)
     assert time.monotonic() - began < 60
 
 
 def test_an_environment_beyond_the_limits_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its file; the others are reviewed."""
+    """The report has its file; the other environments are reviewed."""
 
     def beyond(*_: object) -> None:
         raise BoundError("took more than 1 s")
@@ -47,8 +47,8 @@ def test_an_environment_beyond_the_limits_is_reported(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
-def test_a_file_that_is_no_environment_is_named(tmp_path: Path, name: str) -> None:
-    """A fork may call its files as it likes."""
+def test_a_file_with_the_name_of_no_environment_is_named(tmp_path: Path, name: str) -> None:
+    """A fork chooses the names of its files."""
     for side in ("base", "head"):
         (tmp_path / side).mkdir()
         (tmp_path / side / "Pulumi.dev.yaml").touch()
@@ -59,7 +59,7 @@ def test_a_file_that_is_no_environment_is_named(tmp_path: Path, name: str) -> No
 
 
 def test_the_others_are_reviewed(tmp_path: Path) -> None:
-    """Whatever else is called as if it were an environment's file; and the review fails."""
+    """Files with invalid names are reported, and the review fails."""
     base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
     for name in NO_NAMES:
         (head / f"Pulumi.{name}.yaml").write_text("config: {}\n", encoding="utf-8")
@@ -72,7 +72,7 @@ def test_the_others_are_reviewed(tmp_path: Path) -> None:
 
 
 def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
-    """They lead nowhere."""
+    """They have no target."""
     base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
     (head / "one").symlink_to("two")
     (head / "two").symlink_to("one")
@@ -85,7 +85,7 @@ def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_forks_constraint_takes_no_memory(tmp_path: Path) -> None:
-    """It is refused with file and line, where sets are held against it."""
+    """It is refused with file and line where sets are checked against it."""
     base, head = make_checkout(tmp_path / "base"), make_checkout(tmp_path / "head")
     folder = head / "sweeps" / "big"
     folder.mkdir(parents=True)
@@ -99,6 +99,6 @@ def test_a_forks_constraint_takes_no_memory(tmp_path: Path) -> None:
         "config:\n",
         "config:\n  trainstack:sweeps:\n    sweeps: [{name: big, run: {from: digits, namespace: research}}]\n",
     )
-    report = static.reviewed(base, head, "dev", None)
+    report = static.static(base, head, "dev", None)
     assert "sweeps/big/space.yaml:4" in report.error
     assert "'x' is a string; arithmetic requires numbers" in report.error

@@ -23,7 +23,7 @@ app.command()(check)
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files of this project, as the folder that commands are called in."""
+    """Copy the files of this project into the current folder of the commands."""
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "defaults.yaml"):
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("workloads/digits", "trainstack/runs/wrapper"):
@@ -33,22 +33,22 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    done = CliRunner().invoke(app, list(words))
-    return done.exit_code, done.stdout, done.stderr
+    """Run a command; return its exit code, stdout and stderr."""
+    result = CliRunner().invoke(app, list(words))
+    return result.exit_code, result.stdout, result.stderr
 
 
 def test_render_prints_what_is_declared(checkout: Path) -> None:
-    """YAML for people and tools, JSON for programs, of the same objects."""
+    """YAML for people and JSON for programs have the same objects."""
     code, text, _ = run("render", "--without-releases")
     assert code == 0
     objects = list(yaml.safe_load_all(text))
-    assert {"Namespace", "ClusterQueue", "PersistentVolumeClaim", "PyTorchJob"} <= {each["kind"] for each in objects}
+    assert {"Namespace", "ClusterQueue", "PersistentVolumeClaim", "PyTorchJob"} <= {obj["kind"] for obj in objects}
     assert json.loads(run("render", "--without-releases", "--json")[1]) == objects
 
 
 def test_render_reads_another_checkout(checkout: Path, tmp_path: Path) -> None:
-    """Its files, wherever the command is called."""
+    """The files are those of `--root`, wherever the command runs."""
     other = tmp_path / "other"
     shutil.copytree(checkout, other, ignore=shutil.ignore_patterns("other"))
     file = other / "Pulumi.dev.yaml"
@@ -58,23 +58,23 @@ def test_render_reads_another_checkout(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_render_explains_each_value(checkout: Path) -> None:
-    """With the file and the line."""
+    """The explanation has file and line."""
     code, text, _ = run("render", "--explain")
     assert code == 0
     assert any("(workloads/digits/workload.yaml:" in line and " = 'PyTorchJob'" in line for line in text.splitlines())
     assert {"path", "value", "file", "line"} == set(json.loads(run("render", "--explain", "--json")[1])[0])
 
 
-def test_render_without_the_releases_that_it_needs_says_so(checkout: Path) -> None:
-    """And how to get them, or to do without."""
-    code, _, said = run("render")
+def test_render_reports_missing_releases(checkout: Path) -> None:
+    """The error explains how to get them, or how to do without."""
+    code, _, stderr = run("render")
     assert code == 1
-    assert "the release manifest does not exist" in said
-    assert "--without-releases" in said
+    assert "the release manifest does not exist" in stderr
+    assert "--without-releases" in stderr
 
 
 def test_check_fails_on_errors_alone(checkout: Path) -> None:
-    """Each with its place and its remedy."""
+    """Each error has its place and its remedy."""
     assert "[manifest-missing]" in run("check")[1]
     releases = checkout / ".trainstack" / "manifests"
     releases.mkdir(parents=True)
@@ -90,32 +90,32 @@ def test_check_fails_on_errors_alone(checkout: Path) -> None:
     assert code == 4
     assert text.startswith("error [")
     assert "Pulumi.dev.yaml:" in text
-    found = json.loads(run("check", "--json")[1])["findings"]
-    assert found[0]["severity"] == "error"
-    assert found[0]["where"]["file"] == "Pulumi.dev.yaml"
+    output = json.loads(run("check", "--json")[1])["findings"]
+    assert output[0]["severity"] == "error"
+    assert output[0]["where"]["file"] == "Pulumi.dev.yaml"
 
 
 def test_check_judges_each_run(checkout: Path) -> None:
-    """In a line for people, with all of it for programs; what is silenced is counted, and told to programs alone."""
+    """People get a line, programs the details; silenced findings are counted, and only programs get them."""
     assert "digits: fits: on cpu" in run("check")[1].splitlines()
     file = checkout / "Pulumi.dev.yaml"
     text = file.read_text(encoding="utf-8").replace("nominalQuota: 2}", "nominalQuota: 500m}")
     entry = "{rule: never-fits, path: 'workloads.runs[digits]', reason: more comes}"
     section = f"  trainstack:checks:\n    silenced: [{entry}]\n"
     file.write_text(text.replace("encryptionsalt:", f"{section}encryptionsalt:"), encoding="utf-8")
-    _, shown, said = run("check")
-    assert "[never-fits]" not in shown
-    assert any(line.startswith("digits: never fits: 2 worker pods need") for line in shown.splitlines())
-    assert "1 silenced" in said
-    told = json.loads(run("check", "--json")[1])
-    assert [each["silenced"] for each in told["findings"] if each["id"] == "never-fits"] == ["more comes"]
-    (verdict,) = told["verdicts"]
+    _, stdout, stderr = run("check")
+    assert "[never-fits]" not in stdout
+    assert any(line.startswith("digits: never fits: 2 worker pods need") for line in stdout.splitlines())
+    assert "1 silenced" in stderr
+    output = json.loads(run("check", "--json")[1])
+    assert [finding["silenced"] for finding in output["findings"] if finding["id"] == "never-fits"] == ["more comes"]
+    (verdict,) = output["verdicts"]
     assert (verdict["name"], verdict["outcome"], verdict["lacks"][0]["missing"]) == ("digits", "never fits", "250m")
     assert verdict["remedies"][0]["changes"]
 
 
-def test_check_tells_what_does_not_load(checkout: Path) -> None:
-    """In the same form."""
+def test_check_reports_what_does_not_load(checkout: Path) -> None:
+    """The form is that of other findings."""
     file = checkout / "Pulumi.dev.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("size:", "sise:"), encoding="utf-8")
     code, text, _ = run("check", "-s", "dev")

@@ -1,4 +1,4 @@
-"""The comment: whole, short enough, and nobody's but ours."""
+"""The comment: it is valid, within the limit, and its content cannot break out."""
 
 from pathlib import Path
 
@@ -15,28 +15,28 @@ from trainstack.review.text import width
 EVIL = "`@everyone` <script>alert(1)</script> </details>\n```\n# Heading\n@octocat ![](https://x.example/)\n````\n-->"
 
 
-def made(*reports: Report) -> str:
-    """The comment of these reports."""
+def comment_of(*reports: Report) -> str:
+    """Return the comment of these reports."""
     return comment(reports, "abc123", "https://example.org/run/1")
 
 
 def test_a_preview_as_markdown() -> None:
-    """The whole comment of two environments, one of them refused, from what the engine really said."""
+    """The comment of two environments, one of them refused, from recorded output of the engine."""
     reports = [engine.report(stack, 7, *recorded(stack), set()) for stack in ("queues", "refused")]
-    assert made(*reports) == (DATA / "comment.md").read_text(encoding="utf-8")
+    assert comment_of(*reports) == (DATA / "comment.md").read_text(encoding="utf-8")
 
 
 def test_imports_have_a_column_of_their_own() -> None:
-    """Only where there are any; the sentence names the object."""
+    """The column exists only with imports; the sentence names the object."""
     fact = ReportedFact(meaning="object-imported", names=("PersistentVolumeClaim", "research/data"))
-    text = made(make_report(counts=Counts(create=1, imported=2, same=3), facts=(fact,)))
+    text = comment_of(make_report(counts=Counts(create=1, imported=2, same=3), facts=(fact,)))
     assert "| create | import | update | replace | delete | unchanged |\n" in text
     assert "\n| 1 | 2 | 0 | 0 | 0 | 3 |\n" in text
     assert "- Imports `PersistentVolumeClaim` `research/data`, which exists in the cluster" in text
 
 
 def outside_of_code(markdown: str) -> str:
-    """The Markdown without its fences and code spans, read as CommonMark reads them."""
+    """Return the Markdown without its fences and code spans, as CommonMark parses it."""
     result: list[str] = []
     closing = ""
     for line in markdown.split("\n"):
@@ -52,7 +52,7 @@ def outside_of_code(markdown: str) -> str:
 
 
 def test_content_stays_in_code() -> None:
-    """Wherever text of others appears, it is no mention, no HTML, no heading and no link."""
+    """Foreign text never becomes a mention, HTML, a heading or a link."""
     reports = [
         make_report(
             diff=EVIL,
@@ -81,9 +81,9 @@ def test_content_stays_in_code() -> None:
 
 @pytest.mark.parametrize("letter", ["x", "🙂", "`", "@"])
 def test_a_comment_is_never_too_long(letter: str) -> None:
-    """The longest environment gives way; what is left out is said, and the others stay whole."""
+    """The longest environment is cut, with a note; the others are complete."""
     long = "\n".join(letter * 90 for _ in range(2000))
-    text = made(make_report(stack="large", diff=long), make_report(stack="small", diff="small and whole"))
+    text = comment_of(make_report(stack="large", diff=long), make_report(stack="small", diff="small and whole"))
     assert LIMIT * 0.9 < width(text) <= LIMIT
     assert "small and whole" in text
     assert text.count("Shortened: ") == 1
@@ -91,17 +91,17 @@ def test_a_comment_is_never_too_long(letter: str) -> None:
 
 
 def test_long_errors_and_many_facts_and_environments_fit() -> None:
-    """Facts are counted when they are too many; environments that do not fit are named."""
+    """Facts are counted when there are too many; environments that do not fit are named."""
     many = tuple(ReportedFact(meaning="namespace-lost", names=(f"n{number}",)) for number in range(500))
-    text = made(*(make_report(stack=f"e{number}", facts=many, error="") for number in range(100)))
+    text = comment_of(*(make_report(stack=f"e{number}", facts=many, error="") for number in range(100)))
     assert width(text) <= LIMIT
     assert "… and 475 more" in text
     assert "more environments are omitted: `e" in text
-    assert width(made(make_report(error="e" * 100_000))) <= LIMIT
+    assert width(comment_of(make_report(error="e" * 100_000))) <= LIMIT
 
 
 def test_objects_are_shortened_before_they_are_left_out() -> None:
-    """Each keeps its head and says how much of it is missing; short ones stay whole."""
+    """Each long object keeps its first lines and the count of the rest; short objects are complete."""
     long = "\n".join(["+ kubernetes:v1:A: (create) long", *["    line"] * 500])
     short = "~ kubernetes:v1:B: (update) short\n    all of it"
     text = shortened(f"{long}\n{short}", 400)
@@ -111,8 +111,8 @@ def test_objects_are_shortened_before_they_are_left_out() -> None:
     assert text.endswith(short)
 
 
-def test_verdicts_are_told_with_what_is_missing_and_what_would_help() -> None:
-    """Also where the change is refused because of them."""
+def test_verdicts_have_what_is_missing_and_the_remedies() -> None:
+    """They are shown also where they are the reason of a refusal."""
     verdicts = (
         ReportedVerdict(
             runs=("big", "bigger"),
@@ -128,18 +128,18 @@ def test_verdicts_are_told_with_what_is_missing_and_what_would_help() -> None:
             "- `big`, `bigger`: **never fits**: `4 pods need 8 nvidia.com/gpu; there are 4`; remedies: "
             "`run 2 pods instead of 4` or `raise nominalQuota`\n"
             "- `small`: fits by borrowing: `on a100`; borrows `2 cpu on a100`\n"
-        ) in made(report)
+        ) in comment_of(report)
 
 
-def test_a_change_that_nobody_notices_says_so() -> None:
-    """And so does no change, and no environment."""
-    assert "No run, volume, queue or quota is affected." in made(make_report())
-    assert "No changes." in made(make_report(counts=Counts(same=3)))
-    assert "There is no environment to review." in made()
+def test_a_change_without_effect_on_people_is_reported_as_such() -> None:
+    """The same holds without changes, and without environments."""
+    assert "No run, volume, queue or quota is affected." in comment_of(make_report())
+    assert "No changes." in comment_of(make_report(counts=Counts(same=3)))
+    assert "There is no environment to review." in comment_of()
 
 
 def test_reports_are_written_and_read(tmp_path: Path) -> None:
-    """With the whole diff beside them, for people."""
+    """The whole diff is in a separate file, for people."""
     report = make_report(diff="+ a", pull=7, facts=(ReportedFact(meaning="kind-lost", names=("x",)),))
     write(report, tmp_path)
     assert read(tmp_path, "dev") == report
@@ -161,15 +161,15 @@ def test_reports_are_written_and_read(tmp_path: Path) -> None:
         '{"kind": "preview", "stack": "dev", "facts": [{"meaning": "kind-lost", "names": ["a", "b"]}]}',
     ],
 )
-def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
-    """Anybody may have written it: unknown keys, free text and foreign names are errors."""
+def test_an_invalid_report_is_refused(tmp_path: Path, text: str) -> None:
+    """Anyone may have written a report: unknown keys, free text and foreign names are errors."""
     (tmp_path / "dev.json").write_text(text, encoding="utf-8")
     with pytest.raises(ReportError, match=r"dev\.json"):
         read(tmp_path, "dev")
 
 
 def test_a_link_is_no_report(tmp_path: Path) -> None:
-    """It could lead anywhere."""
+    """Its target could be anywhere."""
     write(make_report(), tmp_path / "there")
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "dev.json").symlink_to(tmp_path / "there" / "dev.json")

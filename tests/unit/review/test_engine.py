@@ -1,4 +1,4 @@
-"""The engine's preview becomes a report. The engine is a program here that answers with a recorded preview."""
+"""The engine's preview becomes a report. The engine is a program that answers with a recorded preview."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ assert sys.argv[1:] == ["env", "--stack", "dev", "--no-init"]
 print("export PATH='" + os.path.join(os.getcwd(), "bin:") + os.environ["PATH"] + "'")
 print("export PULUMI_HOME='with space'")
 """
-MISSING = """#!{python}
+MISSING = """#!{python} -IS
 import os, pathlib, sys
 words = sys.argv[1:]
 state = pathlib.Path(os.environ["PULUMI_BACKEND_URL"].removeprefix("file://"), "dev.stack")
@@ -31,7 +31,7 @@ elif "--json" in words:
     print(pathlib.Path("{data}/queues.json").read_text())
 """
 """An engine without the stack."""
-PULUMI = """#!{python}
+PULUMI = """#!{python} -IS
 import json, os, pathlib, sys
 assert os.environ["PULUMI_HOME"] == "with space"
 assert "PULUMI_CONFIG_PASSPHRASE" not in os.environ
@@ -49,7 +49,7 @@ else:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with such an engine, and a secret in the stack's file."""
+    """Create a checkout with such an engine, and a secret in the stack's file."""
     (tmp_path / "trainstack" / "cli").mkdir(parents=True)
     (tmp_path / "trainstack" / "__init__.py").touch()
     (tmp_path / "trainstack" / "cli" / "__init__.py").touch()
@@ -63,15 +63,13 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_preview_is_asked_for_with_the_environments_own_credentials(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kubeconfig's text is a file for its owner while it lasts; empty variables are none; secrets are hidden."""
+def test_a_preview_runs_with_the_environments_own_credentials(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kubeconfig is a temporary file for its owner only; empty variables are unset; secrets are hidden."""
     monkeypatch.setenv(KUBECONFIG_TEXT, "the kubeconfig")
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "")
-    made = engine.preview(checkout, "dev", 7)
-    assert (made.error, made.pull, made.counts.create, made.counts.replace) == ("", 7, 3, 1)
-    assert made.diff.endswith(" [secret]\n")
+    result = engine.preview(checkout, "dev", 7)
+    assert (result.error, result.pull, result.counts.create, result.counts.replace) == ("", 7, 3, 1)
+    assert result.diff.endswith(" [secret]\n")
     text, mode, file = (checkout / "seen").read_text(encoding="utf-8").rsplit(" ", 2)
     assert (text, mode) == ("the kubeconfig", "600")
     assert not Path(file).exists()
@@ -79,7 +77,7 @@ def test_a_preview_is_asked_for_with_the_environments_own_credentials(
 
 @pytest.mark.parametrize("state", ["embedded", "pulumi"])
 def test_a_preview_creates_no_stack(checkout: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
-    """An embedded one without a state has a temporary one; without any other the review fails, as `pulumi` does."""
+    """An embedded stack gets a temporary state; any other missing stack fails the review, as with `pulumi`."""
     states, log = checkout / "states", checkout / "log"
     states.mkdir()
     cli = f"{ENV}print('export PULUMI_BACKEND_URL=file://{states}')\nprint('unset PULUMI_CONFIG_PASSPHRASE')\n"
@@ -88,20 +86,20 @@ def test_a_preview_creates_no_stack(checkout: Path, monkeypatch: pytest.MonkeyPa
     (checkout / "Pulumi.yaml").write_text("name: trainstack\n")
     (checkout / "Pulumi.dev.yaml").write_text(f"config:\n  trainstack:environment: {{state: {state}}}\n")
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "trainstack-dev")
-    made = engine.preview(checkout, "dev", 7)
+    result = engine.preview(checkout, "dev", 7)
     lines = log.read_text().splitlines()
     if state == "embedded":
-        assert (made.error, made.counts.create) == ("", 3)
+        assert (result.error, result.counts.create) == ("", 3)
         steps = ["stack --stack False", "stack init False", "preview --stack True", "preview --stack True"]
     else:
-        assert made.error == "error: no stack named 'dev' found"
+        assert result.error == "error: no stack named 'dev' found"
         steps = ["stack --stack False", "preview --stack False", "preview --stack False"]
     assert lines == [f"{step} None" for step in steps]
     assert list(states.iterdir()) == []
 
 
 def test_a_checkout_without_tools_is_a_result(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what was said."""
+    """The report has the error."""
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
     (checkout / "trainstack" / "cli" / "__main__.py").write_text(
         "raise SystemExit('run `make tools`')", encoding="utf-8"
@@ -109,26 +107,38 @@ def test_a_checkout_without_tools_is_a_result(checkout: Path, monkeypatch: pytes
     assert engine.preview(checkout, "dev", None).error == "run `make tools`"
 
 
-def test_what_the_engine_says_becomes_counts_facts_and_notes() -> None:
-    """Of a real preview; messages that are no warnings are left out."""
-    made = report("dev", None, *recorded("queues"), set())
-    assert made.counts.model_dump() == {"create": 3, "update": 0, "replace": 1, "delete": 0, "imported": 0, "same": 104}
-    assert [fact.meaning for fact in made.facts] == ["volume-made", "queue-moved", "queue-opened", "quota-made"]
-    (note,) = made.notes
+def test_the_engines_output_becomes_counts_facts_and_notes() -> None:
+    """The input is a real preview; messages other than warnings are left out."""
+    preview_report = report("dev", None, *recorded("queues"), set())
+    assert preview_report.counts.model_dump() == {
+        "create": 3,
+        "update": 0,
+        "replace": 1,
+        "delete": 0,
+        "imported": 0,
+        "same": 104,
+    }
+    assert [fact.meaning for fact in preview_report.facts] == [
+        "volume-made",
+        "queue-moved",
+        "queue-opened",
+        "quota-made",
+    ]
+    (note,) = preview_report.notes
     assert note.startswith("digits-1ef63d273f is running as ")
-    assert "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue: (replace) research/research" in made.diff
-    assert "[provider=" not in made.diff
+    assert "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue: (replace) research/research" in preview_report.diff
+    assert "[provider=" not in preview_report.diff
 
 
 def test_a_refusal_is_a_result_with_its_reasons() -> None:
-    """And nothing else: half a diff would look like a whole one."""
-    made = report("dev", None, *recorded("refused"), set())
-    assert "has been running for 36 s and this change would delete it" in made.error
-    assert (made.diff, made.facts, made.counts.changes) == ("", (), 0)
+    """The report has nothing else: a partial diff could be mistaken for the whole."""
+    result = report("dev", None, *recorded("refused"), set())
+    assert "has been running for 36 s and this change would delete it" in result.error
+    assert (result.diff, result.facts, result.counts.changes) == ("", (), 0)
 
 
-def test_an_engine_that_says_nothing_is_still_an_error() -> None:
-    """What it wrote to stderr is the reason, where its JSON holds none."""
+def test_an_engine_without_output_is_still_an_error() -> None:
+    """The reason is its stderr, where its JSON has none."""
     text, objects = recorded("refused")
     objects.stdout, objects.stderr = "", "error: incorrect passphrase"
     assert report("dev", None, text, objects, set()).error == "error: incorrect passphrase"
@@ -137,7 +147,7 @@ def test_an_engine_that_says_nothing_is_still_an_error() -> None:
 
 
 def test_runs_that_the_change_may_stop_are_read_from_the_configuration() -> None:
-    """As the engine has it."""
+    """The list is that of the engine's configuration."""
     kind = "kubernetes:batch/v1:Job"
     step = {"op": "delete", "oldState": {"type": kind, "inputs": make_job()}}
     config = {"trainstack:workloads": json.dumps({"stop": ["train-1"]})}
@@ -149,26 +159,26 @@ def test_runs_that_the_change_may_stop_are_read_from_the_configuration() -> None
 
 
 def test_imports_are_listed_and_counted() -> None:
-    """An import brings an object of the cluster under management; what is only read stays out."""
+    """An import adds an object of the cluster to the stack; objects that are only read are not listed."""
     claim = {"type": "kubernetes:core/v1:PersistentVolumeClaim", "inputs": make_claim("1Gi")}
     job = {"type": "kubernetes:batch/v1:Job", "inputs": make_job()}
     imported = [{"op": "import", "newState": claim}, {"op": "import-replacement", "oldState": job, "newState": job}]
     others = [{"op": op, "newState": claim} for op in ("read", "same", "import-replacement-of-tomorrow")]
     text, objects = recorded("queues")
     objects.stdout = steps_json(*imported, *others, changeSummary={"import": 1, "import-replacement": 1, "read": 1})
-    made = report("dev", None, text, objects, set())
-    assert [(fact.meaning, fact.names) for fact in made.facts] == [
+    result = report("dev", None, text, objects, set())
+    assert [(fact.meaning, fact.names) for fact in result.facts] == [
         ("object-imported", ("Job", "research/train-1-2")),
         ("object-imported", ("PersistentVolumeClaim", "research/data")),
     ]
-    assert (made.counts.imported, made.counts.changes) == (2, 2)
+    assert (result.counts.imported, result.counts.changes) == (2, 2)
 
 
 @pytest.mark.parametrize("printed", ["", "{", "[]", "panic: {}"])
 def test_a_preview_whose_objects_cannot_be_read_is_no_preview(printed: str) -> None:
-    """Else it would read as one in which nothing changes."""
-    made = report(
+    """It would otherwise read as a preview without changes."""
+    result = report(
         "dev", 7, subprocess.CompletedProcess([], 0, "+ a", ""), subprocess.CompletedProcess([], 0, printed, ""), set()
     )
-    assert made.error == "`pulumi preview --json` printed no JSON object, so the changes are unknown"
-    assert made.diff == ""
+    assert result.error == "`pulumi preview --json` printed no JSON object, so the changes are unknown"
+    assert result.diff == ""

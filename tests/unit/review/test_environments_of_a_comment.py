@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def posting(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """The variables and the event of `comment.yml`, after a run that failed; the base has `dev` and `prod`."""
+    """Set the variables and the event of `comment.yml`, after a failed run; the base has `dev` and `prod`."""
     head = {"head_repository": {"full_name": HEAD.repository}, "head_branch": HEAD.branch, "head_sha": HEAD.commit}
     run = {"id": RUN, "conclusion": "failure", "html_url": "https://example.org/1", **head}
     event = tmp_path / "event"
@@ -34,25 +34,25 @@ def posting(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def posted(server: Server, reports: Path) -> tuple[int, str]:
-    """The exit code of a comment of these reports, and its text."""
+    """Return the exit code of a comment of these reports, and its text."""
     code = review("comment", "--reports", reports, "--post").exit_code
     (comment,) = server.comments
     return code, comment["body"]
 
 
 def statuses(server: Server) -> dict[str, str]:
-    """The state of each status of the commit."""
-    return {each["context"]: each["state"] for each in server.statuses}
+    """Return the state of each status of the commit."""
+    return {status["context"]: status["state"] for status in server.statuses}
 
 
 def write_both(reports: Path) -> None:
-    """A report of each environment of the base."""
+    """Write a report of each environment of the base."""
     for stack in ("dev", "prod"):
         write(make_report(stack=stack, pull=7), reports)
 
 
 def test_all_reports_make_a_comment(posting: Server, tmp_path: Path) -> None:
-    """Every environment has a section of its own, and the command succeeds."""
+    """Each environment has a section, and the command succeeds."""
     write_both(tmp_path)
     code, body = posted(posting, tmp_path)
     assert code == 0
@@ -78,14 +78,14 @@ def test_all_reports_make_a_comment(posting: Server, tmp_path: Path) -> None:
 def test_an_environment_without_a_report_is_not_reviewed(
     posting: Server, tmp_path: Path, job: dict[str, object], why: str
 ) -> None:
-    """The comment says so with the reason, and the command fails."""
+    """The comment has the reason, and the command fails."""
     write_both(tmp_path)
     (tmp_path / "prod.json").unlink()
     posting.jobs = [make_job("preview (dev)", "success"), job]
     code, body = posted(posting, tmp_path)
     assert code == 4
     assert statuses(posting) == {"trainstack/dev": "success", "trainstack/prod": "failure"}
-    (failed,) = (each for each in posting.statuses if each["state"] == "failure")
+    (failed,) = (status for status in posting.statuses if status["state"] == "failure")
     assert failed["description"] == f"not reviewed: there is no report: {why}"[:140]
     assert failed["target_url"] == "https://example.org/1"
     assert f"### `prod`\n\n**Not reviewed:** `there is no report: {why}`\n" in body
@@ -94,7 +94,7 @@ def test_an_environment_without_a_report_is_not_reviewed(
 
 
 def test_a_run_without_reports_reviews_nothing(posting: Server, tmp_path: Path) -> None:
-    """Every environment is listed."""
+    """The comment lists every environment."""
     code, body = posted(posting, tmp_path / "none")
     assert code == 4
     assert "**2 of 2 environments are not reviewed: `dev`, `prod`.**" in body
@@ -102,7 +102,7 @@ def test_a_run_without_reports_reviews_nothing(posting: Server, tmp_path: Path) 
 
 @pytest.mark.parametrize("text", ["{", '{"kind": "preview", "stack": "dev"}', "x" * (33 << 20)])
 def test_an_unreadable_report_is_no_review(posting: Server, tmp_path: Path, text: str) -> None:
-    """With the reason; the other environments are reviewed all the same."""
+    """The comment has the reason; the other environments are reviewed."""
     write_both(tmp_path)
     (tmp_path / "prod.json").write_text(text, encoding="utf-8")
     code, body = posted(posting, tmp_path)
@@ -122,7 +122,7 @@ def test_a_folder_in_place_of_a_report_is_no_review(posting: Server, tmp_path: P
 
 
 def test_a_report_of_an_environment_that_is_not_selected_is_ignored(posting: Server, tmp_path: Path) -> None:
-    """It is named, and does not fail the command: the environments that count are reviewed."""
+    """The comment names it, and the command succeeds: the selected environments are reviewed."""
     write_both(tmp_path)
     write(make_report(stack="mine", error="look here"), tmp_path)
     code, body = posted(posting, tmp_path)
@@ -132,7 +132,7 @@ def test_a_report_of_an_environment_that_is_not_selected_is_ignored(posting: Ser
 
 
 def test_environments_that_the_change_adds_are_selected(posting: Server, tmp_path: Path) -> None:
-    """Also by a new name; not those that it removes, or files elsewhere. Those of the base come first."""
+    """A new name counts too; removed ones and files in other folders do not. Those of the base are first."""
     posting.changed = [
         {"filename": "Pulumi.added.yaml", "status": "added"},
         {"filename": "Pulumi.moved.yaml", "status": "renamed", "previous_filename": "Pulumi.prod.yaml"},
@@ -144,7 +144,7 @@ def test_environments_that_the_change_adds_are_selected(posting: Server, tmp_pat
 
 
 def test_an_invalid_name_is_not_reviewed(posting: Server, tmp_path: Path) -> None:
-    """A file that would be an environment but for its name appears with what is wrong with it."""
+    """The comment lists the file with the fault of its name."""
     write_both(tmp_path)
     posting.changed = [{"filename": "Pulumi.My_Env.yaml", "status": "added"}]
     code, body = posted(posting, tmp_path)
@@ -172,7 +172,7 @@ def test_more_environments_than_a_comment_holds_are_not_reviewed(posting: Server
 
 
 def test_an_unchanged_environment_is_listed(posting: Server, tmp_path: Path) -> None:
-    """A forged report that says so cannot hide the environment."""
+    """A forged report cannot hide the environment."""
     write(make_report(kind="static"), tmp_path)
     write(make_report(stack="prod", kind="static", counts={}), tmp_path)
     code, body = posted(posting, tmp_path)
@@ -184,22 +184,24 @@ def test_an_unchanged_environment_is_listed(posting: Server, tmp_path: Path) -> 
     ("open_pulls", "named", "expected"),
     [([7], 7, [7]), ([6, 7], 7, [7]), ([8], 7, [8]), ([], 7, []), ([5, 6], 7, [5, 6]), ([5, 6], None, [5, 6])],
 )
-def test_a_comment_goes_to_the_pull_requests_that_github_names(
+def test_a_comment_is_posted_to_the_pull_requests_that_github_names(
     posting: Server, tmp_path: Path, open_pulls: list[int], named: int | None, expected: list[int]
 ) -> None:
-    """Reports may choose among several, and nothing else: their number 7 is never believed by itself."""
+    """Reports may choose one of several, and nothing else: their number 7 is not trusted."""
     for stack in ("dev", "prod"):
         write(make_report(stack=stack, pull=named), tmp_path / "reports")
     posting.pulls = [make_pull(number) for number in open_pulls]
     code = review("comment", "--reports", tmp_path / "reports", "--post").exit_code
-    sent = [each for each in posting.asked if each.startswith("POST") and each.endswith("/comments")]
-    assert sent == [f"POST /repos/us/it/issues/{number}/comments" for number in expected]
-    # Where several pull requests end in one commit, a report counts for the one that it names.
+    posted_comments = [
+        request for request in posting.requests if request.startswith("POST") and request.endswith("/comments")
+    ]
+    assert posted_comments == [f"POST /repos/us/it/issues/{number}/comments" for number in expected]
+    # If several pull requests have the same commit, a report counts for the one that it names.
     assert code == (4 if len(expected) > 1 else 0)
 
 
 def test_by_hand_every_environment_of_the_checkout_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without reports none is reviewed."""
+    """No environment is reviewed without reports."""
     monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
     monkeypatch.chdir(ROOT)
     result = review("comment", "--reports", tmp_path)
@@ -209,7 +211,7 @@ def test_by_hand_every_environment_of_the_checkout_is_listed(tmp_path: Path, mon
 
 
 def test_by_hand_environments_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a preview."""
+    """The option is that of a preview."""
     monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
     write(make_report(), tmp_path)
     result = review("comment", "--reports", tmp_path, "--stack", "dev")
@@ -218,5 +220,5 @@ def test_by_hand_environments_can_be_chosen(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_posted_comment_is_of_the_environments_that_github_selects(tmp_path: Path) -> None:
-    """So `--stack` is refused, as wrong usage."""
+    """`--stack` is a usage error."""
     assert review("comment", "--reports", tmp_path, "--post", "--stack", "dev").exit_code == 2

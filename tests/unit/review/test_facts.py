@@ -1,4 +1,4 @@
-"""What a change means for people."""
+"""The meaning of a change for people."""
 
 from typing import Any
 
@@ -17,32 +17,32 @@ from trainstack.settings.sections.workloads import ReplicatedJob
 LIVE = View(live=True)
 
 
-def said(*steps: Step, view: View = LIVE) -> list[str]:
-    """The facts in words."""
+def sentences(*steps: Step, view: View = LIVE) -> list[str]:
+    """Return the sentences of the facts."""
     return [SENTENCES[fact.meaning].format(*fact.names) for fact in facts(steps, view)]
 
 
-def test_a_launch_says_what_it_asks_for() -> None:
-    """All pods that stand at once, together; limits stand for requests that are not given."""
-    assert said(Step("create", None, make_job())) == [
+def test_a_launch_has_its_requests() -> None:
+    """The sentence sums all pods that run at once; limits replace missing requests."""
+    assert sentences(Step("create", None, make_job())) == [
         "Launches run train-1 (Job research/train-1-2): 2 pods, cpu 3, memory 2Gi, nvidia.com/gpu 8."
     ]
 
 
 def test_a_bare_pod_is_a_launch_too() -> None:
-    """One pod; and a name that the API server chooses is told by the launch."""
+    """It has one pod; if the API server chooses its name, the launch provides it."""
     job = make_job()
     pod = {**job, "kind": "Pod", "spec": job["spec"]["template"]["spec"]}
-    (words,) = said(Step("create", None, pod))
+    (words,) = sentences(Step("create", None, pod))
     assert words.startswith("Launches run train-1 (Pod research/train-1-2): 1 pod, ")
     unnamed = {key: value for key, value in job["metadata"].items() if key != "name"}
     labels = {**unnamed["labels"], "trainstack.dev/launch": "train-1-2"}
     generated = {**job, "metadata": {**unnamed, "generateName": "train-", "labels": labels}}
-    assert said(Step("create", None, generated)) == said(Step("create", None, job))
+    assert sentences(Step("create", None, generated)) == sentences(Step("create", None, job))
 
 
-def test_a_launch_of_any_kind_says_what_it_asks_for() -> None:
-    """Its companion says nothing of its own."""
+def test_a_launch_of_any_kind_has_its_requests() -> None:
+    """The companions of a run have no sentence."""
     jobs = (ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=2, completions=4))
     declared = {
         "PyTorchJob": (make_distributed(), "3 pods, cpu 1500m, memory 3Gi"),
@@ -51,56 +51,56 @@ def test_a_launch_of_any_kind_says_what_it_asks_for() -> None:
     }
     for kind, (workload, size) in declared.items():
         objects = [*companions(workload, "dev", make_launch()), manifest(workload, "dev", make_launch())]
-        assert said(*(Step("create", None, each) for each in objects)) == [
+        assert sentences(*(Step("create", None, object_) for object_ in objects)) == [
             f"Launches run train-1 ({kind} research/train-1-2): {size}."
         ]
 
 
-def test_a_run_that_goes_is_stopped_only_when_it_is_named() -> None:
-    """A preview that went through has refused every other active run."""
-    gone = Step("delete", make_job(), None)
-    assert said(gone) == [
+def test_a_deleted_run_is_stopped_only_when_it_is_named() -> None:
+    """A successful preview has refused the deletion of every other active run."""
+    deletion = Step("delete", make_job(), None)
+    assert sentences(deletion) == [
         "Deletes Job research/train-1-2 of run train-1, which has ended; its record remains on its volume."
     ]
-    assert said(gone, view=View(live=True, stop=["train-1"])) == [
+    assert sentences(deletion, view=View(live=True, stop=["train-1"])) == [
         "**Stops run train-1**, which is listed in `stop` (Job research/train-1-2)."
     ]
-    assert said(gone, view=View(live=False))[0].startswith("No longer declares run train-1 ")
+    assert sentences(deletion, view=View(live=False))[0].startswith("No longer declares run train-1 ")
 
 
 def make_trial(name: str = "train-1-2", **labels: str) -> Manifest:
-    """The Job of one trial of the sweep `train`, or with `set` None that of many."""
+    """Return the Job of one trial of the sweep `train`, or, with `set` None, the Job of many."""
     job = make_job(name=name)
     marks = {**job["metadata"]["labels"], "trainstack.dev/sweep": "train", **labels}
     return {**job, "metadata": {**job["metadata"], "labels": marks}}
 
 
-def test_a_trial_that_goes_may_have_waited() -> None:
-    """A preview that went through lets queued ones go, and running ones that are named, by run or by sweep."""
-    gone = Step("delete", make_trial(), None)
-    assert said(gone) == [
+def test_a_deleted_trial_may_have_waited() -> None:
+    """A successful preview allows the deletion of queued trials, and of running ones named by run or by sweep."""
+    deletion = Step("delete", make_trial(), None)
+    assert sentences(deletion) == [
         "Deletes Job research/train-1-2 of trial train-1: it has ended, or is queued and its parameter set was removed."
     ]
     for name in ("train", "train-1"):
-        assert said(gone, view=View(live=True, stop=[name]))[0].startswith("**Stops run train-1**")
+        assert sentences(deletion, view=View(live=True, stop=[name]))[0].startswith("**Stops run train-1**")
 
 
-def test_without_a_cluster_nobody_knows_which_trials_of_a_job_are_new() -> None:
-    """The files' Job of all trials has another name with each set; no run is dropped by that."""
+def test_without_a_cluster_the_new_trials_of_a_job_are_unknown() -> None:
+    """The files' Job of all trials has another name for each set; its replacement drops no run."""
     before, after = make_trial(), make_trial("train-2-3", **{"trainstack.dev/run": "train-2"})
-    assert said(Step("replace", before, after), view=View(live=False)) == [
+    assert sentences(Step("replace", before, after), view=View(live=False)) == [
         "Changes the parameter sets of sweep train, or its run; only new trials are launched."
     ]
-    one_by_one = [make_trial(**{"trainstack.dev/set": "a"}), make_trial(**{"trainstack.dev/set": "b"})]
-    assert said(Step("create", None, one_by_one[0]), view=View(live=False))[0].startswith("Declares run train-1 ")
+    trials = [make_trial(**{"trainstack.dev/set": "a"}), make_trial(**{"trainstack.dev/set": "b"})]
+    assert sentences(Step("create", None, trials[0]), view=View(live=False))[0].startswith("Declares run train-1 ")
 
 
 def test_without_a_cluster_a_launch_is_declared_or_edited() -> None:
-    """Whether it ran before is not known."""
+    """The files do not show whether it ran before."""
     view = View(live=False)
-    assert said(Step("create", None, make_job()), view=view)[0].startswith("Declares run train-1 ")
+    assert sentences(Step("create", None, make_job()), view=view)[0].startswith("Declares run train-1 ")
     edited = Step("replace", make_job(), make_job(name="train-1-3"))
-    assert said(edited, view=view)[0].startswith("Edits run train-1 (Job research/train-1-3)")
+    assert sentences(edited, view=view)[0].startswith("Edits run train-1 (Job research/train-1-3)")
 
 
 @pytest.mark.parametrize(
@@ -121,62 +121,62 @@ def test_without_a_cluster_a_launch_is_declared_or_edited() -> None:
     ],
 )
 def test_volumes(step: Step, words: str) -> None:
-    """What happens to the data is said first of all."""
-    assert said(step) == [words]
+    """The effect on the data is at the start of the sentence."""
+    assert sentences(step) == [words]
 
 
-def test_quota_that_moves_is_told_by_resource_and_flavor() -> None:
-    """Limits too; what is not set is none."""
+def test_changed_quota_is_reported_by_resource_and_flavor() -> None:
+    """Limits are included; an unset limit is `none`."""
     before, after = make_quota(nominalQuota="8"), make_quota(nominalQuota="16", borrowingLimit="4")
-    assert said(Step("update", before, after)) == [
+    assert sentences(Step("update", before, after)) == [
         "Changes the quota of cluster queue research: nvidia.com/gpu borrowing limit on flavor a100 from none to 4.",
         "Changes the quota of cluster queue research: nvidia.com/gpu on flavor a100 from 8 to 16.",
     ]
 
 
 def test_a_cluster_queue_has_no_namespace() -> None:
-    """Not the one that the provider gives to a kind whose definition does not exist yet."""
-    made = make_quota(nominalQuota="8")
-    made["metadata"] = {**made["metadata"], "namespace": "default"}
-    (sentence,) = said(Step("create", None, made))
+    """The provider gives the namespace `default` to a kind whose definition does not exist yet; it is not shown."""
+    queue = make_quota(nominalQuota="8")
+    queue["metadata"] = {**queue["metadata"], "namespace": "default"}
+    (sentence,) = sentences(Step("create", None, queue))
     assert sentence.startswith("Creates cluster queue research: ")
 
 
-def test_the_gravest_comes_first() -> None:
-    """A lost volume before a launch."""
+def test_the_gravest_fact_is_first() -> None:
+    """A lost volume precedes a launch."""
     steps = Step("create", None, make_job()), Step("delete", make_claim("1Gi"), None)
     assert [fact.meaning for fact in facts(steps, LIVE)] == ["volume-lost", "run-launched"]
 
 
 def test_what_people_do_not_notice_is_no_fact() -> None:
-    """A ledger carries a run's label too, and is no launch."""
+    """A ledger has a run's label too, but is not a launch."""
     ledger = {**make_job(), "kind": "ConfigMap"}
     assert facts([Step("create", None, ledger)], LIVE) == []
     assert facts([Step("create", None, {"kind": "ServiceAccount", "metadata": {"name": "a"}})], LIVE) == []
 
 
-def test_a_fact_is_what_it_says() -> None:
+def test_facts_compare_by_value() -> None:
     """Facts compare by value."""
     assert facts([Step("delete", make_claim("1Gi"), None)], LIVE) == [Fact("volume-lost", ("research/data",))]
 
 
-def test_rights_are_told_by_who_gets_and_who_loses_them() -> None:
-    """Of teams; a controller's binding says nothing to people."""
+def test_rights_are_reported_by_who_gets_and_who_loses_them() -> None:
+    """The rights are those of teams; the binding of a controller has no sentence."""
 
     def binding(*groups: str) -> dict[str, Any]:
         *_, last = rights(Team(name="vision", namespace="vision", groups=groups, service_account="ci"), "lab")
         return last
 
-    assert said(Step("create", None, binding("ml"))) == [
+    assert sentences(Step("create", None, binding("ml"))) == [
         "Grants rights in namespace vision to Group ml, ServiceAccount ci."
     ]
-    assert said(Step("update", binding("ml"), binding("cv"))) == [
+    assert sentences(Step("update", binding("ml"), binding("cv"))) == [
         "Revokes rights in namespace vision from Group ml.",
         "Grants rights in namespace vision to Group cv.",
     ]
-    assert said(Step("delete", binding("ml"), None)) == [
+    assert sentences(Step("delete", binding("ml"), None)) == [
         "Revokes rights in namespace vision from Group ml, ServiceAccount ci."
     ]
     controller = binding("ml")
     controller["metadata"]["name"] = "leader-election"
-    assert said(Step("create", None, controller)) == []
+    assert sentences(Step("create", None, controller)) == []

@@ -1,4 +1,4 @@
-"""One comment, made once and updated in place, against a server that speaks as GitHub does."""
+"""One comment, created once and updated in place, on a server that answers like GitHub."""
 
 import pytest
 
@@ -9,25 +9,25 @@ from trainstack.review.selection import Pull
 
 
 def client(server: Server, pauses: list[float] | None = None) -> GitHub:
-    """A client that does not really pause."""
+    """Return a client that does not pause."""
     return GitHub(server.api, "us/it", "secret-token", pause=(pauses if pauses is not None else []).append)
 
 
 def test_a_comment_is_made_and_then_updated_in_place(server: Server) -> None:
-    """Also behind 250 others; the same text again asks for nothing."""
+    """The same holds after 250 other comments; an unchanged text makes no write."""
     for number in range(250):
         server.comment(f"comment {number}", author="someone")
     with client(server) as github:
         address = github.put_comment(7, MARKER, f"{MARKER}\none")
         assert github.put_comment(7, MARKER, f"{MARKER}\ntwo") == address
-        server.asked.clear()
+        server.requests.clear()
         github.put_comment(7, MARKER, f"{MARKER}\ntwo")
-    assert [each["body"] for each in server.comments[250:]] == [f"{MARKER}\ntwo"]
-    assert server.asked == ["GET /repos/us/it/issues/7/comments"] * 3
+    assert [comment["body"] for comment in server.comments[250:]] == [f"{MARKER}\ntwo"]
+    assert server.requests == ["GET /repos/us/it/issues/7/comments"] * 3
 
 
-def test_a_comment_of_somebody_else_is_never_edited(server: Server) -> None:
-    """Whatever it begins with."""
+def test_a_foreign_comment_is_never_edited(server: Server) -> None:
+    """Its first line does not matter."""
     theirs = server.comment(f"{MARKER}\nmine", author="someone")
     with client(server) as github:
         github.put_comment(7, MARKER, f"{MARKER}\nours")
@@ -37,17 +37,17 @@ def test_a_comment_of_somebody_else_is_never_edited(server: Server) -> None:
 
 @pytest.mark.parametrize(("status", "pauses"), [(500, [1.0]), (502, [1.0]), (429, [1.0])])
 def test_a_lost_answer_makes_no_second_comment(server: Server, status: int, pauses: list[float]) -> None:
-    """A try looks first whether the one before it did its work."""
+    """A retry first checks whether the previous attempt succeeded."""
     server.failures = [("POST", status)]
     waited: list[float] = []
     with client(server, waited) as github:
         github.put_comment(7, MARKER, f"{MARKER}\none")
-    assert [each["body"] for each in server.comments] == [f"{MARKER}\none"]
+    assert [comment["body"] for comment in server.comments] == [f"{MARKER}\none"]
     assert waited == pauses
 
 
-def test_a_comment_that_was_deleted_meanwhile_is_made_again(server: Server) -> None:
-    """The edit finds nothing, so the next try makes it."""
+def test_a_comment_that_was_deleted_before_its_edit_is_created_again(server: Server) -> None:
+    """The edit fails, so the next attempt creates the comment."""
     server.comment(f"{MARKER}\nold")
     server.failures = [("PATCH", 404)]
     with client(server) as github:
@@ -56,7 +56,7 @@ def test_a_comment_that_was_deleted_meanwhile_is_made_again(server: Server) -> N
 
 
 def test_a_server_that_stays_broken_is_an_error(server: Server) -> None:
-    """After three pauses, with what it said."""
+    """It fails after three pauses, with the message of the server."""
     server.failures = [("GET", 503)] * 4
     waited: list[float] = []
     with client(server, waited) as github, pytest.raises(GitHubError, match="answered 503"):
@@ -65,18 +65,18 @@ def test_a_server_that_stays_broken_is_an_error(server: Server) -> None:
 
 
 def test_a_refusal_is_not_tried_again(server: Server) -> None:
-    """It names the right that is missing, and never the token."""
+    """The error names the missing right, and never the token."""
     with (
         GitHub(server.api, "us/it", "wrong-token", pause=lambda _: None) as github,
         pytest.raises(GitHubError, match="pull-requests: write") as caught,
     ):
         github.put_comment(7, MARKER, MARKER)
     assert "wrong-token" not in str(caught.value)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_only_pull_requests_that_end_in_the_commit_are_found(server: Server) -> None:
-    """Not one that moved on, nor one whose fork is gone or is another."""
+    """Pull requests with a newer commit, without their fork or with another fork are not found."""
     server.pulls = [
         make_pull(1),
         make_pull(2, sha="d" * 40),

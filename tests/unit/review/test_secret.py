@@ -31,7 +31,7 @@ Previewing update (dev):
 
 
 def test_the_data_of_a_secret_is_hidden() -> None:
-    """Whatever the engine knows of it, and only that."""
+    """The engine marks it secret or not; other fields stay."""
     text, objects = recorded("queues")
     text.stdout = DIFF
     diff = report("dev", None, text, objects, set()).diff
@@ -43,7 +43,7 @@ def test_the_data_of_a_secret_is_hidden() -> None:
 
 
 def test_a_decrypted_value_in_the_json_is_refused() -> None:
-    """However deep it lies."""
+    """Its depth does not matter."""
     value = {SIGNATURE: "1b47061264138c4ac30d75fd1eb44270", "plaintext": '"hunter2"'}
     text, objects = recorded("queues")
     objects.stdout = steps_json({"op": "create", "newState": {"inputs": {"data": [value]}}})
@@ -58,14 +58,14 @@ def test_an_encrypted_value_is_no_leak() -> None:
 
 
 def test_secrets_of_the_configuration_are_found_by_their_place() -> None:
-    """Also a whole section that is one, and in lists."""
+    """A whole section may be secret, and an item of a list."""
     stored = {"a": {"b": [{"c": "plain"}, {"c": {"secure": "v1:x"}}]}, "d": {"secure": "v1:y"}, "e": "plain"}
-    shown = {"a": {"b": [{"c": "plain"}, {"c": "hunter2"}]}, "d": {"f": ["swordfish"]}, "e": "plain"}
-    assert set(of_config(stored, shown)) == {"hunter2", "swordfish"}
+    decrypted = {"a": {"b": [{"c": "plain"}, {"c": "hunter2"}]}, "d": {"f": ["swordfish"]}, "e": "plain"}
+    assert set(of_config(stored, decrypted)) == {"hunter2", "swordfish"}
 
 
 def test_secrets_of_the_environment_are_found_by_their_names() -> None:
-    """Not paths to files, nor words too short to hide."""
+    """Paths of files are not secrets, nor are words too short to hide."""
     variables = {
         "PULUMI_CONFIG_PASSPHRASE": "correct horse",
         "PULUMI_CONFIG_PASSPHRASE_FILE": "/run/passphrase",
@@ -76,17 +76,17 @@ def test_secrets_of_the_environment_are_found_by_their_names() -> None:
         "TRAINSTACK_KUBECONFIG": "users:\n- name: ci\n  user:\n    token: eyJhbGciOi\n",
         "HOME": "/home/me-and-you",
     }
-    found = of_environment(variables)
-    assert {"correct horse", "ghs_abcdef", "/abcDEF123", "eyJhbGciOi"} <= found
-    assert not {"yes", "ci", "/run/passphrase", "/run/kubeconfig", "/home/me-and-you"} & found
+    secrets = of_environment(variables)
+    assert {"correct horse", "ghs_abcdef", "/abcDEF123", "eyJhbGciOi"} <= secrets
+    assert not {"yes", "ci", "/run/passphrase", "/run/kubeconfig", "/home/me-and-you"} & secrets
 
 
 def test_values_are_hidden_everywhere_in_a_report() -> None:
-    """In the diff, the facts, the warnings and the errors; the longest first."""
+    """The diff, the facts, the warnings and the errors are masked; the longest value first."""
     text, objects = recorded("queues")
-    made = report("dev", None, text, objects, {"research", "research/extra", "digits"})
-    assert "research" not in made.model_dump_json()
-    assert "digits" not in made.model_dump_json()
+    result = report("dev", None, text, objects, {"research", "research/extra", "digits"})
+    assert "research" not in result.model_dump_json()
+    assert "digits" not in result.model_dump_json()
     text, objects = recorded("refused")
     assert "digits" not in report("dev", None, text, objects, {"digits"}).error
     assert mask("abc ab", {"ab", "abc", " "}) == "[secret] [secret]"

@@ -1,4 +1,4 @@
-"""A fork's files are compared by our code, and nothing of theirs is run or leads anywhere."""
+"""A fork's files are compared by our code, and none of their code runs or makes us read other files."""
 
 import json
 import shutil
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.review.samples import review
+from trainstack.review import static as module
 from trainstack.review.declared import as_yaml, declared
 from trainstack.review.report import read
 from trainstack.review.static import static
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def make_checkout(folder: Path) -> Path:
-    """The files of this project that an environment is made of, and a program that must not be run."""
+    """Create the files of an environment of this project, and a program that must not run."""
     folder.mkdir()
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "defaults.yaml"):
         shutil.copy(ROOT / name, folder / name)
@@ -30,14 +31,20 @@ def make_checkout(folder: Path) -> Path:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """What is merged into."""
+    """Create the checkout of the base."""
     return make_checkout(tmp_path / "base")
 
 
 @pytest.fixture
 def head(tmp_path: Path) -> Path:
-    """The pull request."""
+    """Create the checkout of the pull request."""
     return make_checkout(tmp_path / "head")
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare without a separate process, which takes a second to start: test_bounded.py tests it."""
+    monkeypatch.setattr(module, "bounded", lambda work, *arguments: work(*arguments))
 
 
 def edit(checkout: Path, old: str, new: str, file: str = "Pulumi.dev.yaml") -> None:
@@ -48,14 +55,14 @@ def edit(checkout: Path, old: str, new: str, file: str = "Pulumi.dev.yaml") -> N
 
 
 def test_the_same_files_change_nothing(base: Path, head: Path) -> None:
-    """And no release has to be there for it."""
+    """No release is needed for this."""
     report = static(base, head, "dev", 7)
     assert (report.counts.changes, report.facts, report.diff, report.error, report.pull) == (0, (), "", "", 7)
     assert report.counts.same > 5
 
 
 def test_an_edit_is_a_difference_of_manifests(base: Path, head: Path) -> None:
-    """Object by object, with what it means."""
+    """The diff is per object, with the meaning."""
     edit(head, "nominalQuota: 2}", "nominalQuota: 4}")
     report = static(base, head, "dev", None)
     assert [fact.meaning for fact in report.facts] == ["quota-moved"]
@@ -64,7 +71,7 @@ def test_an_edit_is_a_difference_of_manifests(base: Path, head: Path) -> None:
 
 
 def test_runs_are_judged_by_the_quota_of_the_pull_request(base: Path, head: Path) -> None:
-    """A smaller quota can be one in which a run never fits; nobody has to preview it."""
+    """A run may never fit a smaller quota; no preview is needed to see it."""
     (sound,) = static(base, head, "dev", None).verdicts
     assert (sound.runs, sound.outcome, sound.placed) == (("digits",), "fits", "on cpu")
     edit(head, "nominalQuota: 2}", "nominalQuota: 500m}")
@@ -84,19 +91,19 @@ def test_another_run_is_one_difference_under_its_workloads_name(base: Path, head
     assert report.diff.startswith("diff PyTorchJob research/workload digits\n")
 
 
-def test_an_environment_that_comes_or_goes(base: Path, head: Path) -> None:
-    """All of it is made, or let go of; retained volumes are told apart."""
+def test_an_added_or_removed_environment(base: Path, head: Path) -> None:
+    """All objects are created or released; retained volumes have their own sentence."""
     (head / "Pulumi.dev.yaml").unlink()
-    gone = static(base, head, "dev", None)
-    assert gone.counts.delete > 5
-    assert gone.counts.same == 0
-    assert "volume-kept" in {fact.meaning for fact in gone.facts}
-    assert "namespace-lost" not in {fact.meaning for fact in gone.facts}
-    assert static(head, base, "dev", None).counts.create == gone.counts.delete
+    removal = static(base, head, "dev", None)
+    assert removal.counts.delete > 5
+    assert removal.counts.same == 0
+    assert "volume-kept" in {fact.meaning for fact in removal.facts}
+    assert "namespace-lost" not in {fact.meaning for fact in removal.facts}
+    assert static(head, base, "dev", None).counts.create == removal.counts.delete
 
 
 def test_an_error_is_the_result(base: Path, head: Path) -> None:
-    """With the place and the remedy."""
+    """The result has the place and the remedy."""
     edit(head, "queues:", "queue:")
     assert "did you mean trainstack:queues?" in static(base, head, "dev", None).error
 
@@ -116,15 +123,16 @@ def test_a_link_out_of_the_checkout_is_refused(base: Path, head: Path, tmp_path:
 
 @pytest.mark.parametrize("path", ["/dev/zero", "../secret"])
 def test_a_path_out_of_the_checkout_is_refused(base: Path, head: Path, path: str) -> None:
-    """Not even its digest is told, and an endless file is not read."""
+    """Even its digest is not shown, and an endless file is not read."""
     edit(head, "manifest: workloads/digits/data.json", f"manifest: {path}", "workloads/digits/workload.yaml")
     assert "is outside the repository" in static(base, head, "dev", None).error
 
 
+@pytest.mark.usefixtures("in_process")
 def test_the_program_compares_every_environment(
     base: Path, head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the list of environments to the comment, as the workflow does it."""
+    """The program runs like the workflow, from the list of environments to the comment."""
     shutil.copy(base / "Pulumi.dev.yaml", head / "Pulumi.new.yaml")
     output, event = tmp_path / "output", tmp_path / "event.json"
     event.write_text(json.dumps({"pull_request": {"number": 7}}), encoding="utf-8")
@@ -145,10 +153,11 @@ def test_the_program_compares_every_environment(
     assert "No changes in the rendered manifests of `dev`." in text
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_preview_without_a_cluster_falls_back_to_the_files(
     base: Path, head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as nobody has configured credentials."""
+    """This holds while no credentials are configured."""
     for name in ("KUBECONFIG", "TRAINSTACK_KUBECONFIG", "GITHUB_EVENT_PATH"):
         monkeypatch.delenv(name, raising=False)
     reports = tmp_path / "reports"
@@ -159,7 +168,7 @@ def test_a_preview_without_a_cluster_falls_back_to_the_files(
 
 
 def test_what_is_declared_is_plain_yaml(base: Path) -> None:
-    """One document an object, no anchors, the namespace first."""
+    """Each object is one document, without anchors; namespaces are first."""
     objects = declared(base, "dev", commit="abc", releases=False)
     text = as_yaml(objects)
     assert objects[0]["kind"] == "Namespace"

@@ -1,4 +1,4 @@
-"""Text of others does nothing in Markdown of ours."""
+"""Foreign text has no effect in our Markdown."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from trainstack.review.text import clean, code, fence, fit, width
 
 @given(st.text())
 def test_nothing_gets_out_of_a_fence(text: str) -> None:
-    """No line of the content closes the fence, by whatever character somebody takes for a line's end."""
+    """No line of the content closes the fence, for any character that counts as the end of a line."""
     first, *lines, last = fence(text).splitlines()
     assert first == last
     assert set(first) == {"`"}
@@ -17,7 +17,7 @@ def test_nothing_gets_out_of_a_fence(text: str) -> None:
 
 @given(st.text(max_size=300))
 def test_nothing_gets_out_of_a_code_span(text: str) -> None:
-    """One line, and no backtick in it."""
+    """The span is one line without a backtick."""
     span = code(text)
     assert span[0] == span[-1] == "`"
     assert "`" not in span[1:-1]
@@ -25,7 +25,7 @@ def test_nothing_gets_out_of_a_code_span(text: str) -> None:
 
 
 def test_what_is_not_seen_is_spelt_out() -> None:
-    """Colours go; characters that turn text around, or are invisible, stand as their code."""
+    """Colours are removed; invisible characters, and those that reverse text, are shown as their code."""
     assert clean("\x1b[31mred\x1b[0m \u202eevil\u200b\r\nnext") == "red \\u202eevil\\u200b\nnext"
 
 

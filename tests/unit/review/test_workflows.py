@@ -1,4 +1,4 @@
-"""The workflows: they parse, they may little, and each step is a script of this repository."""
+"""The workflows: they are valid YAML with few rights, and each step is a script of this repository."""
 
 import re
 import shlex
@@ -20,13 +20,13 @@ PINNED = re.compile(r"uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 
 
 def load(file: Path) -> dict[str, Any]:
-    """A workflow; `on` is text here, as it is for GitHub."""
+    """Load a workflow; `on` is text here, as it is for GitHub."""
     result: dict[str, Any] = yaml.load(file.read_bytes(), Loader=yaml.BaseLoader)
     return result
 
 
 def steps(file: Path) -> list[dict[str, Any]]:
-    """All steps of a workflow."""
+    """Return all steps of a workflow."""
     return [step for job in load(file)["jobs"].values() for step in job["steps"]]
 
 
@@ -37,7 +37,7 @@ def test_the_workflows_are_there() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_every_step_is_a_script_of_this_repository(file: Path) -> None:
-    """A make target that exists, or `trainstack review` with arguments that it takes."""
+    """The script is an existing make target, or `trainstack review` with valid arguments."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for run in (step["run"] for step in steps(file) if "run" in step):
         words = shlex.split(run)
@@ -58,7 +58,7 @@ def test_no_text_of_others_becomes_a_command(file: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_actions_are_pinned_and_leave_no_token_behind(file: Path) -> None:
-    """By commit, with the version beside it."""
+    """Pins are commits, with the version in a comment."""
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if re.search(r"\buses:", line)]
     assert [line for line in lines if not PINNED.search(line)] == []
     checkouts = [step for step in steps(file) if step.get("uses", "").startswith("actions/checkout@")]
@@ -82,7 +82,7 @@ def test_one_job_writes_and_it_runs_no_code_of_a_pull_request() -> None:
 
 
 def test_forks_get_no_secret_and_run_nothing() -> None:
-    """No trigger hands a fork secrets; its job names none and works in the base's checkout."""
+    """No trigger gives a fork secrets; its job names none and works in the base's checkout."""
     preview = load(ROOT / ".github/workflows/preview.yml")
     assert list(preview["on"]) == ["pull_request"]
     same, fork = ("== github.repository", "!= github.repository")
@@ -96,7 +96,7 @@ def test_forks_get_no_secret_and_run_nothing() -> None:
 
 
 def test_the_comment_listens_to_the_preview() -> None:
-    """By its name, and for the artifacts that it makes."""
+    """The trigger is its name, and the artifacts are those that it uploads."""
     preview = load(ROOT / ".github/workflows/preview.yml")
     comment = load(ROOT / ".github/workflows/comment.yml")
     assert comment["on"]["workflow_run"]["workflows"] == [preview["name"]]
@@ -119,7 +119,7 @@ def test_a_preview_that_ends_in_any_way_gets_a_comment() -> None:
 
 
 def test_a_failing_review_keeps_the_reports_of_other_environments() -> None:
-    """A misnamed file of a fork fails the command, after it wrote what it could review."""
+    """A misnamed file of a fork fails the command after it has written the other reviews."""
     static = load(ROOT / ".github/workflows/preview.yml")["jobs"]["static"]
     (upload,) = (step for step in static["steps"] if "upload-artifact" in step.get("uses", ""))
     assert upload["if"] == "always()"

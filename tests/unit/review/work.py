@@ -1,20 +1,20 @@
-"""Work for a process of its own, which imports this module: the standard library alone, so that it starts soon."""
+"""Work for a separate process that imports this module, which needs only the standard library to start fast."""
 
 import os
 import time
 
 
-def waits(seconds: float) -> str:
-    """Work that takes so long."""
+def wait(seconds: float) -> str:
+    """Wait this long."""
     time.sleep(seconds)
     return "done"
 
 
-def takes(size_bytes: int) -> int:
-    """Work that takes so much memory."""
+def allocate(size_bytes: int) -> int:
+    """Allocate this much memory."""
     return len(bytearray(size_bytes))
 
 
-def ends() -> None:
-    """Work whose process ends."""
+def end_process() -> None:
+    """End the process without a result."""
     os._exit(3)

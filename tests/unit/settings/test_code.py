@@ -1,4 +1,4 @@
-"""Which addresses and revisions of code are taken, and what is said of the others."""
+"""The addresses and revisions of code that are accepted, and the faults of others."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ CANARY = "canary-7f3a"
 
 
 def make_code(**changes: Any) -> Code:
-    """A public repository, by https."""
+    """Return the code of a public repository, by https."""
     return Code(**{"git": "https://git.example.org/mnist.git", "revision": COMMIT, "mount_path": "/mnist", **changes})
 
 
@@ -32,8 +32,8 @@ def make_code(**changes: Any) -> Code:
         "git.example.org:/mnist",
     ],
 )
-def test_a_repository_is_one_by_whatever_way_it_is_reached(address: str) -> None:
-    """Protocol, user, port and `.git` say how to get there, not what is there."""
+def test_a_repository_does_not_depend_on_its_protocol(address: str) -> None:
+    """Protocol, user, port and `.git` are not part of its identity."""
     assert make_code(git=address, secret="deploy-key").repository == "git.example.org/mnist"
 
 
@@ -58,16 +58,16 @@ def test_a_repository_is_one_by_whatever_way_it_is_reached(address: str) -> None
     ],
 )
 def test_a_refused_address_is_never_repeated(address: str) -> None:
-    """It may hold a password; nor is anything taken but https and ssh."""
-    with pytest.raises(ValidationError) as caught:
+    """It may contain a password. Only https and ssh are accepted."""
+    with pytest.raises(ValidationError) as invalid:
         make_code(git=address, secret="deploy-key")
-    (error,) = caught.value.errors(include_input=False, include_url=False)
+    (error,) = invalid.value.errors(include_input=False, include_url=False)
     assert error["loc"] == ("git",)
     assert CANARY not in error["msg"]
 
 
 def test_a_password_in_the_address_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    """The person is told where the credential belongs, and the file's line does not come with it."""
+    """The message names the right place for the credential, without the text of the file."""
     run = f"""
     - name: train
       namespace: a
@@ -82,10 +82,10 @@ def test_a_password_in_the_address_is_refused_with_the_remedy(tmp_path: Path) ->
 
 @pytest.mark.parametrize("revision", ["0123abc", "beef", COMMIT[:-1], COMMIT.upper()])
 def test_an_abbreviated_commit_is_refused(revision: str) -> None:
-    """It may come to name two commits; the remedy is the command that prints the whole one."""
-    with pytest.raises(ValidationError) as caught:
+    """It may become ambiguous; the remedy is the command that prints the full one."""
+    with pytest.raises(ValidationError) as invalid:
         make_code(revision=revision)
-    (error,) = caught.value.errors()
+    (error,) = invalid.value.errors()
     assert error["msg"].endswith(f"is an abbreviated commit; write what `git rev-parse {revision}` prints in a clone")
 
 
@@ -93,8 +93,8 @@ def test_an_abbreviated_commit_is_refused(revision: str) -> None:
     "revision", ["main", "v1.0", "team/new-loss", "release-2024.05", "a@b", "HEAD", "größe", "x" * 255]
 )
 def test_a_branch_or_a_tag_is_a_revision(revision: str) -> None:
-    """git takes it, and its pin is found under address and name."""
-    assert git_takes(revision)
+    """git accepts it, and the key of its pin has address and name."""
+    assert git_accepts(revision)
     assert make_code(revision=revision).pin == f"https://git.example.org/mnist.git {revision}"
 
 
@@ -128,29 +128,28 @@ def test_a_branch_or_a_tag_is_a_revision(revision: str) -> None:
         "a\x7f",
     ],
 )
-def test_what_git_takes_for_no_name_is_refused(revision: str) -> None:
-    """By the rules of `git check-ref-format`, and so nothing that git would take for an option."""
-    assert not git_takes(revision)
+def test_an_invalid_name_for_git_is_refused(revision: str) -> None:
+    """The rules are those of `git check-ref-format`, which also exclude options."""
+    assert not git_accepts(revision)
     with pytest.raises(ValidationError, match="neither a commit nor a valid name of a branch or tag"):
         make_code(revision=revision)
 
 
 @pytest.mark.parametrize("revision", ["a\u202eb", "a\u00a0b", "x" * 256])
 def test_names_that_no_reviewer_can_read_are_refused(revision: str) -> None:
-    """git would take them."""
+    """git would accept them."""
     with pytest.raises(ValidationError, match="neither a commit nor a valid name of a branch or tag"):
         make_code(revision=revision)
 
 
-def git_takes(name: str) -> bool:
-    """Whether git itself takes the name for a branch or a tag; one with a dash in front it takes for an option."""
-    words = ["git", "check-ref-format", "--allow-onelevel", name]
-    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+def git_accepts(name: str) -> bool:
+    """Return whether git accepts the name of a branch or tag; it parses a name with a leading dash as an option."""
+    command = ["git", "check-ref-format", "--allow-onelevel", name]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("revision", [COMMIT, "ab" * 32])
-def test_both_lengths_of_commits_are_taken(revision: str) -> None:
-    """Of SHA-1 and of SHA-256."""
+def test_commits_of_sha1_and_sha256_are_accepted(revision: str) -> None:
     assert make_code(revision=revision).revision == revision
 
 
@@ -160,16 +159,16 @@ def test_ssh_without_a_secret_is_refused() -> None:
         make_code(git="git@git.example.org:mnist.git")
 
 
-def test_editors_know_what_a_revision_looks_like() -> None:
-    """The schema says what the validator does."""
-    found = Settings.model_json_schema(by_alias=True)["$defs"]["Code"]["properties"]["revision"]
+def test_the_schema_has_the_format_of_a_revision() -> None:
+    """Editors find the same faults as the validator."""
+    schema = Settings.model_json_schema(by_alias=True)["$defs"]["Code"]["properties"]["revision"]
     samples = (COMMIT, "main", "0123abc", "a b", "-u")
     valid = [
-        text for text in samples if re.search(found["pattern"], text) and not re.search(found["not"]["pattern"], text)
+        text for text in samples if re.search(schema["pattern"], text) and not re.search(schema["not"]["pattern"], text)
     ]
     assert valid == [COMMIT, "main"]
 
 
 def test_a_commit_needs_no_pin() -> None:
-    """It says itself what it is."""
+    """It is already immutable."""
     assert make_code().pin is None

@@ -1,4 +1,4 @@
-"""Branches and tags of `code`: the pinned commit takes their place, and without a pin the environment does not load."""
+"""Branches and tags of `code` are replaced by the pinned commit; without a pin the environment does not load."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from trainstack.settings.loading.load import explain, load, load_with_places
 ADDRESS = "https://git.example.org/mnist.git"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "12345678901234567890123456789012345678e9"
-"""A number for a reader of YAML, where it is not in quotes."""
+"""A YAML parser reads it as a number if it is not quoted."""
 
 ENVIRONMENT = """\
 trainstack:environment: {namespaces: [{name: a}]}
@@ -44,7 +44,7 @@ file: /work/hyperparams.yml
 
 
 def make(root: Path, revision: str, pins: str | None = None) -> Path:
-    """A project whose run and sweep have code at the revision."""
+    """Write a project whose run and sweep have code at this revision."""
     (root / "sweeps/search").mkdir(parents=True)
     (root / "sweeps/search/space.yaml").write_text(SPACE, encoding="utf-8")
     make_project(root, ENVIRONMENT.replace("REVISION", revision))
@@ -54,8 +54,8 @@ def make(root: Path, revision: str, pins: str | None = None) -> Path:
     return root
 
 
-def test_the_pinned_commit_takes_the_place_of_a_name(tmp_path: Path) -> None:
-    """In runs and sweeps; where the value is set stays the line of the name."""
+def test_the_pinned_commit_replaces_a_name(tmp_path: Path) -> None:
+    """This applies to runs and sweeps. The place of the value is still the line of the name."""
     root = make(tmp_path, "main", f'"{ADDRESS} main": "{OTHER}"\npython:3.11: sha256:{"1" * 64}\n')
     loaded = load_with_places(root, "test")
     (run,), (sweep,) = loaded.settings.workloads.runs, loaded.settings.sweeps.sweeps
@@ -67,7 +67,7 @@ def test_the_pinned_commit_takes_the_place_of_a_name(tmp_path: Path) -> None:
 
 
 def test_a_name_without_a_pin_does_not_load(tmp_path: Path) -> None:
-    """Each is told with its line and the command that mends it; a pin of another branch or repository is none."""
+    """Each fault has its line and the remedy. A pin of another branch or repository does not count."""
     root = make(tmp_path, "main", f"{ADDRESS} dev: {COMMIT}\nhttps://git.example.org/other main: {COMMIT}\n")
     message = (
         'is a branch or tag without a commit in pins/test.yaml (value "main"); run `trainstack pin -s test '
@@ -79,19 +79,19 @@ def test_a_name_without_a_pin_does_not_load(tmp_path: Path) -> None:
     ]
 
 
-def test_no_command_takes_a_name_without_a_pin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check and render tell the same fault."""
+def test_commands_refuse_a_name_without_a_pin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check and render report the same fault."""
     root = make(tmp_path, "main")
     (root / "Pulumi.yaml").touch()
     monkeypatch.chdir(root)
     for command, code in (("check", 4), ("render", 1)):
-        done = CliRunner().invoke(app, [command, "-s", "test"], env={"COLUMNS": "300"})
-        assert done.exit_code == code
-        assert "run `trainstack pin -s test --code`" in done.output
+        result = CliRunner().invoke(app, [command, "-s", "test"], env={"COLUMNS": "300"})
+        assert result.exit_code == code
+        assert "run `trainstack pin -s test --code`" in result.output
 
 
 def test_a_pinned_name_and_its_commit_are_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All manifests are the same bytes, with the run's id, its record and the trials; the name is in none of them."""
+    """All manifests are equal, including run ids, records and trials, and none contains the name."""
     pins = f"{ADDRESS} a-branch: {COMMIT}\n"
     texts = []
     for folder, revision in (("named", "a-branch"), ("fixed", COMMIT)):
@@ -100,9 +100,9 @@ def test_a_pinned_name_and_its_commit_are_the_same_run(tmp_path: Path, monkeypat
         monkeypatch.chdir(root)
         expanded = CliRunner().invoke(app, ["sweep", "expand"])
         assert expanded.exit_code == 0, expanded.output
-        done = CliRunner().invoke(app, ["render", "-s", "test"])
-        assert done.exit_code == 0, done.output
-        texts.append(done.stdout)
+        result = CliRunner().invoke(app, ["render", "-s", "test"])
+        assert result.exit_code == 0, result.output
+        texts.append(result.stdout)
     assert texts[0] == texts[1]
     assert "a-branch" not in texts[0]
     jobs = [body for body in yaml.safe_load_all(texts[0]) if body["kind"] == "Job"]
@@ -113,15 +113,15 @@ def test_a_pinned_name_and_its_commit_are_the_same_run(tmp_path: Path, monkeypat
 
 
 def test_another_commit_is_another_run(tmp_path: Path) -> None:
-    """So a branch that moved trains again once its pin is changed, and not before."""
+    """A moved branch therefore trains again when its pin is changed, and not before."""
     root = make(tmp_path, "main", f"{ADDRESS} main: {COMMIT}\n")
     before = load(root, "test").workloads.runs[0]
     (root / "pins/test.yaml").write_text(f'{ADDRESS} main: "{OTHER}"\n', encoding="utf-8")
     assert load(root, "test").workloads.runs[0] != before
 
 
-def test_a_damaged_pin_is_told_with_its_line(tmp_path: Path) -> None:
-    """A commit that is none, or a number where the quotes were taken away."""
+def test_a_damaged_pin_is_reported_with_its_line(tmp_path: Path) -> None:
+    """One is not a commit, and one is a number, because its quotes were removed."""
     root = make(tmp_path, "main", f"python:3.11: sha256:{'1' * 64}\n{ADDRESS} main: abc\n{ADDRESS} dev: {OTHER}\n")
     remedy = "remove the line and run `trainstack pin`"
     assert faults(root) == [
@@ -131,15 +131,15 @@ def test_a_damaged_pin_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 def test_explain_shows_the_name_and_its_pin(tmp_path: Path) -> None:
-    """Both as the files have them."""
+    """They are printed with the values of the files."""
     root = make(tmp_path, "main", f"{ADDRESS} main: {COMMIT}\n")
     values = {path: (value, str(place)) for path, value, place in explain(root, "test")}
     assert values["workloads.runs[train].code.revision"] == ("main", "Pulumi.test.yaml:9")
     assert values[f'codePins["{ADDRESS} main"]'] == (COMMIT, "pins/test.yaml:1")
 
 
-def test_a_name_that_is_tried_needs_a_pin_too(tmp_path: Path) -> None:
-    """`trainstack forecast --set` reckons with what would run."""
+def test_a_name_of_a_simulated_change_needs_a_pin_too(tmp_path: Path) -> None:
+    """`trainstack forecast --set` simulates the runs that would be launched."""
     root = make(tmp_path, "main", f"{ADDRESS} main: {COMMIT}\n{ADDRESS} dev: {OTHER[:-2]}ab\n")
     changes = [f"workloads.runs[train].code.revision={name}" for name in ("dev", "main")]
     (run,) = load_with_places(root, "test", changes=changes[:1]).settings.workloads.runs

@@ -1,4 +1,4 @@
-"""Constraints compare parameters, and nothing that somebody writes into one takes long or much memory."""
+"""Constraints compare parameters, and no expression takes long or much memory."""
 
 import resource
 import time
@@ -16,7 +16,7 @@ from trainstack.settings.search_space.constraints import (
     names,
 )
 
-GIVEN: dict[str, Value] = {"n": 2, "lr": 0.5, "name": "adam", "flag": True}
+PARAMETERS: dict[str, Value] = {"n": 2, "lr": 0.5, "name": "adam", "flag": True}
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ GIVEN: dict[str, Value] = {"n": 2, "lr": 0.5, "name": "adam", "flag": True}
         ("name == 2", False),
     ],
 )
-def test_a_constraint_is_what_python_makes_of_it(text: str, *, expected: bool) -> None:
-    """The spelling is Python's, and so is the meaning."""
-    assert holds(text, GIVEN) is expected
-    assert bool(eval(text, {}, dict(GIVEN))) is expected
+def test_a_constraint_has_the_meaning_of_the_python_expression(text: str, *, expected: bool) -> None:
+    """The syntax is Python's too."""
+    assert holds(text, PARAMETERS) is expected
+    assert bool(eval(text, {}, dict(PARAMETERS))) is expected
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_constraint_is_what_python_makes_of_it(text: str, *, expected: bool) -
         "",
     ],
 )
-def test_what_no_constraint_needs_is_refused_at_once(text: str) -> None:
-    """No text, list or number grows, whatever is multiplied with what."""
-    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def test_expensive_or_unsupported_expressions_are_refused_at_once(text: str) -> None:
+    """No text, list or number can grow without bounds."""
+    start, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ConstraintError):
-        holds(text, GIVEN)
-    assert time.process_time() - began < 0.5
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+        holds(text, PARAMETERS)
+    assert time.process_time() - start < 0.5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 20_000
 
 
 _LEAF = st.sampled_from(["n", "lr", "name", "flag", "1", "0", "-3", "2.5", "1e308", "'x'", "True"])
@@ -93,17 +93,17 @@ _TEXTS = st.recursive(
 
 
 @given(_TEXTS)
-def test_any_expression_is_answered_as_python_does_or_refused(text: str) -> None:
-    """Nothing but ConstraintError, and never another answer than Python's."""
+def test_any_expression_is_evaluated_like_python_or_refused(text: str) -> None:
+    """The only error is ConstraintError, and the result is always Python's."""
     try:
-        answer = holds(text, GIVEN)
+        answer = holds(text, PARAMETERS)
     except ConstraintError:
         return
-    assert answer is bool(eval(text, {}, dict(GIVEN)))
+    assert answer is bool(eval(text, {}, dict(PARAMETERS)))
 
 
-def test_a_set_that_lacks_a_parameter_keeps_the_constraint() -> None:
-    """A parameter whose condition does not hold is in no set."""
+def test_a_set_without_the_parameter_satisfies_the_constraint() -> None:
+    """A set has no parameter whose condition does not hold."""
     assert names("n * other < 1") == {"n", "other"}
-    assert holds("n * other < 1", GIVEN)
-    assert holds(f"n < {GREATEST_NUMBER}", GIVEN)
+    assert holds("n * other < 1", PARAMETERS)
+    assert holds(f"n < {GREATEST_NUMBER}", PARAMETERS)

@@ -1,4 +1,4 @@
-"""Adding to an environment's file: what is added appears, and nothing else changes."""
+"""Additions to an environment's file do not change other lines."""
 
 import difflib
 
@@ -33,28 +33,28 @@ QUEUE = {"name": "b", "namespace": "b", "clusterQueue": "b"}
 
 
 def added(before: str, after: str) -> list[str]:
-    """The lines that are new; fails when one is gone or moved."""
+    """Return the new lines; fail if a line was removed or moved."""
     changes = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
     assert not [line for line in changes if line[0] == "-"]
     return [line[2:] for line in changes]
 
 
-def test_an_element_stands_behind_the_others_as_they_are_written() -> None:
-    """Its list's indent, short maps on one line; comments, spaces and quotes of other lines stay."""
+def test_an_element_is_appended_in_the_style_of_its_list() -> None:
+    """It has the list's indent, and short maps are on one line. Comments, spaces and quotes of other lines are kept."""
     after = with_entries(FILE, [Entry(("queues", "localQueues"), QUEUE, comment="New.")])
     assert added(FILE, after) == ["      # New.", "      - {name: b, namespace: b, clusterQueue: b}"]
     assert after.index("tight") < after.index("New.") < after.index("Before the flavors")
 
 
-def test_a_new_key_stands_before_the_comment_of_the_next_section() -> None:
-    """A comment stays with what it is about."""
+def test_a_new_key_is_inserted_before_the_comment_of_the_next_section() -> None:
+    """A comment stays with its section."""
     after = with_entries(FILE, [Entry(("environment", "existing", "namespaces"), "c")])
     assert added(FILE, after) == ["    existing:", "      namespaces: [c]"]
     assert after.index("existing") < after.index("About queues")
 
 
-def test_a_new_section_stands_last_and_within_config() -> None:
-    """The engine's own keys stay behind it."""
+def test_a_new_section_is_the_last_in_config() -> None:
+    """The engine's own keys follow it."""
     after = with_entries(FILE, [Entry(("tenants", "teams"), {"name": "b", "groups": ["0777", "no", "x: y"]})])
     assert list(yaml.safe_load(after)["config"])[-1] == "trainstack:tenants"
     assert "    teams:\n      - {name: b, groups: ['0777', no, 'x: y']}\n" in after
@@ -62,19 +62,19 @@ def test_a_new_section_stands_last_and_within_config() -> None:
 
 
 def test_an_empty_list_is_filled() -> None:
-    """As a block, since what comes may not fit between brackets."""
+    """The new list is a block, because the element may not fit between brackets."""
     after = with_entries(FILE, [Entry(("queues", "cohorts"), {"name": "b"})])
     assert "    cohorts:\n      - {name: b}\n" in after
 
 
-def test_lists_that_are_not_indented_stay_so() -> None:
-    """Both ways of writing lists are people's own."""
+def test_lists_without_indent_keep_their_style() -> None:
+    """Both styles of lists are valid."""
     text = "config:\n  trainstack:queues:\n    flavors:\n    - name: x\n"
     assert with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})]) == f"{text}    - {{name: b}}\n"
 
 
-def test_a_file_without_a_newline_at_its_end_is_added_to() -> None:
-    """What is added stands on a line of its own, and the last line still has no end."""
+def test_an_addition_to_a_file_without_a_final_newline() -> None:
+    """The addition is on a new line, and the file still has no final newline."""
     text = "config:\n  trainstack:queues:\n    flavors:\n      - {name:  x}  # tight"
     after = with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})])
     assert after == f"{text}\n      - {{name: b}}"
@@ -99,31 +99,31 @@ def test_a_file_without_a_newline_at_its_end_is_added_to() -> None:
     ],
     ids=["element", "list", "section", "value"],
 )
-def test_maps_of_another_indent_are_added_to(text: str, entry: Entry) -> None:
-    """The file says the same and the new entry, whatever its lines look like; no comment is lost."""
+def test_additions_to_maps_with_another_indent(text: str, entry: Entry) -> None:
+    """The parsed file differs only by the new entry, and no comment is lost."""
     after = with_entries(text, [entry])
-    wanted = yaml.safe_load(text)
-    place = wanted["config"]
+    expected = yaml.safe_load(text)
+    section = expected["config"]
     keys = (f"trainstack:{entry.path[0]}", *entry.path[1:])
     for key in keys[:-1]:
-        place = place.setdefault(key, {})
-    place[keys[-1]] = entry.value if entry.whole else [*place.get(keys[-1], []), entry.value]
-    assert yaml.safe_load(after) == wanted
+        section = section.setdefault(key, {})
+    section[keys[-1]] = entry.value if entry.whole else [*section.get(keys[-1], []), entry.value]
+    assert yaml.safe_load(after) == expected
     assert [comment for comment in ("# one", "# There already.") if comment not in after] == (
         [] if entry.comment else ["# There already."]
     )
 
 
-def test_a_file_that_is_written_anew_keeps_each_comment_with_its_own() -> None:
-    """What is added to a list stands before the comment of the next section."""
+def test_a_rewritten_file_keeps_each_comment_with_its_section() -> None:
+    """An addition to a list is before the comment of the next section."""
     text = "config:\n    trainstack:queues:\n        flavors:\n            - {name: x}\n    # Next.\n    other: 1\n"
     after = with_entries(text, [Entry(("queues", "flavors"), {"name": "b"})])
     flavors = "    flavors:\n      - {name: x}\n      - {name: b}\n"
     assert after == f"config:\n  trainstack:queues:\n{flavors}    # Next.\n  other: 1\n"
 
 
-def test_nothing_to_add_changes_nothing() -> None:
-    """Not even what the library would write in another way."""
+def test_without_entries_the_file_does_not_change() -> None:
+    """The library would write some lines in another style."""
     assert with_entries(FILE, []) == FILE
 
 
@@ -136,8 +136,8 @@ def test_nothing_to_add_changes_nothing() -> None:
         ("config:\n  trainstack:queues: {localQueues: text}\n", "localQueues is not a list"),
     ],
 )
-def test_what_cannot_be_added_to_is_a_fault(text: str, fault: str) -> None:
-    """Nothing is replaced by what is added."""
+def test_an_addition_to_another_type_of_value_is_a_fault(text: str, fault: str) -> None:
+    """An addition never replaces a value."""
     with pytest.raises(TrainstackError, match=fault):
         with_entries(text, [Entry(("queues", "localQueues"), QUEUE)])
 
@@ -156,12 +156,12 @@ NAMES = st.text("abcdefgh-", min_size=1, max_size=8)
 def test_the_result_is_the_old_value_and_the_new_element(
     words: list[str], name: str, field: str, indent: int, newline: bool
 ) -> None:
-    """Whatever stands there: parsed, the file differs by the element alone."""
-    held = [{"name": f"n{word}", "labels": {"a": word}} for word in words]
-    text = yaml.safe_dump({"config": {"trainstack:queues": {field: held, "z": 1}}}, sort_keys=False, indent=indent)
+    """The parsed file differs only by the element."""
+    elements = [{"name": f"n{word}", "labels": {"a": word}} for word in words]
+    text = yaml.safe_dump({"config": {"trainstack:queues": {field: elements, "z": 1}}}, sort_keys=False, indent=indent)
     text = text if newline else text.rstrip("\n")
     after = yaml.safe_load(with_entries(text, [Entry(("queues", field), {"name": f"n{name}"})]))
-    assert after == {"config": {"trainstack:queues": {field: [*held, {"name": f"n{name}"}], "z": 1}}}
+    assert after == {"config": {"trainstack:queues": {field: [*elements, {"name": f"n{name}"}], "z": 1}}}
 
 
 ENTRIES = [Entry(("queues", "localQueues"), QUEUE), Entry(("tenants", "teams"), {"name": "b"})]
@@ -170,16 +170,16 @@ ENTRIES = [Entry(("queues", "localQueues"), QUEUE), Entry(("tenants", "teams"), 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_a_files_own_ends_of_lines_are_kept(end: str, mark: str, *, last: bool) -> None:
-    """Its byte order mark too, and a last line without an end; the same lines are added whatever the file has."""
+def test_line_endings_of_the_file_are_kept(end: str, mark: str, *, last: bool) -> None:
+    """Its byte order mark and a missing final newline are kept too. The added lines do not depend on them."""
     plain = FILE if last else FILE.removesuffix("\n")
     after = with_entries(mark + plain.replace("\n", end), ENTRIES)
     assert after == mark + with_entries(plain, ENTRIES).replace("\n", end)
     assert after.endswith(end) is last
 
 
-def test_lines_of_both_kinds_stay_as_they_are() -> None:
-    """New lines get the more frequent end."""
+def test_mixed_line_endings_are_kept() -> None:
+    """New lines get the more frequent line ending."""
     lines = FILE.splitlines()
     mixed = "".join(line + ("\n" if index % 3 else "\r\n") for index, line in enumerate(lines))
     after = with_entries(mixed, ENTRIES)

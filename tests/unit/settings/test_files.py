@@ -1,4 +1,4 @@
-"""Files of settings are regular and small; whatever else has their name is a fault, and blocks nobody."""
+"""Settings files are regular and small; any other type of file is a fault and never blocks."""
 
 import errno
 import os
@@ -30,25 +30,26 @@ STRANGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("what", STRANGE)
 @pytest.mark.parametrize("name", ["Pulumi.test.yaml", "defaults.yaml", "pins/test.yaml", "sweeps/a/space.yaml"])
-def test_no_file_of_settings_has_to_be_a_file(tmp_path: Path, what: str, name: str) -> None:
-    """Each is named, at once, and none of them is waited for or read whole."""
+def test_a_settings_file_of_another_type_is_a_fault(tmp_path: Path, what: str, name: str) -> None:
+    """The fault is reported at once; the file neither blocks nor is read completely."""
     own = "config:\n  trainstack:sweeps:\n    sweeps: [{name: a}]\n"
     (tmp_path / "Pulumi.test.yaml").write_text(own, encoding="utf-8")
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     STRANGE[what](path)
-    began = time.process_time()
-    with pytest.raises(SettingsError) as caught:
+    start = time.process_time()
+    with pytest.raises(SettingsError) as error:
         load(tmp_path, "test")
-    assert time.process_time() - began < 1
-    (told,) = [each for each in caught.value.findings if each.where.file == name and "cannot be read" in each.message]
-    assert (told.where.line, bool(told.remedy)) == (1, True)
-    assert what in told.message
+    assert time.process_time() - start < 1
+    findings = error.value.findings
+    (finding,) = [item for item in findings if item.where.file == name and "cannot be read" in item.message]
+    assert (finding.where.line, bool(finding.remedy)) == (1, True)
+    assert what in finding.message
 
 
 def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
-    """And not a byte more."""
+    """A file with one more byte is refused."""
     file = tmp_path / "f"
     file.write_bytes(b"x" * MAX_BYTES)
     assert len(read_bytes(file)) == MAX_BYTES
@@ -70,27 +71,27 @@ def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
     ],
 )
 def test_long_values_take_little_time(tmp_path: Path, text: str, fault: str | None) -> None:
-    """Neither expressions that look for numbers nor the reader of YAML takes more than a moment for a small file."""
+    """Neither the regular expressions for numbers nor the YAML parser is slow for a small file."""
     (tmp_path / "f.yaml").write_text(text, encoding="utf-8")
     findings: list[Finding] = []
-    began = time.process_time()
+    start = time.process_time()
     plain(read(tmp_path, "f.yaml", findings))
-    assert time.process_time() - began < 10
-    assert [fault in each.message for each in findings] == ([True] if fault else []) if fault else findings == []
+    assert time.process_time() - start < 10
+    assert [fault in item.message for item in findings] == ([True] if fault else []) if fault else findings == []
 
 
-def test_a_file_has_so_many_values_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more is refused, while the file is read."""
+def test_the_number_of_values_of_a_file_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file with one more value is refused while it is read."""
     monkeypatch.setattr(source, "_MAX_VALUES", 1000)
     for values, refused in ((996, False), (997, True)):
         (tmp_path / "f.yaml").write_text(f"a: [{'1,' * values}1]", encoding="utf-8")
         findings: list[Finding] = []
         read(tmp_path, "f.yaml", findings)
-        assert ["the file has more than 1000 values" in each.message for each in findings] == [True] * refused
+        assert ["the file has more than 1000 values" in item.message for item in findings] == [True] * refused
 
 
 @pytest.mark.parametrize("path", ["x" * 256, "a/" + "ü" * 128, "a/" * 600])
 def test_a_path_that_no_file_can_have_is_refused(path: str) -> None:
-    """To look for the file would fail."""
+    """The system call would fail."""
     with pytest.raises(ValidationError, match="a path has at most 1024 bytes, and each name in it at most 255"):
         Image(build=path)

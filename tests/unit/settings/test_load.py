@@ -1,4 +1,4 @@
-"""An environment's files become one `Settings`, or an error that tells every fault at once."""
+"""An environment's files become one `Settings`, or an error with all faults."""
 
 import json
 import time
@@ -32,7 +32,7 @@ queues:
 
 
 def make_project(root: Path, config: str, **files: str) -> Path:
-    """A project with one environment `test`, the defaults and the workload `train`."""
+    """Write a project with one environment `test`, the defaults and the workload `train`."""
     (root / "workloads/train").mkdir(parents=True)
     (root / "workloads/train/workload.yaml").write_text(BASE, encoding="utf-8")
     (root / "defaults.yaml").write_text(DEFAULTS, encoding="utf-8")
@@ -43,19 +43,19 @@ def make_project(root: Path, config: str, **files: str) -> Path:
 
 
 def faults(root: Path, stack: str = "test", engine: dict[str, str] | None = None) -> list[str]:
-    """What is wrong with an environment."""
-    with pytest.raises(SettingsError) as caught:
+    """Return the faults of an environment."""
+    with pytest.raises(SettingsError) as error:
         load(root, stack, engine)
-    return [str(finding) for finding in caught.value.findings]
+    return [str(finding) for finding in error.value.findings]
 
 
 def runs_of(root: Path, config: str) -> list[str]:
-    """The faults of an environment whose runs are these lines."""
+    """Return the faults of an environment whose runs are these lines."""
     return faults(make_project(root, f"trainstack:workloads:\n  runs:\n{config}"))
 
 
 def test_the_dev_environment_loads() -> None:
-    """The embedded default is whole: its run comes from the workload's own file."""
+    """The embedded default is complete: its run is from the workload's own file."""
     settings = load(ROOT, "dev")
     assert [(run.name, run.kind, run.namespace) for run in settings.workloads.runs] == [
         ("digits", "PyTorchJob", "research")
@@ -63,7 +63,7 @@ def test_the_dev_environment_loads() -> None:
 
 
 def test_three_files_make_a_run(tmp_path: Path) -> None:
-    """The environment overrides the workload's file by the merge rule, and `from` is gone."""
+    """The environment overrides the workload's file by the merge rule, and `from` is removed."""
     root = make_project(
         tmp_path,
         """\
@@ -87,8 +87,8 @@ def test_three_files_make_a_run(tmp_path: Path) -> None:
     assert twin == train.model_copy(update={"name": "twin", "env": {"A": "base", "B": "own"}, "seed": None})
 
 
-def test_a_run_without_base_is_whole_by_itself(tmp_path: Path) -> None:
-    """A run that no folder stands behind says everything itself."""
+def test_a_run_without_a_base_is_complete(tmp_path: Path) -> None:
+    """A run without a workload folder has all values itself."""
     root = make_project(
         tmp_path,
         """\
@@ -123,13 +123,13 @@ trainstack:workloads:
 def test_an_excluded_run_is_not_declared_and_nothing_waits_for_it(
     tmp_path: Path, excluded: str, runs: dict[str, tuple[str, ...]]
 ) -> None:
-    """So one line picks a variant, and the order of the others stays."""
+    """One line can therefore select a variant, and the order of the other runs is kept."""
     root = make_project(tmp_path, RUNS.format(excluded))
     assert {run.name: run.depends_on for run in load(root, "test").workloads.runs} == runs
 
 
-def test_excluding_a_run_that_there_is_not_is_a_fault(tmp_path: Path) -> None:
-    """A misspelt name would leave the run in."""
+def test_excluding_an_unknown_run_is_a_fault(tmp_path: Path) -> None:
+    """A misspelt name would not exclude the run."""
     assert faults(make_project(tmp_path, RUNS.format("gpus"))) == [
         "Pulumi.test.yaml:2: workloads: exclude lists gpus, which is not a run; did you mean gpu?"
     ]
@@ -137,24 +137,24 @@ def test_excluding_a_run_that_there_is_not_is_a_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("operators", "installed"), [("{}", False), ("{kueue: {}}", True), ("{kueue: null}", False)])
 def test_defaults_of_operators_are_templates(tmp_path: Path, operators: str, installed: bool) -> None:
-    """An operator of defaults.yaml is installed only where the environment names it."""
+    """An operator of defaults.yaml is installed only if the environment names it."""
     settings = load(make_project(tmp_path, f"  trainstack:operators: {operators}\n"), "test")
     assert (settings.operators.kueue is not None) == installed
 
 
-def test_other_defaults_hold_unless_overridden(tmp_path: Path) -> None:
-    """Named things of defaults.yaml are there, changed by name, and can all be taken away."""
+def test_other_defaults_apply_unless_overridden(tmp_path: Path) -> None:
+    """Named elements of defaults.yaml apply, can be changed by name, and can all be removed."""
     changed = make_project(tmp_path / "a", "  trainstack:queues: {priorityClasses: [{name: low, value: 5}]}\n")
     emptied = make_project(tmp_path / "b", "  trainstack:queues: {priorityClasses: null}\n")
-    assert [(one.name, one.value) for one in load(changed, "test").queues.priority_classes] == [
+    assert [(item.name, item.value) for item in load(changed, "test").queues.priority_classes] == [
         ("low", 5),
         ("high", 1000),
     ]
     assert load(emptied, "test").queues.priority_classes == ()
 
 
-def test_explain_tells_what_set_each_value(tmp_path: Path) -> None:
-    """Every value with the file and line that won."""
+def test_explain_shows_the_place_of_each_value(tmp_path: Path) -> None:
+    """Every value has the file and line that set it."""
     root = make_project(
         tmp_path,
         """\
@@ -180,8 +180,8 @@ def test_explain_tells_what_set_each_value(tmp_path: Path) -> None:
     ]
 
 
-def test_places_fall_back_to_what_encloses(tmp_path: Path) -> None:
-    """A default of the model stands where the thing does that it belongs to; what no file names, at `config:`."""
+def test_places_fall_back_to_the_enclosing_value(tmp_path: Path) -> None:
+    """A model's default has the place of its element; a value in no file has that of `config:`."""
     root = make_project(tmp_path, "  trainstack:cluster: {context: one}\n")
     loaded = load_with_places(root, "test")
     assert loaded.where("cluster.registry") == Place("Pulumi.test.yaml", 2, 3)
@@ -190,7 +190,7 @@ def test_places_fall_back_to_what_encloses(tmp_path: Path) -> None:
 
 
 def test_the_engine_agrees_with_the_file() -> None:
-    """What the engine hands over for the dev environment changes nothing."""
+    """The engine's configuration of the dev environment changes nothing."""
     config = {
         "trainstack:cluster": json.dumps({"local": True, "registry": "registry.local"}),
         "kubernetes:context": "elsewhere",
@@ -199,8 +199,8 @@ def test_the_engine_agrees_with_the_file() -> None:
     assert loaded.settings.cluster == load(ROOT, "dev").cluster
 
 
-def test_the_engine_wins_where_it_differs(tmp_path: Path) -> None:
-    """A value that the engine has otherwise is the engine's, and says so."""
+def test_a_different_value_of_the_engine_wins(tmp_path: Path) -> None:
+    """Its place is the engine."""
     root = make_project(tmp_path, "  trainstack:cluster: {context: one, registry: here}\n")
     loaded = load_with_places(root, "test", {"trainstack:cluster": '{"context": "two", "registry": "here"}'})
     assert (loaded.settings.cluster.context, loaded.settings.cluster.registry) == ("two", "here")
@@ -208,8 +208,8 @@ def test_the_engine_wins_where_it_differs(tmp_path: Path) -> None:
     assert loaded.where("cluster.registry") == Place("Pulumi.test.yaml", 2, 38)
 
 
-def test_faults_of_the_engines_configuration_say_so(tmp_path: Path) -> None:
-    """Unknown keys fail there as they do in the file."""
+def test_faults_of_the_engines_configuration_name_the_engine(tmp_path: Path) -> None:
+    """Unknown keys fail as in a file."""
     root = make_project(tmp_path, "  trainstack:cluster: {context: one}\n")
     engine = {"trainstack:cluster": '{"contxt": "two"}', "trainstack:quues": "{}", "trainstack:queues": "word"}
     assert faults(root, engine=engine) == [
@@ -219,8 +219,8 @@ def test_faults_of_the_engines_configuration_say_so(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_environment_names_those_there_are(tmp_path: Path) -> None:
-    """The file that is not there, and what there is instead."""
+def test_the_error_about_a_missing_environment_lists_the_others(tmp_path: Path) -> None:
+    """It also names the missing file."""
     root = make_project(tmp_path, "", **{"Pulumi.prod.yaml": ""})
     assert faults(root, "dev") == [
         (
@@ -230,8 +230,8 @@ def test_a_missing_environment_names_those_there_are(tmp_path: Path) -> None:
     ]
 
 
-def test_the_formats_of_an_object_are_told_in_words(tmp_path: Path) -> None:
-    """Not by their regular expressions."""
+def test_faults_describe_the_formats_of_an_object_in_words(tmp_path: Path) -> None:
+    """They do not show the regular expressions."""
     root = make_project(
         tmp_path,
         """\
@@ -252,21 +252,21 @@ def test_the_formats_of_an_object_are_told_in_words(tmp_path: Path) -> None:
                   failed: {path: spec.a, values: [x]}
         """,
     )
-    where = "workloads.runs[a].object"
+    prefix = "workloads.runs[a].object"
     ends = "use letters, digits and '-', with a letter or digit at both ends"
     path = "write a path such as spec.template or spec.groups[0].template"
     assert [fault.partition(": ")[2].replace(": has an invalid format", ":") for fault in faults(root)] == [
         f"workloads.runs[a].roles.worker_1: the key worker_1 has an invalid format; {ends}",
-        f"{where}.apiVersion: (value \"batch/v1\"); write a group with '.' and a version, such as kubeflow.org/v1",
-        f'{where}.kind: (value "jaxJob"); use letters and digits, with an upper-case letter at the beginning',
-        f'{where}.framework: (value "JAX Job"); write Kueue\'s name of an integration, such as kubeflow.org/jaxjob',
-        f'{where}.pods[w].template: (value "metadata.a"); {path}',
-        f'{where}.failed.path: (value "spec.a"); write a path such as status.state',
+        f"{prefix}.apiVersion: (value \"batch/v1\"); write a group with '.' and a version, such as kubeflow.org/v1",
+        f'{prefix}.kind: (value "jaxJob"); use letters and digits, with an upper-case letter at the beginning',
+        f'{prefix}.framework: (value "JAX Job"); write Kueue\'s name of an integration, such as kubeflow.org/jaxjob',
+        f'{prefix}.pods[w].template: (value "metadata.a"); {path}',
+        f'{prefix}.failed.path: (value "spec.a"); write a path such as status.state',
     ]
 
 
-def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
-    """One error holds everything: of both files, in order, each with value and remedy."""
+def test_all_faults_are_reported_sorted_by_file_and_line(tmp_path: Path) -> None:
+    """One error has all faults of both files, each with value and remedy."""
     root = make_project(
         tmp_path,
         """\
@@ -280,21 +280,21 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
         """,
         **{"defaults.yaml": "queues:\n  priorityClasses:\n    - {name: low, value: '7'}\nqueue: {}\n"},
     )
-    where = "Pulumi.test.yaml"
+    file = "Pulumi.test.yaml"
     ends = "use lower-case letters, digits and '-', with a letter or digit at both ends"
     modes = "ReadWriteOnce, ReadOnlyMany, ReadWriteMany or ReadWriteOncePod"
     quantity = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
     assert faults(root) == [
-        f"{where}:2: storage: the key has no project prefix; write trainstack:storage",
-        f"{where}:3: unknown key trainstack:storge; did you mean trainstack:storage?",
-        f"{where}:6: storage.volumes[v].size: '2 GB' is not a quantity; {quantity}",
-        f'{where}:6: storage.volumes[v].accessModes[0]: is not supported (value "RWX"); write {modes}',
-        f"{where}:6: storage.volumes[v]: unknown key node_labels; did you mean labels?",
-        f'{where}:7: storage.volumes[W].name: has an invalid format (value "W"); {ends}',
-        f'{where}:7: storage.volumes[W].size: must not be a floating-point number (value 1.5); write "1.5", in quotes',
-        f"{where}:7: storage.volumes[W].accessModes: must have at least 1 element (value a list); add one",
-        f'{where}:8: environment.profile: is not supported (value "admin"); write owner or tenant',
-        f"{where}:8: environment.namespaces: must be a list (value a map); write a list",
+        f"{file}:2: storage: the key has no project prefix; write trainstack:storage",
+        f"{file}:3: unknown key trainstack:storge; did you mean trainstack:storage?",
+        f"{file}:6: storage.volumes[v].size: '2 GB' is not a quantity; {quantity}",
+        f'{file}:6: storage.volumes[v].accessModes[0]: is not supported (value "RWX"); write {modes}',
+        f"{file}:6: storage.volumes[v]: unknown key node_labels; did you mean labels?",
+        f'{file}:7: storage.volumes[W].name: has an invalid format (value "W"); {ends}',
+        f'{file}:7: storage.volumes[W].size: must not be a floating-point number (value 1.5); write "1.5", in quotes',
+        f"{file}:7: storage.volumes[W].accessModes: must have at least 1 element (value a list); add one",
+        f'{file}:8: environment.profile: is not supported (value "admin"); write owner or tenant',
+        f"{file}:8: environment.namespaces: must be a list (value a map); write a list",
         'defaults.yaml:3: queues.priorityClasses[low].value: must be an integer (value "7"); write an integer',
         "defaults.yaml:4: unknown key queue; did you mean queues?",
     ]
@@ -438,12 +438,12 @@ def test_all_faults_are_told_sorted_by_file_and_line(tmp_path: Path) -> None:
     ],
 )
 def test_faults_of_a_run(tmp_path: Path, run: str, expected: list[str]) -> None:
-    """A run's faults name the run, the value and what to write."""
+    """The faults have the run, the value and the remedy."""
     assert runs_of(tmp_path, f"      - {run}\n") == expected
 
 
-def test_a_fault_of_a_shared_file_is_told_once(tmp_path: Path) -> None:
-    """Two runs of one workload.yaml do not double its faults."""
+def test_a_fault_of_a_shared_file_is_reported_once(tmp_path: Path) -> None:
+    """Two runs of one workload.yaml do not duplicate its faults."""
     config = "  trainstack:workloads: {runs: [{name: train, namespace: a}, {name: two, from: train, namespace: a}]}\n"
     root = make_project(tmp_path, config, **{"workloads__train__workload.yaml": BASE + "sed: 1\n"})
     assert faults(root) == [
@@ -452,58 +452,58 @@ def test_a_fault_of_a_shared_file_is_told_once(tmp_path: Path) -> None:
 
 
 def test_the_error_reads_as_a_list(tmp_path: Path) -> None:
-    """The text of the exception is what a person reads."""
+    """Users read the text of the exception."""
     root = make_project(tmp_path, "  trainstack:cluster: {contxt: a}\n")
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError) as error:
         load(root, "test")
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "environment 'test' has 1 fault:\n  Pulumi.test.yaml:2: cluster: unknown key contxt; did you mean context?"
     )
 
 
-def test_a_fault_commands_no_terminal(tmp_path: Path) -> None:
-    """A key comes from a file that somebody may have sent for review."""
-    told = runs_of(tmp_path, r"""    - {name: a, base: train, namespace: n, "\e[2J\e]0;gone\a": 1}""")
-    assert any(r"\x1b[2J\x1b]0;gone\x07" in fault for fault in told)
-    assert all(fault.isprintable() for fault in told)
+def test_a_fault_contains_no_terminal_escapes(tmp_path: Path) -> None:
+    """Anyone may send a file with such a key for review."""
+    messages = runs_of(tmp_path, r"""    - {name: a, base: train, namespace: n, "\e[2J\e]0;gone\a": 1}""")
+    assert any(r"\x1b[2J\x1b]0;gone\x07" in fault for fault in messages)
+    assert all(fault.isprintable() for fault in messages)
 
 
-def test_a_map_in_the_place_of_a_value_has_a_remedy_too(tmp_path: Path) -> None:
-    """What a value must be is told, and what to write, also where a whole section stands instead."""
+def test_the_fault_of_a_map_instead_of_a_value_has_a_remedy_too(tmp_path: Path) -> None:
+    """It has the expected type and an example."""
     config = """
     trainstack:storage:
       volumes:
         - {name: v, namespace: n, storageClass: c, accessModes: [ReadWriteMany], size: {name: 2Gi}}
     """
-    (found,) = faults(make_project(tmp_path, config))
-    assert found.endswith('is not a quantity; write a Kubernetes quantity such as "500m", "2" or "1Gi"')
+    (fault,) = faults(make_project(tmp_path, config))
+    assert fault.endswith('is not a quantity; write a Kubernetes quantity such as "500m", "2" or "1Gi"')
 
 
-def test_thousands_of_faults_are_told_without_delay(tmp_path: Path) -> None:
-    """Each is named by its place in the list; that takes no second, where it took ten."""
+def test_thousands_of_faults_are_reported_without_delay(tmp_path: Path) -> None:
+    """Each has its index in the list. All of them take less than a second; it took ten before."""
     project = make_project(tmp_path, f"trainstack:queues:\n  cohorts: [{', '.join(['1'] * 5_000)}]\n")
-    began = time.process_time()
+    start = time.process_time()
     found = faults(project)
-    assert time.process_time() - began < 1
+    assert time.process_time() - start < 1
     assert len(found) == 5_000
     assert found[0].startswith("Pulumi.test.yaml:3: queues.cohorts[0]: must be a map")
 
 
 def test_each_of_many_faults_has_its_place(tmp_path: Path) -> None:
-    """Paths of faults in one list do not run into each other."""
+    """Faults of several elements of a list have separate paths."""
     found = faults(
         make_project(tmp_path, "trainstack:queues:\n  cohorts:\n    - {name: a, b: 1}\n    - {name: c, d: 1}\n")
     )
-    assert [each.partition("; ")[0] for each in found] == [
+    assert [fault.partition("; ")[0] for fault in found] == [
         "Pulumi.test.yaml:4: queues.cohorts[a]: unknown key b",
         "Pulumi.test.yaml:5: queues.cohorts[c]: unknown key d",
     ]
 
 
-def test_an_empty_text_names_no_image(tmp_path: Path) -> None:
-    """It is refused where it stands, and not taken for a name that was left out."""
-    (found,) = runs_of(tmp_path, '    - {name: train, namespace: n, image: {name: ""}}\n')
-    assert found == (
+def test_an_empty_text_is_no_name_of_an_image(tmp_path: Path) -> None:
+    """It is refused at its place, and does not count as a missing name."""
+    (fault,) = runs_of(tmp_path, '    - {name: train, namespace: n, image: {name: ""}}\n')
+    assert fault == (
         "Pulumi.test.yaml:4: workloads.runs[train].image.name: must have at least 1 character "
         '(value ""); set it, or leave the key out'
     )

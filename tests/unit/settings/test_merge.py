@@ -1,4 +1,4 @@
-"""The one merge rule."""
+"""The merge rule of settings files."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ KEYS = st.sampled_from(["a", "b", "c"])
 
 
 def _extend(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    named = st.dictionaries(KEYS, inner, max_size=2)
-    things = st.lists(
-        st.tuples(st.sampled_from(["n1", "n2", "n3"]), named), max_size=3, unique_by=lambda thing: thing[0]
+    mappings = st.dictionaries(KEYS, inner, max_size=2)
+    elements = st.lists(
+        st.tuples(st.sampled_from(["n1", "n2", "n3"]), mappings), max_size=3, unique_by=lambda element: element[0]
     )
     return st.one_of(
         st.dictionaries(KEYS, inner, max_size=3),
         st.lists(inner, max_size=2),
-        things.map(lambda pairs: [{**entries, "name": name} for name, entries in pairs]),
+        elements.map(lambda pairs: [{**entries, "name": name} for name, entries in pairs]),
     )
 
 
@@ -33,25 +33,25 @@ MAPS = st.dictionaries(KEYS, VALUES, max_size=3)
 
 
 def make_node(value: object, where: Place = BASE) -> Node:
-    """A value all of which was set at one place."""
+    """Return a node tree in which all values have one place."""
     if isinstance(value, dict):
-        return Node({key: make_node(each, where) for key, each in value.items()}, where)
+        return Node({key: make_node(item, where) for key, item in value.items()}, where)
     if isinstance(value, list | tuple):
-        return Node(tuple(make_node(each, where) for each in value), where)
+        return Node(tuple(make_node(item, where) for item in value), where)
     assert value is None or isinstance(value, bool | int | float | str)
     return Node(value, where, str(value))
 
 
 def merged(base: object, over: object) -> object:
-    """The values after merge and prune, with lists as lists."""
+    """Return the values after merge and prune, with lists instead of tuples."""
     return as_lists(plain(prune(merge(make_node(base), make_node(over, OVER)))))
 
 
 def as_lists(value: object) -> object:
-    """The value with lists for tuples."""
+    """Return the value with lists instead of tuples."""
     if isinstance(value, dict):
-        return {key: as_lists(each) for key, each in value.items()}
-    return [as_lists(each) for each in value] if isinstance(value, tuple) else value
+        return {key: as_lists(item) for key, item in value.items()}
+    return [as_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
 @pytest.mark.parametrize(
@@ -67,53 +67,53 @@ def as_lists(value: object) -> object:
             [{"name": "x", "v": 1, "w": 2}, {"name": "y"}],
             [{"name": "z"}, {"name": "x", "v": 3}],
             [{"name": "x", "v": 3, "w": 2}, {"name": "y"}, {"name": "z"}],
-            id="named things merge in the base's order, new ones follow",
+            id="named elements merge in the base's order, new ones follow",
         ),
         pytest.param([{"name": "x"}], [], [], id="an empty list empties"),
-        pytest.param([{"name": "x"}], [{"volume": "v"}], [{"volume": "v"}], id="things without a name replace"),
+        pytest.param([{"name": "x"}], [{"volume": "v"}], [{"volume": "v"}], id="elements without a name replace"),
         pytest.param(
             [{"name": "x", "namespace": "a"}],
             [{"name": "x", "namespace": "b"}],
             [{"name": "x", "namespace": "a"}, {"name": "x", "namespace": "b"}],
-            id="one name in two namespaces is two things",
+            id="one name in two namespaces is two elements",
         ),
         pytest.param(
             [{"name": "x", "namespace": "a"}],
             [{"name": "x", "v": 1}],
             [{"name": "x", "namespace": "a", "v": 1}],
-            id="the namespace may be left to the base",
+            id="the namespace may be inherited from the base",
         ),
         pytest.param(
             [{"name": "x", "v": 1}],
             [{"name": "x", "v": 2}, {"name": "x", "v": 3}],
             [{"name": "x", "v": 2}, {"name": "x", "v": 3}],
-            id="a name given twice stays twice, to be reported",
+            id="a duplicate name is kept, to be reported",
         ),
         pytest.param({"a": {"b": 1}}, {"a": 2}, {"a": 2}, id="another kind of value replaces"),
     ],
 )
 def test_rule(base: object, over: object, expected: object) -> None:
-    """Maps merge, lists of named things merge by name, other lists replace, null deletes."""
+    """Maps merge, lists of named elements merge by name, other lists replace, null deletes."""
     assert merged(base, over) == expected
 
 
 @given(MAPS)
-def test_nothing_changes_nothing(value: dict[str, object]) -> None:
-    """An empty file, below or above, is as none; and so is the same file twice."""
+def test_an_empty_file_has_no_effect(value: dict[str, object]) -> None:
+    """It has none as base or as override. The same file twice has no effect either."""
     alone = as_lists(plain(prune(make_node(value))))
     assert merged(value, {}) == merged({}, value) == merged(value, value) == alone
 
 
 @given(MAPS, MAPS)
 def test_the_later_file_wins(base: dict[str, object], over: dict[str, object]) -> None:
-    """Laying the same file on top a second time changes nothing."""
+    """A second merge of the same file has no effect."""
     once = merge(make_node(base), make_node(over, OVER))
     assert merge(once, make_node(over, OVER)) == once
 
 
 @given(MAPS, MAPS)
 def test_leaves_keep_their_place(base: dict[str, object], over: dict[str, object]) -> None:
-    """Every single value of the result is one of a file, at the place where that file has it."""
+    """Every scalar of the result is in one of the files, at the same place."""
     leaves = {
         (where, node.data)
         for where, value in ((BASE, base), (OVER, over))
@@ -126,11 +126,11 @@ def test_leaves_keep_their_place(base: dict[str, object], over: dict[str, object
 
 @given(MAPS)
 def test_the_engine_agreeing_changes_no_place(value: dict[str, object]) -> None:
-    """Configuration that is equal to the file leaves every value where the file set it."""
+    """If the configuration equals the file, every value keeps its place in the file."""
     assert overlay(make_node(value), value, ENGINE) == make_node(value)
 
 
 @given(MAPS, MAPS)
 def test_the_engine_wins(value: dict[str, object], other: dict[str, object]) -> None:
-    """What the engine says is what holds."""
+    """The result has the engine's values."""
     assert as_lists(plain(overlay(make_node(value), other, ENGINE))) == other

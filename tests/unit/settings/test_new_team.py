@@ -1,13 +1,14 @@
-"""What a new team gets."""
+"""The entries of a new team."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.unit.make import make_group, make_queues, make_settings
+from trainstack.errors import TrainstackError
 from trainstack.onboarding.editing import with_entries
 from trainstack.onboarding.new_team import plan
-from trainstack.onboarding.team_request import Request, TeamError
+from trainstack.onboarding.team_request import Request
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Namespace
@@ -37,20 +38,20 @@ RESOURCES = "known are cpu, ephemeral-storage, memory, and devices with their ve
 
 
 def make_platform(folder: Path, text: str = PLATFORM) -> Settings:
-    """A platform that is loaded from its file."""
+    """Return a platform that is loaded from its file."""
     (folder / "Pulumi.lab.yaml").write_text(text)
     return load(folder, "lab")
 
 
 def faults(platform: Settings, **changes: object) -> list[str]:
-    """Why a team cannot be added."""
-    with pytest.raises(TeamError) as caught:
+    """Return the faults of a team that cannot be added."""
+    with pytest.raises(TrainstackError) as error:
         plan(platform, Request(**{"name": "vision", "quota": {}, **changes}), "lab")  # type: ignore[arg-type]
-    return str(caught.value).splitlines()
+    return str(error.value).splitlines()
 
 
 def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> None:
-    """By default in the one cohort, on the one flavor; what others have there it may borrow."""
+    """By default it is in the only cohort, on the only flavor, and may borrow the cohort's quota."""
     platform = make_platform(tmp_path)
     planned = plan(platform, Request(name="vision", quota={"memory": "1024Mi"}), "trainstack")
     resources = [
@@ -58,7 +59,7 @@ def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> No
         {"name": "memory", "nominalQuota": "1Gi"},
         {"name": "nvidia.com/gpu", "nominalQuota": 0},
     ]
-    assert [(".".join(each.path), each.value) for each in planned.entries] == [
+    assert [(".".join(entry.path), entry.value) for entry in planned.entries] == [
         ("environment.namespaces", {"name": "vision"}),
         (
             "queues.clusterQueues",
@@ -85,8 +86,8 @@ def test_a_team_gets_a_namespace_two_queues_and_its_rights(tmp_path: Path) -> No
     }
 
 
-def test_a_team_that_is_there_is_kept_as_it_is(tmp_path: Path) -> None:
-    """Asked for again in the same words, or in fewer, nothing is added; in other words, it is said what differs."""
+def test_an_existing_team_is_kept(tmp_path: Path) -> None:
+    """The same request, or one with fewer values, adds nothing. Faults report different values."""
     request = Request(name="vision", namespace="see", quota={"cpu": "8"}, groups=("ml",))
     planned = plan(make_platform(tmp_path), request, "trainstack")
     (tmp_path / "Pulumi.vision.yaml").write_text(planned.team)
@@ -111,8 +112,8 @@ def test_a_team_that_is_there_is_kept_as_it_is(tmp_path: Path) -> None:
     assert [(run.namespace, run.queue) for run in team.workloads.runs] == [("see", "vision")]
 
 
-def test_every_fault_is_told_with_its_remedy() -> None:
-    """Names, flavor, cohort and quantities, all at once."""
+def test_every_fault_has_its_remedy() -> None:
+    """Faults of names, flavor, cohort and quantities are reported together."""
     assert faults(make_settings(), name="Vision", flavor="cpuu", cohort="locl", quota={"gpu": "1", "cpu": "8x"}) == [
         f"'Vision' is not a valid name for a team; {NAMES}",
         f"'Vision' is not a valid name for a namespace; {NAMES}",
@@ -123,8 +124,8 @@ def test_every_fault_is_told_with_its_remedy() -> None:
     ]
 
 
-def test_what_cannot_be_chosen_for_a_person_is_asked_for() -> None:
-    """Several flavors or cohorts, no flavor, an environment that is no platform."""
+def test_ambiguous_values_are_requested() -> None:
+    """There are several flavors or cohorts, no flavor, or the environment is not a platform."""
     several = make_queues(
         flavors=(ResourceFlavor(name="cpu"), ResourceFlavor(name="gpu")),
         cohorts=(Cohort(name="local"), Cohort(name="other")),
@@ -140,21 +141,21 @@ def test_what_cannot_be_chosen_for_a_person_is_asked_for() -> None:
     ]
 
 
-def test_a_queue_that_is_there_keeps_its_quota() -> None:
-    """A team may be added to a queue that was made before; only what is missing comes."""
+def test_an_existing_queue_keeps_its_quota() -> None:
+    """A team may be added to an existing queue; only missing entries are added."""
     queue = ClusterQueue(name="vision", resource_groups=(make_group(("cpu", {"cpu": "1", "memory": "1Gi"})),))
     platform = make_settings(
         queues=make_queues(cluster_queues=(queue,), local_queues=(), cohorts=()),
         environment=Environment(namespaces=(Namespace(name="vision"),)),
     )
     planned = plan(platform, Request(name="vision", quota={}), "research")
-    assert [".".join(each.path) for each in planned.entries] == ["queues.localQueues", "tenants.teams"]
+    assert [".".join(entry.path) for entry in planned.entries] == ["queues.localQueues", "tenants.teams"]
     assert planned.chosen["quota"] == "cpu 1 on flavor cpu, memory 1Gi on flavor cpu"
 
 
 @pytest.mark.parametrize(("state", "local"), [("embedded", "true"), ("pulumi", "false")])
 def test_a_team_has_the_state_and_the_cluster_of_its_platform(tmp_path: Path, state: str, local: str) -> None:
-    """It reads the outputs of the platform's stack, which is in the same backend."""
+    """A team reads the outputs of the platform's stack, which is in the same backend."""
     text = PLATFORM.replace("{layers", f"{{state: {state}, layers")
     platform = make_platform(tmp_path, f"{text}  trainstack:cluster: {{local: {local}}}\n")
     (tmp_path / "Pulumi.vision.yaml").write_text(plan(platform, Request(name="vision", quota={}), "trainstack").team)

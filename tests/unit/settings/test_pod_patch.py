@@ -36,7 +36,7 @@ replace
 
 
 def test_each_fault_of_a_patch_has_its_line_path_and_remedy(tmp_path: Path) -> None:
-    """By the schema of Kubernetes, all at once."""
+    """The faults are found by Kubernetes' schema and reported together."""
     path = "workloads.runs[train].podPatch.spec."
     found = [fault.removeprefix("Pulumi.test.yaml:").replace(path, "") for fault in runs_of(tmp_path, PATCH)]
     assert found == FAULTS.splitlines()
@@ -64,7 +64,7 @@ TWICE = """\
 
 
 def test_an_element_is_listed_once(tmp_path: Path) -> None:
-    """Of two elements that the API server takes for one, the run id contained the second alone."""
+    """If the API server merges two elements, the run id would contain only the second."""
     path = "workloads.runs[train].podPatch.spec.containers"
     found = [fault.removeprefix("Pulumi.test.yaml:").replace(path, "") for fault in runs_of(tmp_path, TWICE)]
     assert found == [
@@ -75,7 +75,7 @@ def test_an_element_is_listed_once(tmp_path: Path) -> None:
 
 
 def test_a_patch_is_a_map_of_the_template(tmp_path: Path) -> None:
-    """With metadata, of which only labels and annotations, and spec."""
+    """It has `spec`, and `metadata` with only labels and annotations."""
     line, path = "    - {name: train, namespace: a, podPatch: {spec: [], metadata: {name: x}}}\n", "podPatch."
     assert [fault.partition(path)[2] for fault in runs_of(tmp_path, line)] == [
         "spec: must be a map (value a list); write a map",

@@ -1,4 +1,4 @@
-"""Quantities keep their amount and take the one spelling of the API server."""
+"""Quantities keep their amount and get the canonical spelling of the API server."""
 
 from fractions import Fraction
 
@@ -18,14 +18,14 @@ QUANTITIES = st.builds(lambda number, suffix: number + suffix, NUMBERS, SUFFIXES
 
 @given(QUANTITIES)
 def test_canonical_is_idempotent_and_keeps_the_amount(text: str) -> None:
-    """Writing a quantity in its canonical spelling changes neither its amount nor, a second time, anything."""
+    """The canonical spelling has the same amount, and its own canonical spelling is the same."""
     spelled = canonical(text)
     assert (amount(spelled), canonical(spelled)) == (amount(text), spelled)
 
 
 @given(QUANTITIES, QUANTITIES)
-def test_equal_amounts_of_one_format_are_spelled_alike(one: str, other: str) -> None:
-    """Two spellings of one amount, both decimal or both binary, become one: text compares as amounts do."""
+def test_equal_amounts_of_one_format_have_the_same_spelling(one: str, other: str) -> None:
+    """Two decimal or two binary spellings of one amount become equal, so that texts can be compared."""
     if amount(one) == amount(other) and one.endswith("i") == other.endswith("i"):
         assert canonical(one) == canonical(other)
 
@@ -58,12 +58,12 @@ def test_canonical_is_what_the_api_server_stores(text: str | int, expected: str)
 @pytest.mark.parametrize(
     "value", ["", "Gi", "1 Gi", "1GB", "-1", "+1", "1Gi\n", "1e999", 0.5, True, None, "0.1n", "8Ei"]
 )
-def test_what_is_no_quantity_is_refused(value: object) -> None:
-    """Other text, floats (0.1 has no exact form), and what the API server would cut down are errors."""
+def test_an_invalid_quantity_is_refused(value: object) -> None:
+    """Other text, floats (0.1 is not exact), and amounts that the API server would round or cap are errors."""
     with pytest.raises(ValueError, match=r"quantity|Kubernetes"):
         canonical(value)
 
 
 def test_amounts_are_exact() -> None:
-    """No float stands between the text and the amount."""
+    """The conversion uses no floats."""
     assert [amount("100m"), amount("1Ki"), amount("1n")] == [Fraction(1, 10), 1024, Fraction(1, 10**9)]

@@ -10,18 +10,18 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_written_schemas_are_current() -> None:
-    """docs/schema holds what the models say now; else run `trainstack dev schema`."""
+    """If this fails, run `trainstack dev schema`."""
     written = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / FOLDER).iterdir()}
     assert written == texts()
 
 
 def test_the_loader_knows_every_section() -> None:
-    """The sections of a file are the fields of the model, but for its name and the pins, a file of their own."""
+    """The sections of a file are the fields of the model, except the name and the pins, which have their own file."""
     assert set(SECTIONS) == set(Settings.model_fields) - {"stack", "pins", "code_pins"}
 
 
-def test_what_may_stand_in_another_file_is_not_asked_for() -> None:
-    """Only the name of a named thing is required, `from` is a run's alone, and null is taken."""
+def test_values_that_another_file_may_have_are_not_required() -> None:
+    """Only the name of a named element is required, only runs have `from`, and null is accepted."""
     run = schemas()["environment.schema.json"]["$defs"]["Workload"]
     base = schemas()["workload.schema.json"]
     assert (run["required"], base["required"]) == (["name"], [])

@@ -1,4 +1,4 @@
-"""Secrets in files: as the engine encrypts them, and in no other way."""
+"""Secrets in files must be encrypted by the engine."""
 
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ COMMAND = (
 )
 
 
-def test_what_the_engine_encrypted_is_taken(tmp_path: Path) -> None:
-    """The object says what everybody may see; of the values nothing."""
+def test_values_that_the_engine_encrypted_are_accepted(tmp_path: Path) -> None:
+    """The manifest has only public fields, without values."""
     (declared,) = load(make_project(tmp_path, SECRET % '{secure: "v1:b"}'), "test").secrets.secrets
     assert sorted(declared.values) == ["password", "username"]
     assert secret(declared, "test") == {
@@ -42,11 +42,11 @@ def test_what_the_engine_encrypted_is_taken(tmp_path: Path) -> None:
     }
 
 
-def test_they_are_the_file_s_whatever_the_engine_hands_over(tmp_path: Path) -> None:
-    """It gives the other sections; of this one the program takes what is encrypted, and refuses what is not."""
+def test_secrets_are_read_from_the_file_and_not_from_the_engine(tmp_path: Path) -> None:
+    """The engine has the other sections. Encrypted values of this section are accepted, plain ones are refused."""
     engine = {"trainstack:plan": "{}"}
     root = make_project(tmp_path, SECRET % '{secure: "v1:b"}')
-    assert [each.name for each in load(root, "test", engine).secrets.secrets] == ["git"]
+    assert [declared.name for declared in load(root, "test", engine).secrets.secrets] == ["git"]
     file = root / "Pulumi.test.yaml"
     file.write_text(file.read_text().replace('{secure: "v1:b"}', "hunter2"))
     (fault,) = faults(root, engine=engine)
@@ -55,7 +55,7 @@ def test_they_are_the_file_s_whatever_the_engine_hands_over(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("value", ["hunter2", "12345678", "1.25", "true", "[hunter2]", "{plain: hunter2}", "null"])
 def test_plain_text_is_refused_and_not_repeated(tmp_path: Path, value: str) -> None:
-    """With its line and the command that encrypts; whatever it looks like, nothing of it is said."""
+    """The fault has the line and the command that encrypts, and never any part of the value."""
     (fault,) = faults(make_project(tmp_path, SECRET % value))
     if value == "null":
         assert "a Secret of type kubernetes.io/basic-auth lacks password" in fault
@@ -68,7 +68,7 @@ def test_plain_text_is_refused_and_not_repeated(tmp_path: Path, value: str) -> N
     "wrong", ["hunter2", "{password: {secure: 12345678}}", "{password: {secure: v1:a, b: hunter2}}"]
 )
 def test_a_secret_in_the_wrong_place_is_not_repeated_either(tmp_path: Path, wrong: str) -> None:
-    """Nor what stands where the engine's text should."""
+    """A value in the place of the ciphertext is not repeated either."""
     config = "trainstack:secrets: {secrets: [{name: a, namespace: b, values: %s}]}"
     (fault,) = faults(make_project(tmp_path, config % wrong))
     assert fault.startswith("Pulumi.test.yaml:2: secrets.secrets[a].values")
@@ -77,14 +77,14 @@ def test_a_secret_in_the_wrong_place_is_not_repeated_either(tmp_path: Path, wron
 
 
 def test_a_key_with_dots_is_spelled_as_the_engine_reads_it(tmp_path: Path) -> None:
-    """In brackets and quotes: a dot would begin another key."""
+    """The key is in brackets and quotes, because a dot would separate keys."""
     text = SECRET.replace("basic-auth", "dockerconfigjson").replace("password:", ".dockerconfigjson:")
     (fault,) = faults(make_project(tmp_path, text % "hunter2"))
     assert fault.endswith(COMMAND % '[".dockerconfigjson"]')
 
 
 def test_environments_share_no_secrets(tmp_path: Path) -> None:
-    """The engine decrypts those of the stack's file alone."""
+    """The engine decrypts only the secrets of the stack's file."""
     root = make_project(tmp_path, "trainstack:plan: {}")
     text = '\nsecrets: {secrets: [{name: git, namespace: research, values: {a: {secure: "v1:a"}}}]}\n'
     (root / "defaults.yaml").write_text((root / "defaults.yaml").read_text() + text)
@@ -100,8 +100,8 @@ def test_environments_share_no_secrets(tmp_path: Path) -> None:
         ({"values": {"a b": {"secure": "v1:a"}}}, "is not a valid key of a Secret"),
     ],
 )
-def test_a_secret_holds_what_its_type_is_for(changes: dict[str, Any], message: str) -> None:
-    """The API server would refuse it in the middle of an `up`."""
-    given = {"name": "git", "namespace": "research", "values": {"password": {"secure": "v1:a"}}, **changes}
+def test_a_secret_has_the_keys_of_its_type(changes: dict[str, Any], message: str) -> None:
+    """The API server would refuse it during an `up`."""
+    fields = {"name": "git", "namespace": "research", "values": {"password": {"secure": "v1:a"}}, **changes}
     with pytest.raises(ValueError, match=message):
-        Secret.model_validate(given)
+        Secret.model_validate(fields)

@@ -1,5 +1,6 @@
-"""YAML is read with the position of every value, and without guesses."""
+"""YAML is read with the position of every value, and ambiguous values are refused."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,23 +10,23 @@ from trainstack.settings.loading.merge import plain, walk
 from trainstack.settings.loading.source import read
 
 
-def read_text(tmp_path: Path, text: str) -> tuple[object, list[str]]:
-    """What a file holds, and its faults."""
-    (tmp_path / "f.yaml").write_text(text, encoding="utf-8")
+def read_text(tmp_path: Path, text: str, file: str = "f.yaml") -> tuple[object, list[str]]:
+    """Return the content of a file and its faults."""
+    (tmp_path / file).write_text(text, encoding="utf-8")
     findings: list[Finding] = []
-    return plain(read(tmp_path, "f.yaml", findings)), [str(finding) for finding in findings]
+    return plain(read(tmp_path, file, findings)), [str(finding) for finding in findings]
 
 
 def test_only_true_and_false_are_booleans(tmp_path: Path) -> None:
-    """What other readers take for booleans or base-60 numbers is text; plain decimals are numbers."""
+    """Booleans and base-60 numbers of other YAML versions are text; plain decimals are numbers."""
     text = "{a: true, b: no, c: on, d: y, e: 1:30, f: 12, g: -1, h: 1.5, i: 1e3, j: null, k: '12', l: ~, m: v1.0}"
     expected = {"a": True, "b": "no", "c": "on", "d": "y", "e": "1:30", "f": 12, "g": -1, "h": 1.5, "i": 1000.0}
     assert read_text(tmp_path, text) == ({**expected, "j": None, "k": "12", "l": None, "m": "v1.0"}, [])
 
 
 @pytest.mark.parametrize("word", ["0777", "0x1F", "0o17", "1_000", "+5", "True", "FALSE", ".inf", ".NaN", "2024-01-01"])
-def test_what_readers_disagree_about_is_refused(tmp_path: Path, word: str) -> None:
-    """A plain word that the engine may read differently has to be quoted."""
+def test_values_on_which_parsers_disagree_are_refused(tmp_path: Path, word: str) -> None:
+    """A plain scalar that the engine may parse differently must be quoted."""
     remedy = f'write "{word}" for a string, else a plain decimal, true or false'
     expected = f"f.yaml:1: YAML parsers disagree about {word}; {remedy}"
     assert read_text(tmp_path, f"a: {word}") == ({"a": word}, [expected])
@@ -51,18 +52,31 @@ def test_what_readers_disagree_about_is_refused(tmp_path: Path, word: str) -> No
         ("a: [1\nb: 2", "f.yaml:2: invalid YAML: did not find expected ',' or ']'; correct the syntax"),
     ],
 )
-def test_faults_name_line_and_remedy(tmp_path: Path, text: str, fault: str) -> None:
-    """What is ambiguous or broken is told with its line, and nothing is guessed."""
+def test_faults_have_line_and_remedy(tmp_path: Path, text: str, fault: str) -> None:
+    """Ambiguous or invalid syntax is a fault."""
     assert read_text(tmp_path, text)[1] == [fault]
 
 
+@pytest.mark.parametrize("text", ["\nx\n", "\n\nx", " x\ny", "\tx\ny", "\n"])
+def test_texts_that_the_engine_breaks_when_it_rewrites_a_file_are_refused(tmp_path: Path, text: str) -> None:
+    """They are multi-line texts with leading white space, in files that the engine writes."""
+    written = f"a:\n- b: {json.dumps(text)}\n- {{c: ' x', d: \"x\\n y\\n\"}}\n"
+    value = {"a": ({"b": text}, {"c": " x", "d": "x\n y\n"})}
+    fault = (
+        "Pulumi.dev.yaml:2: a text of several lines begins with white space, which the engine cannot keep; "
+        "begin the text with its first word, or move it to a file of its own"
+    )
+    assert read_text(tmp_path, written, "Pulumi.dev.yaml") == (value, [fault])
+    assert read_text(tmp_path, written, "defaults.yaml") == (value, [])
+
+
 def test_an_empty_file_is_an_empty_map(tmp_path: Path) -> None:
-    """A file of comments alone sets nothing."""
+    """A file with only comments sets no values."""
     assert read_text(tmp_path, "# nothing\n") == ({}, [])
 
 
-def test_every_value_knows_its_place(tmp_path: Path) -> None:
-    """An entry stands where its key does, an element where it begins."""
+def test_every_value_has_its_place(tmp_path: Path) -> None:
+    """An entry has the place of its key, an element that of its start."""
     (tmp_path / "f.yaml").write_text("a:\n  b: [1, {name: x}]\n  c: |\n    text\n", encoding="utf-8")
     places = {path: node.where for path, node in walk(read(tmp_path, "f.yaml", []))}
     assert places == {
@@ -80,14 +94,14 @@ DEEP = 100_000
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * DEEP, "- " * DEEP, "? " * DEEP, "a: " + "{b: " * 200 + "1" + "}" * 200])
-def test_values_that_are_nested_too_deep_are_refused(tmp_path: Path, text: str) -> None:
-    """Neither the reader's stack nor the machine's ends before the file does."""
+def test_values_that_are_nested_too_deeply_are_refused(tmp_path: Path, text: str) -> None:
+    """The stacks of the parser and of Python do not overflow."""
     value, found = read_text(tmp_path, text)
     assert (value, found) == ({}, ["f.yaml:1: invalid YAML: values are nested more than 50 deep; correct the syntax"])
 
 
 def test_aliases_of_aliases_are_refused(tmp_path: Path) -> None:
-    """A few lines that stand for a billion values take no time and no memory; a few aliases are taken."""
+    """A few lines that expand to a billion values take no time and no memory. A few aliases are accepted."""
     lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 10)]
     _, found = read_text(tmp_path, "\n".join(lines))
@@ -97,7 +111,7 @@ def test_aliases_of_aliases_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "-" + "9" * 5_000, "0." + "3" * 5_000])
 def test_numbers_of_thousands_of_digits_are_refused(tmp_path: Path, number: str) -> None:
-    """Python reads no such whole number."""
+    """Python cannot parse such an integer."""
     expected = f"f.yaml:2: the number has {len(number)} characters; shorten it, or put it in quotes if it is a string"
     assert read_text(tmp_path, f"a: 1\nb: {number}") == ({"a": 1, "b": None}, [expected])
     assert read_text(tmp_path, f"b: '{number}'") == ({"b": number}, [])

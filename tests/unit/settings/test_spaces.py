@@ -1,4 +1,4 @@
-"""A sweep's files become its space and its sets, or an error that tells every fault at once, with file and line."""
+"""A sweep's files become its space and its sets, or an error with all faults, with file and line."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -28,21 +28,21 @@ args: ["--batch-size=${parameters.batch_size}", "--lr=${parameters.lr}"]
 
 
 def make_sweep_folder(root: Path, text: str) -> Path:
-    """A project with the sweep `s`, whose space is this text."""
+    """Write a project with the sweep `s`, whose space is this text."""
     (root / "sweeps/s").mkdir(parents=True)
     (root / "sweeps/s/space.yaml").write_text(dedent(text), encoding="utf-8")
     return root
 
 
 def faults(root: Path, text: str) -> list[str]:
-    """What is wrong with a space."""
-    with pytest.raises(SettingsError) as caught:
+    """Return the faults of a space."""
+    with pytest.raises(SettingsError) as error:
         load_space(make_sweep_folder(root, text), "s")
-    return [str(each).removeprefix("sweeps/s/space.yaml:") for each in caught.value.findings]
+    return [str(finding).removeprefix("sweeps/s/space.yaml:") for finding in error.value.findings]
 
 
 def test_a_space_loads_with_its_places(tmp_path: Path) -> None:
-    """Values keep their types: 32 is whole, 0.1 is not."""
+    """Values keep their types: 32 is an integer, 0.1 is not."""
     loaded = load_space(make_sweep_folder(tmp_path, SPACE), "s")
     assert loaded.space == make_space(
         parameters={
@@ -55,12 +55,12 @@ def test_a_space_loads_with_its_places(tmp_path: Path) -> None:
     assert sweeps(tmp_path) == ("s",)
 
 
-def test_a_space_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
-    """With the file that was looked for."""
+def test_the_error_about_a_missing_space_lists_the_others(tmp_path: Path) -> None:
+    """It also names the missing file."""
     make_sweep_folder(tmp_path, SPACE)
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError) as error:
         load_space(tmp_path, "z")
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "sweep 'z' has 1 fault:\n  sweeps/z/space.yaml: the file does not exist; create it, or use an existing sweep: "
         "valid names: s"
     )
@@ -137,14 +137,14 @@ args: ["--x=${{parameters.x}}", "--o=${{parameters.o}}"]
         ("{int: {low: 1, high: 100000000000}}", None),
     ],
 )
-def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: str | None) -> None:
-    """In its line, with the value and what to write."""
-    (found,) = faults(tmp_path, ONE.format(method="grid", x=x))
+def test_an_invalid_parameter_is_refused(tmp_path: Path, x: str, fault: str | None) -> None:
+    """The fault has the line, the value and the remedy."""
+    (message,) = faults(tmp_path, ONE.format(method="grid", x=x))
     if fault is None:
         fault = "parameters: form a grid of 200000000000 points, but a sweep has at most 10000 sets; remove values"
-        assert found.startswith(f"2: {fault}")
+        assert message.startswith(f"2: {fault}")
     else:
-        assert found.startswith(f"3: parameters.{fault}")
+        assert message.startswith(f"3: parameters.{fault}")
 
 
 @pytest.mark.parametrize(
@@ -244,16 +244,16 @@ def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, x: str, fault: st
         ("sweep: s", "7: unknown key sweep; did you mean seed?"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(tmp_path: Path, edit: str, fault: str) -> None:
-    """In the line that says it, with the nearest that would do."""
+def test_inconsistent_values_are_refused(tmp_path: Path, edit: str, fault: str) -> None:
+    """The fault has the line, and the nearest valid name."""
     key = edit.partition(":")[0]
     lines = [edit if line.startswith(f"{key}:") else line for line in SPACE.splitlines()]
     text = "\n".join([*lines, *([] if edit in lines else [edit])]) + "\n"
-    assert [each[: len(fault)] for each in faults(tmp_path, text)] == [fault]
+    assert [message[: len(fault)] for message in faults(tmp_path, text)] == [fault]
 
 
-def test_a_lone_argument_of_a_conditional_parameter_is_refused(tmp_path: Path) -> None:
-    """It would be left out, and the word before it would not."""
+def test_a_separate_argument_of_a_conditional_parameter_is_refused(tmp_path: Path) -> None:
+    """It would be left out, but the argument before it would not."""
     text = """\
     method: grid
     parameters:
@@ -295,11 +295,9 @@ objective: {{metric: val_loss, direction: minimize}}
         ("x", "--to=$TRAINSTACK_OUTPUT/${parameters.word}", None),
     ],
 )
-def test_a_value_that_is_replaced_on_its_way_is_refused(
-    tmp_path: Path, word: str, template: str, fault: str | None
-) -> None:
-    """Kubernetes fills in `$(NAME)` and halves `$$`, the wrapper fills in its own; a program that reads the file sees
-    the value as it is."""
+def test_a_value_that_would_be_expanded_is_refused(tmp_path: Path, word: str, template: str, fault: str | None) -> None:
+    """Kubernetes expands `$(NAME)` and `$$`, and the wrapper its own variables. A program that reads the file gets the
+    unchanged value."""
     used = "${parameters.other}"
     for place, where, replaced in (
         (f'args: ["{template}", "{used}"]', "args[0]", "$(…), $$ and $TRAINSTACK_…"),
@@ -331,12 +329,12 @@ def test_a_value_that_is_replaced_on_its_way_is_refused(
     ],
 )
 def test_templates_are_filled(template: str, text: str | None) -> None:
-    """With values as programs read them; what is not ours stays, and what names a missing parameter is gone."""
+    """Values have a form that programs can parse. Other text is kept; a template with a missing parameter is None."""
     assert filled(template, {"lr": 1e-05, "on": True, "name": "a b"}) == text
 
 
-def test_constraints_are_read_as_python_reads_them() -> None:
-    """A set that lacks a parameter keeps the constraint; text and numbers do not compare."""
+def test_constraints_have_python_semantics() -> None:
+    """A set without a parameter satisfies the constraint; text and numbers cannot be compared."""
     assert names("a * 2 <= b and not (c == 'x' or c in ['y', 'z'])") == {"a", "b", "c"}
     assert holds("1 <= a < 3", {"a": 2})
     assert not holds("a % 2 == 1", {"a": 2})
@@ -358,10 +356,10 @@ NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
 
 
 @given(st.lists(st.dictionaries(NAMES, VALUES, min_size=1, max_size=4), min_size=1, max_size=3))
-def test_the_file_reads_back_for_us_and_for_programs(
+def test_the_file_can_be_read_by_the_product_and_by_programs(
     tmp_path_factory: pytest.TempPathFactory, sets: list[dict[str, Value]]
 ) -> None:
-    """Every value has its type and itself, by the strict reader and by PyYAML as a program would use it."""
+    """The strict parser and PyYAML read every value with its type."""
     root = tmp_path_factory.mktemp("sweep")
     written = numbered(sets)
     text = text_of("s", make_space(), written)
@@ -372,11 +370,11 @@ def test_the_file_reads_back_for_us_and_for_programs(
     assert (findings, read) == ([], text)
     assert expansion is not None
     assert repr(expansion.sets) == repr(written)
-    assert repr([each["hyperparam_set"] for each in yaml.safe_load(text)]) == repr(sets)
+    assert repr([element["hyperparam_set"] for element in yaml.safe_load(text)]) == repr(sets)
 
 
 def test_the_form_of_the_file() -> None:
-    """The job with JOB_ID n takes the element n - 1; the rest is numbers, ids and a comment."""
+    """The job with JOB_ID n uses element n - 1; the file also has numbers, ids and a comment."""
     space = make_space()
     assert text_of("s", space, numbered([{"batch_size": 32, "lr": 1e-05}, {"batch_size": 64, "name": "no"}])) == dedent(
         f"""\
@@ -396,14 +394,14 @@ def test_the_form_of_the_file() -> None:
     )
 
 
-def test_an_id_is_of_the_content() -> None:
-    """Whatever the order; another type is another value."""
+def test_an_id_is_derived_from_the_content() -> None:
+    """The order does not matter; values of different types have different ids."""
     assert set_id({"a": 1, "b": "x"}) == set_id({"b": "x", "a": 1})
-    assert len({set_id({"a": each}) for each in (1, 1.0, True, "1")}) == 4
+    assert len({set_id({"a": value}) for value in (1, 1.0, True, "1")}) == 4
 
 
-def test_a_digest_is_of_what_the_sets_depend_on() -> None:
-    """Objective, arguments and file change no set."""
+def test_the_digest_has_all_values_that_the_sets_depend_on() -> None:
+    """Sets do not depend on objective, arguments and file."""
     space = make_space()
     other = Objective(metric="val_loss", direction="minimize")
     same = make_space(objective=other, args=(), env={"B": "${parameters.batch_size}"}, file="/f")
@@ -425,18 +423,18 @@ def test_a_digest_is_of_what_the_sets_depend_on() -> None:
         ("- [", "2: invalid YAML"),
     ],
 )
-def test_a_broken_file_names_the_command_that_mends_it(tmp_path: Path, text: str, fault: str) -> None:
-    """The file is made: nobody corrects it by hand."""
+def test_the_fault_of_a_broken_file_has_the_command_that_repairs_it(tmp_path: Path, text: str, fault: str) -> None:
+    """The file is generated and not edited by hand."""
     make_sweep_folder(tmp_path, SPACE)
     (tmp_path / "sweeps/s/hyperparams.yml").write_text(text, encoding="utf-8", errors="surrogateescape")
     findings: list[Finding] = []
     assert read_sets(tmp_path, "s", findings)[0] is None
     assert str(findings[0]).startswith(f"sweeps/s/hyperparams.yml:{fault}")
-    assert {each.remedy for each in findings} == {"generate it with `trainstack sweep expand s`"}
+    assert {finding.remedy for finding in findings} == {"generate it with `trainstack sweep expand s`"}
 
 
 def test_points_of_a_range_are_decimals() -> None:
-    """0.1 to 0.3 in tenths is three points, none of them 0.30000000000000004."""
+    """0.1 to 0.3 in tenths are three points, none of them 0.30000000000000004."""
     tenths = Parameter(float_range=FloatRange(low=0.1, high=0.35, step=0.1))
     assert points(tenths) == [0.1, 0.2, 0.3]
-    assert [contains(tenths, each) for each in (0.3, 0.35, 0.4, 0.1, 0.0)] == [True, False, False, True, False]
+    assert [contains(tenths, value) for value in (0.3, 0.35, 0.4, 0.1, 0.0)] == [True, False, False, True, False]

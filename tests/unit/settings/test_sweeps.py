@@ -1,4 +1,4 @@
-"""The section `trainstack:sweeps`: a run over a workload's file, a space and its sets; faults with file and line."""
+"""The section `trainstack:sweeps`: a run with its workload file, a space and its sets; faults with file and line."""
 
 from pathlib import Path
 from textwrap import dedent, indent
@@ -27,7 +27,7 @@ args: ["--batch-size=${parameters.batch_size}"]
 
 
 def make_project(root: Path, sweeps: str, space: str = SPACE, *, expanded: bool = True) -> Path:
-    """A project with the environment `test`, the workload `train` and the sweep `search`."""
+    """Write a project with the environment `test`, the workload `train` and the sweep `search`."""
     (root / "workloads/train").mkdir(parents=True)
     (root / "workloads/train/workload.yaml").write_text(BASE, encoding="utf-8")
     (root / "sweeps/search").mkdir(parents=True)
@@ -42,14 +42,14 @@ def make_project(root: Path, sweeps: str, space: str = SPACE, *, expanded: bool 
 
 
 def faults(root: Path) -> list[str]:
-    """What is wrong with the environment."""
-    with pytest.raises(SettingsError) as caught:
+    """Return the faults of the environment."""
+    with pytest.raises(SettingsError) as error:
         load(root, "test")
-    return [str(finding) for finding in caught.value.findings]
+    return [str(finding) for finding in error.value.findings]
 
 
-def test_a_sweep_is_made_of_three_files(tmp_path: Path) -> None:
-    """Its run lies over the workload's file and has the sweep's name; space and sets come from its folder."""
+def test_a_sweep_is_loaded_from_three_files(tmp_path: Path) -> None:
+    """Its run overrides the workload's file and has the sweep's name; space and sets are in its folder."""
     root = make_project(tmp_path, "- {name: search, run: {from: train, namespace: a, queue: q, args: [--epochs=2]}}\n")
     loaded = load_with_places(root, "test")
     (sweep,) = loaded.settings.sweeps.sweeps
@@ -67,7 +67,7 @@ def test_a_sweep_is_made_of_three_files(tmp_path: Path) -> None:
     assert sweep.space == load_space(root, "search").space
     assert sweep.expansion is not None
     assert sweep.expansion.space == space_digest(sweep.space)
-    assert [(each.number, each.parameters) for each in sweep.expansion.sets] == [
+    assert [(item.number, item.parameters) for item in sweep.expansion.sets] == [
         (1, {"batch_size": 32}),
         (2, {"batch_size": 64}),
     ]
@@ -78,14 +78,14 @@ def test_a_sweep_is_made_of_three_files(tmp_path: Path) -> None:
 
 
 def test_a_sweep_that_is_not_expanded_loads(tmp_path: Path) -> None:
-    """The preflight tells that; commands that need no sets work."""
+    """The preflight reports it; commands that need no sets work."""
     root = make_project(tmp_path, "- {name: search, run: {from: train, namespace: a}}\n", expanded=False)
     (sweep,) = load(root, "test").sweeps.sweeps
     assert (sweep.expansion, sweep.sets_text) == (None, "")
 
 
-def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
-    """Of the environment, of the space, and of the sets."""
+def test_faults_of_all_files_are_reported_together(tmp_path: Path) -> None:
+    """They are in the environment, in the space, and in the sets."""
     root = make_project(tmp_path, "- {name: search, form: index, run: {from: train}}\n")
     file = root / "sweeps/search/space.yaml"
     file.write_text(SPACE.replace("maximize", "up"), encoding="utf-8")
@@ -101,7 +101,7 @@ def test_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-HERE = "Pulumi.test.yaml:4: sweeps.sweeps[search]"
+SWEEP = "Pulumi.test.yaml:4: sweeps.sweeps[search]"
 INDEXED = "name: search, form: indexed, parallelism: 2, run: {from: train, namespace: a"
 REFUSED = {
     "name: other, run: {from: train, namespace: a}": (
@@ -109,60 +109,61 @@ REFUSED = {
         "search"
     ),
     "name: search, run: {from: trian, namespace: a}": (
-        f"{HERE}.run.from: is not a folder with a workload.yaml (value trian); did you mean train?"
+        f"{SWEEP}.run.from: is not a folder with a workload.yaml (value trian); did you mean train?"
     ),
     "name: search, run: {namespace: a}": (
-        f"{HERE}.run: is incomplete, and there is no workloads/search/workload.yaml with the missing values; "
+        f"{SWEEP}.run: is incomplete, and there is no workloads/search/workload.yaml with the missing values; "
         "valid names: train (set it with `from:`)"
     ),
     "name: search, run: {from: train, namespace: a, name: b}": (
-        f"{HERE}.run: unknown key name; leave it out: the run has the sweep's name"
+        f"{SWEEP}.run: unknown key name; leave it out: the run has the sweep's name"
     ),
     "name: search, space: {seed: 1}, run: {from: train, namespace: a}": (
-        f"{HERE}: unknown key space; set it in sweeps/search/space.yaml, for all environments"
+        f"{SWEEP}: unknown key space; set it in sweeps/search/space.yaml, for all environments"
     ),
-    "name: search, from: train, run: {from: train, namespace: a}": f"{HERE}: unknown key from; did you mean form?",
+    "name: search, from: train, run: {from: train, namespace: a}": f"{SWEEP}: unknown key from; did you mean form?",
     f"{INDEXED}, restartPolicy: OnFailure}}": (
-        f"{HERE}: form indexed retries in new pods (counted by backoffLimit); leave out run.restartPolicy"
+        f"{SWEEP}: form indexed retries in new pods (counted by backoffLimit); leave out run.restartPolicy"
     ),
     "name: search, form: indexed, run: {from: train, namespace: a}": (
-        f"{HERE}: form indexed requires the size of its gang; set parallelism"
+        f"{SWEEP}: form indexed requires the size of its gang; set parallelism"
     ),
     f"{INDEXED}, kind: Pod}}": (
-        f"{HERE}: form indexed requires kind Job (got Pod); set run.kind to Job, or form to jobs"
+        f"{SWEEP}: form indexed requires kind Job (got Pod); set run.kind to Job, or form to jobs"
     ),
     f"{INDEXED}, managed: false}}": (
-        f"{HERE}: form indexed requires the wrapper, which assigns the sets; leave out run.managed, or set form to jobs"
+        f"{SWEEP}: form indexed requires the wrapper, which assigns the sets; "
+        "leave out run.managed, or set form to jobs"
     ),
     f"{INDEXED}, completions: 3}}": (
-        f"{HERE}: form indexed has one index for each trial; leave out run.completions and run.parallelism"
+        f"{SWEEP}: form indexed has one index for each trial; leave out run.completions and run.parallelism"
     ),
     "name: search, maxFailedIndexes: 2, run: {from: train, namespace: a}": (
-        f"{HERE}: maxFailedIndexes requires form indexed; leave it out, or set form to indexed"
+        f"{SWEEP}: maxFailedIndexes requires form indexed; leave it out, or set form to indexed"
     ),
     "name: search, maxGpuHours: 2, run: {from: train, namespace: a}": (
-        f"{HERE}: maxGpuHours requires a deadline for trials; set run.activeDeadlineSeconds"
+        f"{SWEEP}: maxGpuHours requires a deadline for trials; set run.activeDeadlineSeconds"
     ),
     "name: search, run: {from: train, namespace: a, kind: Job, completions: 2}": (
-        f"{HERE}: a trial is one run with one record; leave out run.completions, or set run.managed to false"
+        f"{SWEEP}: a trial is one run with one record; leave out run.completions, or set run.managed to false"
     ),
     "name: search, run: {from: train, namespace: a, kind: Pod, managed: false}": (
-        f"{HERE}: a trial must end, but this Pod is always restarted; set run.restartPolicy to Never or OnFailure"
+        f"{SWEEP}: a trial must end, but this Pod is always restarted; set run.restartPolicy to Never or OnFailure"
     ),
     f"{INDEXED}, naming: fixed}}": (
-        f"{HERE}: form indexed creates several Jobs, which cannot share a fixed name; leave out run.naming"
+        f"{SWEEP}: form indexed creates several Jobs, which cannot share a fixed name; leave out run.naming"
     ),
 }
 
 
 @pytest.mark.parametrize("sweep", REFUSED)
-def test_a_sweep_that_cannot_be_is_refused(tmp_path: Path, sweep: str) -> None:
-    """In its line, with what to write."""
+def test_an_invalid_sweep_is_refused(tmp_path: Path, sweep: str) -> None:
+    """The fault has the line and the remedy."""
     assert faults(make_project(tmp_path, f"- {{{sweep}}}\n")) == [REFUSED[sweep]]
 
 
-def test_a_target_is_for_one_job(tmp_path: Path) -> None:
-    """With a Job for each trial none can stop the others; and trials that miss it are failed indexes."""
+def test_a_target_requires_one_job(tmp_path: Path) -> None:
+    """If each trial has its own Job, it cannot stop the others. Trials that miss the target are failed indexes."""
     space = SPACE.replace("maximize}", "maximize, target: 0.9}")
     jobs = make_project(tmp_path / "jobs", "- {name: search, run: {from: train, namespace: a}}\n", space)
     assert faults(jobs) == [
@@ -173,5 +174,5 @@ def test_a_target_is_for_one_job(tmp_path: Path) -> None:
     ]
     line = "- {name: search, form: indexed, parallelism: 1, maxFailedIndexes: 1, run: {from: train, namespace: a}}\n"
     assert faults(make_project(tmp_path / "indexed", line, space)) == [
-        (f"{HERE}: trials that do not reach objective.target count as failed indexes; leave out maxFailedIndexes")
+        (f"{SWEEP}: trials that do not reach objective.target count as failed indexes; leave out maxFailedIndexes")
     ]

@@ -1,4 +1,4 @@
-"""Values that are tried beside an environment's files."""
+"""Values of `--set` that override an environment's files."""
 
 import re
 from pathlib import Path
@@ -12,31 +12,31 @@ from trainstack.settings.model import Settings
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def tried(*changes: str) -> Settings:
-    """The dev environment with these."""
+def changed(*changes: str) -> Settings:
+    """Return the dev environment with these changes."""
     return load_with_places(ROOT, "dev", changes=changes).settings
 
 
 def faults(*changes: str) -> list[str]:
-    """Why it does not load with these."""
-    with pytest.raises(SettingsError) as caught:
-        tried(*changes)
-    return [str(finding) for finding in caught.value.findings]
+    """Return the faults of the dev environment with these changes."""
+    with pytest.raises(SettingsError) as error:
+        changed(*changes)
+    return [str(finding) for finding in error.value.findings]
 
 
-def test_a_value_is_with_declared_the_files() -> None:
-    """By the path that errors name, by name or by index; also what a workload.yaml says. The files stay as they are."""
+def test_a_change_overrides_a_value_of_the_files() -> None:
+    """The path is that of errors, with names or indexes, also for values of a workload.yaml. No file changes."""
     quota = "queues.clusterQueues[research].resourceGroups[0].flavors[cpu].resources[cpu].nominalQuota"
-    settings = tried(f"{quota}=6", "workloads.runs[0].roles.Worker.replicas=5", "queues.priorityClasses[low].value=7")
+    settings = changed(f"{quota}=6", "workloads.runs[0].roles.Worker.replicas=5", "queues.priorityClasses[low].value=7")
     group = settings.queues.cluster_queues[0].resource_groups[0]
-    assert [each.nominal_quota for each in group.flavors[0].resources] == ["6", "8Gi"]
+    assert [quota.nominal_quota for quota in group.flavors[0].resources] == ["6", "8Gi"]
     assert settings.workloads.runs[0].roles["Worker"].replicas == 5
-    assert [each.value for each in settings.queues.priority_classes] == [7, 1000, 10000]
-    assert load(ROOT, "dev") == tried()
+    assert [item.value for item in settings.queues.priority_classes] == [7, 1000, 10000]
+    assert load(ROOT, "dev") == changed()
 
 
-def test_what_the_docs_try_can_be_tried() -> None:
-    """Each `--set` of their examples, on the environment that it names."""
+def test_the_examples_of_the_docs_are_valid() -> None:
+    """Each `--set` of an example applies to the environment that it names."""
     text = (ROOT / "docs/forecast.md").read_text(encoding="utf-8")
     examples = re.findall(r"^trainstack forecast -s (\w+) --set '([^']+)'$", text, re.MULTILINE)
     assert len(examples) > 1
@@ -44,9 +44,9 @@ def test_what_the_docs_try_can_be_tried() -> None:
         assert load_with_places(ROOT, stack, changes=(change,)).settings != load(ROOT, stack)
 
 
-def test_a_map_merges_a_list_of_names_too_and_null_deletes() -> None:
-    """The one merge rule; what is not there yet is added."""
-    run = tried(
+def test_maps_and_lists_of_named_elements_merge_and_null_deletes() -> None:
+    """The merge rule of files applies; missing values are added."""
+    run = changed(
         "workloads.runs[digits].resources={requests: {memory: 1Gi}}",
         "workloads.runs[digits].priority=null",
         'workloads.runs[digits].nodeSelector["example.org/kind"]=a100',
@@ -55,18 +55,18 @@ def test_a_map_merges_a_list_of_names_too_and_null_deletes() -> None:
     assert run.resources.requests == {"cpu": "250m", "memory": "1Gi"}
     assert (run.priority, run.expected_duration_seconds) == (None, 600)
     assert run.node_selector == {"example.org/kind": "a100"}
-    teams = tried("queues.localQueues=[{name: second, namespace: research, clusterQueue: research}]").queues
-    assert [each.name for each in teams.local_queues] == ["research", "second"]
+    teams = changed("queues.localQueues=[{name: second, namespace: research, clusterQueue: research}]").queues
+    assert [queue.name for queue in teams.local_queues] == ["research", "second"]
 
 
 def test_later_changes_see_earlier_ones() -> None:
-    """They are laid over each other in their order."""
-    queues = tried("queues.flavors=[{name: big}]", "queues.flavors[big].nodeLabels={a: b}").queues
+    """They are applied in order."""
+    queues = changed("queues.flavors=[{name: big}]", "queues.flavors[big].nodeLabels={a: b}").queues
     assert queues.flavors[1].node_labels == {"a": "b"}
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ("queues", "--set queues: is not a path with a value; write PATH=VALUE"),
         ("a b=1", "is not a path with a value"),
@@ -81,13 +81,12 @@ def test_later_changes_see_earlier_ones() -> None:
         ("workloads.runs[digits].seed={", "invalid YAML"),
     ],
 )
-def test_what_cannot_be_tried_is_told_with_the_change(change: str, said: str) -> None:
-    """And the nearest thing that can."""
+def test_the_fault_of_an_invalid_change_has_the_change(change: str, message: str) -> None:
+    """It also has the nearest valid name."""
     (fault,) = faults(change)
     assert fault.startswith(f"--set {change}: ")
-    assert said in fault
+    assert message in fault
 
 
-def test_all_faults_are_told_at_once() -> None:
-    """Of several changes."""
+def test_all_faults_of_several_changes_are_reported_together() -> None:
     assert len(faults("nothing", "queues.clusterQueues[x].cohort=y")) == 2

@@ -1,4 +1,4 @@
-"""What precedes the apply of definitions that another state owns, or whose names terminating ones have."""
+"""The steps before the apply of definitions that another state owns, or whose names terminating ones have."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,19 +15,21 @@ OTHER = "b" * 32
 def test_a_terminating_definition_is_awaited_and_fields_of_another_state_are_transferred(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Other objects have hooks of their own."""
-    done: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(assemble, "wait_until_replaceable", lambda manifest, *_: done.append(("wait", manifest)))
-    monkeypatch.setattr(assemble, "transfer", lambda *given: done.append(("transfer", *given)))
+    """Other objects have their own hooks."""
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(assemble, "wait_until_replaceable", lambda manifest, *_: calls.append(("wait", manifest)))
+    monkeypatch.setattr(assemble, "transfer", lambda *arguments: calls.append(("transfer", *arguments)))
     program = make_program(*committed("dev"))
-    terminating, taken = program.declared.definitions.manifests
+    terminating, transferred = program.declared.definitions.manifests
     namespace, *_ = program.declared.namespaces.manifests
     metadata = {"annotations": {STATE: OTHER}}
     program = replace(
-        program, replacements={"1": terminating, "2": namespace}, taken=((taken, metadata), (namespace, metadata))
+        program,
+        replacements={"1": terminating, "2": namespace},
+        taken=((transferred, metadata), (namespace, metadata)),
     )
-    before = assemble._before_definitions(program)
-    assert {*before} == {terminating["metadata"]["name"], taken["metadata"]["name"]}
-    for work in (*before[terminating["metadata"]["name"]], *before[taken["metadata"]["name"]]):
+    steps = assemble._before_definitions(program)
+    assert {*steps} == {terminating["metadata"]["name"], transferred["metadata"]["name"]}
+    for work in (*steps[terminating["metadata"]["name"]], *steps[transferred["metadata"]["name"]]):
         work()
-    assert done == [("wait", terminating), ("transfer", taken, OTHER, OWN, None)]
+    assert calls == [("wait", terminating), ("transfer", transferred, OTHER, OWN, None)]

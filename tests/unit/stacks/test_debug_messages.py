@@ -1,4 +1,4 @@
-"""The SDK's debug messages, which each cost a call of the engine."""
+"""The SDK's debug messages, which cost a call of the engine each."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from trainstack.stacks import debug_messages
 
 @contextmanager
 def process_of_engine(*arguments: str) -> Iterator[int]:
-    """A process that a program named `pulumi` with these arguments has started."""
+    """Return a process started by a program named `pulumi` with these arguments."""
     program = "import subprocess; child = subprocess.Popen('cat'); print(child.pid, flush=True); child.wait()"
     command = ["/tools/pulumi", "-c", program, *arguments]
     with subprocess.Popen(
@@ -28,7 +28,7 @@ def process_of_engine(*arguments: str) -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def sdk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK as it was, after the test."""
+    """Restore the SDK after the test."""
     monkeypatch.setattr(pulumi.log, "debug", pulumi.log.debug)
 
 
@@ -58,7 +58,7 @@ def test_the_engine_is_found_among_the_ancestors() -> None:
 def test_messages_are_dropped_unless_the_engine_displays_them(
     monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str] | None, variable: str, dropped: bool
 ) -> None:
-    """With `--debug` or `--verbose`, and for an engine whose options are unknown, the messages are sent."""
+    """Messages are sent with `--debug` or `--verbose`, and to an engine whose options are unknown."""
     monkeypatch.setattr(debug_messages, "engine_arguments", lambda _: arguments)
     for name in ("DEBUG", "VERBOSE"):
         monkeypatch.setenv(f"PULUMI_OPTION_{name}", "9" if name == variable else "")

@@ -1,4 +1,4 @@
-"""Declared: each object of an environment is built once, whoever reads it."""
+"""Declared: each object of an environment is built once for all its readers."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +24,7 @@ BUILDERS = {
     secrets: ("secret",),
     module: ("manifest",),
 }
-"""By module, the functions that build one object each."""
+"""The functions that build one object each, by module."""
 
 
 def test_each_object_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,14 +56,17 @@ def test_each_object_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = {kind for kind, _, _ in built}
     assert {"Namespace", "ClusterQueue", "LocalQueue", "StorageClass", "PersistentVolumeClaim", "Job"} <= kinds
     assert {key: count for key, count in built.items() if count > 1} == {}
-    ours = {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in manifests}
-    assert {key for key in built if key[0] in {"ClusterQueue", "TrainJob"} and key not in ours} == {
+    declared_ids = {
+        (manifest["kind"], manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
+        for manifest in manifests
+    }
+    assert {key for key in built if key[0] in {"ClusterQueue", "TrainJob"} and key not in declared_ids} == {
         ("TrainJob", "research", "three")
     }
 
 
 def test_without_inputs_only_the_shape_of_a_launch_is_known() -> None:
-    """An image that is not built has no reference, and nothing stands in its place where it would be sent."""
+    """An image that is not built has no reference, and nothing replaces it."""
     declared = Declared(make_settings(make_run()))
     launch, _ = declared.queued(declared.settings.workloads.runs[0])
     assert launch["kind"] == "Job"

@@ -1,4 +1,4 @@
-"""What a state holds, by the engine's answer about its resources."""
+"""The content of a state, by the engine's answer about its resources."""
 
 import re
 from typing import Any
@@ -14,22 +14,23 @@ OWN = "a" * 32
 
 
 def make_namespace(name: str, live: str, *, parent_type: str = "") -> StateResource:
-    """A namespace in the state."""
+    """Return a namespace in the state."""
     return StateResource("kubernetes:core/v1:Namespace", parent_type, name, {"metadata": {"name": live}})
 
 
 def make_stash(name: str, output: Any) -> StateResource:
-    """What the state remembers."""
+    """Return a Stash of the state."""
     return StateResource("pulumi:index:Stash", "", name, {"output": output})
 
 
 def test_only_used_outputs_are_converted() -> None:
-    """Of a launch, also the inputs that the provider keeps; never the schemas of a definition."""
+    """For a launch, metadata that the provider keeps as inputs are included; managed fields never are."""
     prefix = "urn:pulumi:dev::trainstack::trainstack"
     job = f"{prefix}:training:Runs$kubernetes:batch/v1:Job::lab/digits-1"
     definition = f"{prefix}:platform:Definitions$kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition::jobs"
     metadata = {"metadata": {"name": "x", "labels": {"a": "b"}}}
-    outputs = {"outputs": {**metadata, "__inputs": metadata, "spec": {"parallelism": 1}}}
+    live = {"metadata": {**metadata["metadata"], "managedFields": [{"manager": "x"}], "generation": 1}}
+    outputs = {"outputs": {**live, "__inputs": {**metadata, "spec": {}}, "spec": {"parallelism": 1}}}
     stash = {"outputs": {"input": OWN, "output": OWN}}
     release = f"{prefix}:platform:Definitions$pulumi:index:Stash::kueue-definitions"
     definitions = {"version": "v1", "state": OWN, "definitions": {"a.example.org": "0" * 16}}
@@ -45,17 +46,17 @@ def test_only_used_outputs_are_converted() -> None:
         read.extend(read_engine_state(request_engine_state().result()))
 
     record(program, "dev", Echo(calls={READ_STATE: {"outputs": resources}}))
-    found = {resource.name: resource for resource in read}
-    assert found["lab/digits-1"] == StateResource(
+    resources_by_name = {resource.name: resource for resource in read}
+    assert resources_by_name["lab/digits-1"] == StateResource(
         "kubernetes:batch/v1:Job", "trainstack:training:Runs", "lab/digits-1", {**metadata, "__inputs": metadata}
     )
-    assert found["jobs"].outputs == metadata
-    assert found["own"] == StateResource("pulumi:index:Stash", "", "own", {"input": OWN, "output": OWN})
+    assert resources_by_name["jobs"].outputs == metadata
+    assert resources_by_name["own"] == StateResource("pulumi:index:Stash", "", "own", {"input": OWN, "output": OWN})
     assert own_state(read).revisions == {"a.example.org": "0" * 16}
 
 
-def test_a_state_knows_its_identity_and_its_objects() -> None:
-    """Without metadata there is no object yet; without an identity the state gets one."""
+def test_a_state_has_its_identity_and_its_objects() -> None:
+    """Without metadata no object exists yet; without an identity the state gets one."""
     claim = StateResource(
         "kubernetes:core/v1:PersistentVolumeClaim",
         "trainstack:training:Storage",
@@ -87,7 +88,7 @@ def test_a_state_has_the_definitions_of_releases() -> None:
 
 @pytest.mark.parametrize("provider", ["cluster", "cluster-generating"])
 def test_a_namespace_that_a_provider_only_reads_is_not_held(provider: str) -> None:
-    """A declared namespace of the same Pulumi name is a component's."""
+    """A declared namespace of the same Pulumi name belongs to a component."""
     read = make_namespace(f"{provider}-identity", "kube-system")
     declared = make_namespace(f"{provider}-identity", "lab", parent_type="trainstack:platform:Namespaces")
     assert own_state([read, declared]).held == {("Namespace", None, "lab")}

@@ -1,4 +1,4 @@
-"""The roles of environments: what is in them, and that the repository's are current."""
+"""The roles of environments: their content, and that the repository's files are current."""
 
 from pathlib import Path
 from typing import Any
@@ -41,38 +41,38 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 INSTALLING = ("dev", "prod", "staging")
-"""Their roles depend on releases, which `make tools` makes: tests/cluster/test_rights.py looks at them."""
+"""Their roles depend on releases, which `make tools` builds: tests/cluster/test_rights.py tests them."""
 
 
 @pytest.mark.parametrize("stack", sorted({*stacks(ROOT)} - {*INSTALLING}))
 def test_the_written_roles_are_current(stack: str) -> None:
-    """Each environment's file is what its settings make; else run `trainstack rights -s <environment>`."""
+    """Each environment's file matches its settings; otherwise run `trainstack rights -s <environment>`."""
     assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == text(Session(ROOT, stack))
 
 
-def test_no_role_is_of_an_environment_that_is_gone() -> None:
-    """Each file has its environment."""
+def test_no_role_is_of_a_removed_environment() -> None:
+    """Each file has an environment."""
     assert {file.stem for file in (ROOT / FOLDER).iterdir()} <= {*stacks(ROOT)}
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / FOLDER).iterdir()), ids=lambda file: file.stem)
 def test_every_written_role_may_list_launches_of_every_kind(file: Path) -> None:
-    """A ledger may be of a kind that the environment declares no more, and many launches are looked for in a list."""
-    roles = [each for each in yaml.safe_load_all(file.read_text(encoding="utf-8")) if each["kind"].endswith("Role")]
-    for name in {each["metadata"]["name"] for each in roles if each["metadata"]["name"].startswith("trainstack-")}:
-        held = {grant for each in roles if each["metadata"]["name"] == name for grant in granted_by(each)}
+    """A ledger may be of a kind that the environment no longer declares, and many launches are read from a list."""
+    roles = [role for role in yaml.safe_load_all(file.read_text(encoding="utf-8")) if role["kind"].endswith("Role")]
+    for name in {role["metadata"]["name"] for role in roles if role["metadata"]["name"].startswith("trainstack-")}:
+        held = {grant for role in roles if role["metadata"]["name"] == name for grant in granted_by(role)}
         needed = {
             grant
-            for namespace in {each.namespace for each in held if each.namespace}
+            for namespace in {role.namespace for role in held if role.namespace}
             for kind in LAUNCHES.values()
             for grant in grants(*kind, ("list",), namespace)
         }
         assert needed
-        assert {each for each in needed if not any(has.covers(each) for has in held)} == set()
+        assert {role for role in needed if not any(has.covers(role) for has in held)} == set()
 
 
 def make_tenant(*runs: Any, **changes: Any) -> Settings:
-    """A tenant of the namespace `research` with one volume."""
+    """Return a tenant of the namespace `research` with one volume."""
     base = {
         "environment": Environment(profile="tenant", layers=("training",), existing=Existing(namespaces=("research",))),
         "storage": make_storage(classes=()),
@@ -83,12 +83,12 @@ def make_tenant(*runs: Any, **changes: Any) -> Settings:
 
 
 def any_name(granted: set[Grant]) -> set[Grant]:
-    """The rights, on whichever object."""
-    return {Grant(each.group, each.resource, each.verb, each.namespace) for each in granted}
+    """Return the rights without names of objects."""
+    return {Grant(grant.group, grant.resource, grant.verb, grant.namespace) for grant in granted}
 
 
 def test_a_teams_role_is_what_an_environment_of_all_kinds_needs() -> None:
-    """Both roles of its stack together, whichever volumes it has: no more, and no less."""
+    """Both roles of its stack together, with any volumes, have exactly these rights."""
     runs = (
         make_run(name="a"),
         make_run(name="b", kind="Pod"),
@@ -102,35 +102,35 @@ def test_a_teams_role_is_what_an_environment_of_all_kinds_needs() -> None:
 
 
 def test_a_kind_that_few_environments_use_is_granted_where_it_is_used() -> None:
-    """To a tenant with such a run, and to a team whose platform has Kueue manage the kind."""
+    """The rights are granted to a tenant with such a run, and to a team whose platform has Kueue manage the kind."""
     kind = ("kubeflow.org", "mpijobs")
     run = make_run(kind="MPIJob", managed=False, security="baseline", roles={"Launcher": Role()})
     needed = deployer(make_tenant(run), ()) | researcher(make_tenant(run), ())
     assert grants(*kind, ("get", "list", "watch", "create", "patch", "delete"), "research") <= needed
     assert any_name(needed) <= for_a_team("research", [kind])
-    assert not {each for each in deployer(make_tenant(make_run()), ()) if each.resource == "mpijobs"}
+    assert not {grant for grant in deployer(make_tenant(make_run()), ()) if grant.resource == "mpijobs"}
     for frameworks, optional in ((("batch/job",), ()), (("batch/job", "kubeflow.org/mpijob"), (kind,))):
         operators = Operators(kueue=make_kueue(frameworks=frameworks))
         assert optional_kinds(make_settings(make_run(), operators=operators)) == optional
 
 
 def test_a_tenant_has_the_kinds_that_it_uses() -> None:
-    """Other kinds of launches it may look for, since one may be left from before, and nothing else."""
+    """It may list other kinds of launches, since one may be left from before, and nothing else."""
     needed = deployer(make_tenant(make_run()), ()) | researcher(make_tenant(make_run()), ())
-    assert {each for each in needed if each.resource == "pytorchjobs"} == grants(
+    assert {grant for grant in needed if grant.resource == "pytorchjobs"} == grants(
         "kubeflow.org", "pytorchjobs", ("list",), "research"
     )
     assert grants("batch", "jobs", ("create", "patch", "delete"), "research") <= needed
-    assert needed <= for_a_team("research") | {each for each in needed if each.name}
-    assert {each.name for each in needed} == {"", "training"}
+    assert needed <= for_a_team("research") | {grant for grant in needed if grant.name}
+    assert {grant.name for grant in needed} == {"", "training"}
 
 
 def test_what_a_stack_keeps_it_may_not_delete() -> None:
-    """Its volumes, for one: `destroy` leaves them, and so must who runs it."""
+    """`destroy` leaves its volumes, so a deployer must not delete them."""
     assert not {
-        each
-        for each in deployer(make_tenant(make_run()), ())
-        if (each.resource, each.verb) == ("persistentvolumeclaims", "delete")
+        grant
+        for grant in deployer(make_tenant(make_run()), ())
+        if (grant.resource, grant.verb) == ("persistentvolumeclaims", "delete")
     }
 
 
@@ -138,19 +138,19 @@ SECRETS = Secrets(secrets=(make_secret(),))
 
 
 def test_an_owner_lists_what_it_declares_and_a_tenant_nothing_more() -> None:
-    """So `trainstack doctor` finds what bears the stack's mark; Secrets it may list only where one is to be deleted."""
+    """`trainstack doctor` lists objects with the stack's label; Secrets may be listed only to delete one."""
     settings = make_settings(make_run(), operators=Operators(), secrets=SECRETS)
-    declared = [each for part in Declared(settings, Inputs()).platform for each in part.manifests]
+    declared = [manifest for part in Declared(settings, Inputs()).platform for manifest in part.manifests]
     granted = deployer(settings, declared)
-    assert {"ClusterQueue", "NetworkPolicy", "Secret"} <= {each["kind"] for each in declared}
+    assert {"ClusterQueue", "NetworkPolicy", "Secret"} <= {manifest["kind"] for manifest in declared}
     assert {"clusterqueues", "networkpolicies", "localqueues", "namespaces", "persistentvolumeclaims"} <= {
-        each.resource for each in granted if each.verb == "list" and not each.namespace
+        grant.resource for grant in granted if grant.verb == "list" and not grant.namespace
     }
     assert grants("", "namespaces", ("get",), names=["kube-system"]) <= granted
 
 
 def test_secrets_are_written_by_name_and_listed_where_one_is_deleted() -> None:
-    """Nowhere else; a tenant's too, whose layer has them alone."""
+    """The same holds for a tenant, whose layer has the only Secrets."""
     tenant = make_tenant(make_run(), secrets=SECRETS)
     adopting = make_settings(
         make_run(),
@@ -165,17 +165,17 @@ def test_secrets_are_written_by_name_and_listed_where_one_is_deleted() -> None:
             *grants("", "secrets", (*DECLARE, "delete"), "research", ["git"]),
             *grants("", "secrets", WATCH, "research"),
         }
-    assert "secrets" not in {each.resource for each in for_a_team("research")}
+    assert "secrets" not in {grant.resource for grant in for_a_team("research")}
 
 
 def make_role(kind: str, name: str, **rest: Any) -> Manifest:
-    """An object of an operator's release."""
+    """Return an object of an operator's release."""
     namespace = {} if kind.startswith("Cluster") else {"namespace": "kube-system"}
     return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": {"name": name, **namespace}, **rest}
 
 
 def test_an_owner_may_write_the_roles_of_its_operators_and_no_others() -> None:
-    """The API server lets nobody write rights that he has not, but with `escalate` and `bind`: by name."""
+    """The API server lets users write only rights that they have, except with `escalate` and `bind`, here by name."""
     role = {"kind": "ClusterRole", "name": "manager"}
     declared = [
         make_role("ClusterRole", "manager"),
@@ -183,7 +183,7 @@ def test_an_owner_may_write_the_roles_of_its_operators_and_no_others() -> None:
         make_role("RoleBinding", "reader", roleRef={"kind": "Role", "name": "extension-reader"}),
     ]
     granted = deployer(make_settings(operators=Operators()), declared)
-    escalating = {each for each in granted if each.verb in ("escalate", "bind")}
+    escalating = {grant for grant in granted if grant.verb in ("escalate", "bind")}
     assert escalating == {
         Grant(RBAC, "clusterroles", "escalate", "", "manager"),
         Grant(RBAC, "clusterroles", "bind", "", "manager"),
@@ -193,7 +193,7 @@ def test_an_owner_may_write_the_roles_of_its_operators_and_no_others() -> None:
 
 @pytest.mark.parametrize("adopt", [False, True])
 def test_a_deployer_writes_in_declared_namespaces_and_under_declared_names_alone(adopt: bool) -> None:
-    """Also where the stack creates the namespace: an administrator does so first, and the role is of that namespace."""
+    """The stack may create the namespace: an administrator does so first, and the role is in that namespace."""
     settings = make_settings(
         make_run(kind="Pod"),
         make_distributed(),
@@ -201,61 +201,61 @@ def test_a_deployer_writes_in_declared_namespaces_and_under_declared_names_alone
         secrets=SECRETS,
         environment=Environment(namespaces=(Namespace(name="research", adopt=adopt),)),
     )
-    declared = [each for part in Declared(settings, Inputs()).platform for each in part.manifests]
-    assert any(PATCH_FORCE in each["metadata"].get("annotations", {}) for each in declared) == adopt
-    writing = {each for each in deployer(settings, declared) if each.verb not in ("get", "list", "watch")}
-    assert {each.namespace for each in writing} == {"", "research"}
-    assert {each for each in writing if not (each.namespace or each.name)} == set()
-    assert not [each for each in writing if each.resource == "namespaces" and each.verb == "create"]
+    declared = [manifest for part in Declared(settings, Inputs()).platform for manifest in part.manifests]
+    assert any(PATCH_FORCE in grant["metadata"].get("annotations", {}) for grant in declared) == adopt
+    writing = {grant for grant in deployer(settings, declared) if grant.verb not in ("get", "list", "watch")}
+    assert {grant.namespace for grant in writing} == {"", "research"}
+    assert {grant for grant in writing if not (grant.namespace or grant.name)} == set()
+    assert not [grant for grant in writing if grant.resource == "namespaces" and grant.verb == "create"]
 
 
 def test_only_an_administrator_creates_the_namespaces_of_a_stack() -> None:
-    """The file creates those that the stack does not adopt, with the level that the stack declares."""
+    """The file creates the namespaces that the stack does not adopt, with the level that the stack declares."""
     namespaces = (
         Namespace(name="research", labels={"pod-security.kubernetes.io/enforce": "baseline"}),
         Namespace(name="theirs", adopt=True),
     )
-    made = rights_of(
+    rights = rights_of(
         Declared(
             make_settings(make_run(), operators=Operators(), environment=Environment(namespaces=namespaces)), Inputs()
         )
     )
-    (created,) = made.namespaces
+    (created,) = rights.namespaces
     assert (created["metadata"]["name"], created["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]) == (
         "research",
         "baseline",
     )
-    assert held(made.policies) == {("", "namespaces", "research"), ("", "namespaces", "theirs")}
+    assert held(rights.policies) == {("", "namespaces", "research"), ("", "namespaces", "theirs")}
 
 
 def test_a_probe_is_granted_by_its_name_and_never_stored() -> None:
-    """Whoever may ask an operator's webhooks may create nothing else of those kinds, and no stored object by it."""
+    """The right to probe an operator's webhooks allows no other object of those kinds, and no stored one."""
     settings = make_settings(
         make_run(), operators=Operators(kueue=make_kueue(), training_operator=make_training_operator())
     )
-    asked = {each for each in researcher(settings, ()) if each.verb in ("create", "patch") and each.name}
-    assert asked == {
+    probe_grants = {grant for grant in researcher(settings, ()) if grant.verb in ("create", "patch") and grant.name}
+    assert probe_grants == {
         *grants("kueue.x-k8s.io", "resourceflavors", ("create", "patch"), names=[probes.NAME]),
         *grants("kubeflow.org", "pytorchjobs", ("create", "patch"), "default", [probes.NAME]),
     }
-    kinds = {(each.group, each.resource) for each in asked}
-    assert held(policies("test", (), kinds)) == {(*each, probes.NAME) for each in kinds}
-    assert escalations(asked, {}, held(policies("test", (), kinds))) == []
+    kinds = {(grant.group, grant.resource) for grant in probe_grants}
+    assert held(policies("test", (), kinds)) == {(*kind, probes.NAME) for kind in kinds}
+    assert escalations(probe_grants, {}, held(policies("test", (), kinds))) == []
 
 
 def test_who_uses_an_environment_writes_in_its_namespaces_alone() -> None:
-    """Cluster-wide he reads lists of what explains an admission, and never secrets or a node's own API."""
+    """A researcher reads cluster-wide lists that explain an admission, and never secrets or a node's API."""
     settings = make_settings(make_run(), operators=Operators())
     granted = researcher(settings, ())
-    assert {each.namespace for each in granted if each.verb not in ("list", "get")} == {"research"}
-    assert {each.verb for each in granted if not each.namespace} == {"list", "get"}
-    assert not {each.resource for each in granted} & {"secrets", "nodes/proxy", "roles"}
+    assert {grant.namespace for grant in granted if grant.verb not in ("list", "get")} == {"research"}
+    assert {grant.verb for grant in granted if not grant.namespace} == {"list", "get"}
+    assert not {grant.resource for grant in granted} & {"secrets", "nodes/proxy", "roles"}
 
 
 def test_the_roles_are_named_after_the_environment() -> None:
-    """One name for each of the two, whatever the place."""
-    found = rights_of(Declared(make_settings(make_run(), operators=Operators()), Inputs())).roles
-    assert [(each["kind"], each["metadata"]["name"]) for each in found] == [
+    """Each of the two roles has one name in all places."""
+    roles = rights_of(Declared(make_settings(make_run(), operators=Operators()), Inputs())).roles
+    assert [(role["kind"], role["metadata"]["name"]) for role in roles] == [
         ("ClusterRole", "trainstack-test-deployer"),
         ("Role", "trainstack-test-deployer"),
         ("ClusterRole", "trainstack-test-researcher"),

@@ -1,4 +1,4 @@
-"""A run that `workloads.exclude` names keeps the memory that it was launched."""
+"""A run that `workloads.exclude` names keeps the record of its launch."""
 
 from typing import Any
 
@@ -19,35 +19,35 @@ HERE = Environment(namespaces=(Namespace(name="research"),))
 
 
 def make_lab(*names: str, exclude: tuple[str, ...] = (), environment: Environment = HERE) -> Settings:
-    """An environment with these runs."""
+    """Return an environment with these runs."""
     runs = tuple(make_run(name=name) for name in names)
     settings = make_settings(environment=environment, workloads=Workloads(runs=runs, exclude=exclude))
     return settings.without_excluded()
 
 
 def decide(settings: Settings, *ledgers: Ledger, **live: Any) -> RunDecision:
-    """What becomes of the runs where the cluster remembers these, and has no object of them."""
+    """Return the decision on runs in a cluster with these ledgers and no objects of them."""
     return runs_and_sweeps(Declared(settings, INPUTS), Runs(live=(), ledgers=ledgers, wrappers={}, **live))
 
 
 def test_a_run_that_is_excluded_and_included_again_is_not_trained_again() -> None:
-    """Whatever else is launched meanwhile."""
+    """Other launches in between do not matter."""
     (first,) = decide(make_lab("gpu")).runs.ledgers
-    without = decide(make_lab("gpu", "cpu", exclude=("gpu",)), first)
-    assert [launch.workload for launch in without.runs.launches] == ["cpu"]
-    assert [ledger.workload for ledger in without.runs.ledgers] == ["cpu", "gpu"]
-    again = decide(make_lab("gpu", "cpu"), *without.runs.ledgers)
-    assert again.runs.launches == ()
-    assert sorted(again.runs.ledgers, key=run_id) == sorted(without.runs.ledgers, key=run_id)
+    excluded_decision = decide(make_lab("gpu", "cpu", exclude=("gpu",)), first)
+    assert [launch.workload for launch in excluded_decision.runs.launches] == ["cpu"]
+    assert [ledger.workload for ledger in excluded_decision.runs.ledgers] == ["cpu", "gpu"]
+    included_again = decide(make_lab("gpu", "cpu"), *excluded_decision.runs.ledgers)
+    assert included_again.runs.launches == ()
+    assert sorted(included_again.runs.ledgers, key=run_id) == sorted(excluded_decision.runs.ledgers, key=run_id)
 
 
 def run_id(ledger: Ledger) -> str:
-    """The run that it is of."""
+    """Return the run of a ledger."""
     return ledger.run_id
 
 
 def test_a_run_that_is_taken_out_is_forgotten() -> None:
-    """Its ledger goes, and so does that of a run of another name."""
+    """Its ledger is deleted, and so is that of a run of another name."""
     (first,) = decide(make_lab("gpu")).runs.ledgers
     assert (
         decide(make_lab("cpu", "other", exclude=("other",)), first).runs.ledgers == decide(make_lab("cpu")).runs.ledgers
@@ -63,8 +63,8 @@ def test_a_run_that_is_taken_out_is_forgotten() -> None:
         (Environment(layers=("platform",)), False),
     ],
 )
-def test_nothing_is_kept_in_a_namespace_that_goes(environment: Environment, *, kept: bool) -> None:
-    """The ledger goes with it. A stack of the training layer does not name its namespaces."""
+def test_nothing_is_kept_in_a_deleted_namespace(environment: Environment, *, kept: bool) -> None:
+    """The ledger is deleted with it. A stack of the training layer does not name its namespaces."""
     ledgers = decide(make_lab("gpu")).runs.ledgers
     excluded = decide(make_lab("gpu", exclude=("gpu",), environment=environment), *ledgers)
     assert excluded.runs.ledgers == (ledgers if kept else ())

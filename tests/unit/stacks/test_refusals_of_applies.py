@@ -1,4 +1,4 @@
-"""What the program refuses after it has read outputs of resources: the command ends with 3, as for other refusals."""
+"""Refusals of the program after it has read outputs of resources: the command ends with 3, as for other refusals."""
 
 import gc
 import warnings
@@ -33,11 +33,11 @@ class OfAnotherCluster(Echo):
     """A state that recorded another cluster, and a platform's stack without queues."""
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[object, object]]:
-        """The Stash of the cluster has the identity of the first `up`."""
-        made, outputs = super().new_resource(args)
+        """Return the identity of the first `up` from the Stash of the cluster."""
+        identifier, outputs = super().new_resource(args)
         if args.name == memory_name("owner"):
             outputs["output"] = {"kube-system": "former"}
-        return made, outputs
+        return identifier, outputs
 
 
 class WithQueues(Echo):
@@ -46,11 +46,11 @@ class WithQueues(Echo):
     queues: tuple[str, ...] = ("research/research",)
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[object, object]]:
-        """The reference has the outputs of the platform's stack."""
-        made, outputs = super().new_resource(args)
+        """Return the outputs of the platform's stack from the reference."""
+        identifier, outputs = super().new_resource(args)
         if args.typ == "pulumi:pulumi:StackReference":
             outputs["outputs"] = {"localQueues": [*self.queues]}
-        return made, outputs
+        return identifier, outputs
 
 
 class WithoutQueues(WithQueues):
@@ -64,9 +64,9 @@ ELSEWHERE = Echo({"kube-system": "elsewhere"})
 
 @pytest.fixture(autouse=True)
 def unread_outputs() -> Iterator[None]:
-    """Collect the outputs that a refusal leaves unread here, not in a later test, without their warnings.
+    """Collect the outputs that a refusal leaves unread, so that their warnings do not appear in a later test.
 
-    Only objects of the test are walked: those before it are frozen.
+    Only objects of the test are traversed: earlier ones are frozen.
     """
     gc.freeze()
     yield
@@ -87,7 +87,7 @@ def unread_outputs() -> Iterator[None]:
 def test_a_refusal_of_an_output_has_the_code_of_refusals(
     monkeypatch: pytest.MonkeyPatch, engine: Echo, message: str
 ) -> None:
-    """The program reports it where it raises: the engine runs these functions after the program."""
+    """The program reports the code where it raises: the engine runs these functions after the program."""
     program = make_program(TRAINING, INPUTS)
     with exit_code_file() as file:
         monkeypatch.setenv(EXIT_CODE_VARIABLE, str(file))

@@ -1,4 +1,4 @@
-"""A Go module of one small program and one dependency, served from a folder: builds for real, without a network."""
+"""A Go module of one small program and one dependency, served from a folder: real builds without a network."""
 
 import base64
 import hashlib
@@ -33,17 +33,17 @@ class Fixture:
     modules: Path
     """The folder that holds the group's module, as trainstack/dev/toolchain/go does."""
     proxy: str
-    """What GOPROXY is set to."""
+    """The value of GOPROXY."""
     group: Group
 
     @property
     def go_sum(self) -> Path:
-        """The group's go.sum."""
+        """Return the group's go.sum."""
         return self.modules / self.group.module / "go.sum"
 
 
 def make_fixture(folder: Path) -> Fixture:
-    """Lay out a proxy and a group below an empty folder."""
+    """Create a proxy and a group below an empty folder."""
     served = folder / "proxy" / DEPENDENCY / "@v"
     served.mkdir(parents=True)
     files = {f"{DEPENDENCY}@{VERSION}/{name}": text for name, text in (("go.mod", _GO_MOD), ("greeting.go", _LIBRARY))}
@@ -76,6 +76,6 @@ def make_fixture(folder: Path) -> Fixture:
 
 
 def _h1(files: dict[str, str]) -> str:
-    """Go's hash of a file tree (golang.org/x/mod/sumdb/dirhash, Hash1)."""
+    """Return Go's hash of a file tree (golang.org/x/mod/sumdb/dirhash, Hash1)."""
     lines = (f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n" for name, text in sorted(files.items()))
     return "h1:" + base64.b64encode(hashlib.sha256("".join(lines).encode()).digest()).decode()

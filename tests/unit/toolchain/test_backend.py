@@ -17,7 +17,7 @@ CLOUD = "https://api.pulumi.com"
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of a user who has never logged in; HOME is another folder."""
+    """Create the home of a user who has never logged in; HOME is another folder."""
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=str(home)))
@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project whose file names no backend."""
+    """Create a project whose file names no backend."""
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "Pulumi.yaml").write_text("name: trainstack\nruntime: python\n")
     return tmp_path / "project"
@@ -40,8 +40,8 @@ def log_in(folder: Path, url: str, token: str = "") -> None:
     (folder / "credentials.json").write_text(json.dumps(content))
 
 
-def test_without_a_login_there_is_none(project: Path, home: Path) -> None:
-    """Also with an empty file, which an interrupted login leaves, and with empty variables."""
+def test_without_a_login_there_is_no_backend(project: Path, home: Path) -> None:
+    """An interrupted login leaves an empty file; empty variables do not count either."""
     assert backend.selected(project, {}) is None
     log_in(home / ".pulumi", "")
     assert backend.selected(project, {"PULUMI_BACKEND_URL": "", "PULUMI_ACCESS_TOKEN": ""}) is None
@@ -51,7 +51,7 @@ def test_without_a_login_there_is_none(project: Path, home: Path) -> None:
 
 @pytest.mark.parametrize("url", ["s3://team?region=eu", "file://~", "gs://team", "azblob://team"])
 def test_a_login_selects_its_backend(project: Path, home: Path, url: str) -> None:
-    """In the home folder of the user's account, whatever HOME is."""
+    """The login is in the home folder of the user's account; HOME does not matter."""
     log_in(home / ".pulumi", url)
     assert backend.selected(project, {}) == url
 
@@ -59,7 +59,7 @@ def test_a_login_selects_its_backend(project: Path, home: Path, url: str) -> Non
 def test_a_user_without_an_account_has_the_home_of_the_variable(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Containers run under ids that no account has."""
+    """Containers run under ids without an account."""
 
     def unknown(_: int) -> None:
         raise KeyError("getpwuid(): uid not found: 23456")
@@ -71,18 +71,18 @@ def test_a_user_without_an_account_has_the_home_of_the_variable(
 
 
 def test_the_service_needs_a_token(project: Path, home: Path) -> None:
-    """From the login or from the variable."""
+    """The token is that of the login or of the variable."""
     log_in(home / ".pulumi", CLOUD)
     assert backend.selected(project, {}) is None
     assert backend.selected(project, {"PULUMI_ACCESS_TOKEN": "pul-1"}) == CLOUD
     log_in(home / ".pulumi", CLOUD, "pul-1")
     assert backend.selected(project, {}) == CLOUD
-    # The token of one service is none for another.
+    # The token of one service does not count for another.
     assert backend.selected(project, {"PULUMI_BACKEND_URL": "https://pulumi.example.org"}) is None
 
 
 def test_a_token_alone_selects_the_service(project: Path, home: Path) -> None:
-    """Pulumi's own, or that of PULUMI_API."""
+    """The service is that of PULUMI_API, by default Pulumi's."""
     assert backend.selected(project, {"PULUMI_ACCESS_TOKEN": "pul-1"}) == CLOUD
     own = {"PULUMI_ACCESS_TOKEN": "pul-1", "PULUMI_API": "https://pulumi.example.org"}
     assert backend.selected(project, own) == "https://pulumi.example.org"
@@ -91,7 +91,7 @@ def test_a_token_alone_selects_the_service(project: Path, home: Path) -> None:
 
 
 def test_the_variable_precedes_the_project_and_the_project_the_login(project: Path, home: Path) -> None:
-    """As in GetCurrentCloudURL."""
+    """The order is that of GetCurrentCloudURL."""
     log_in(home / ".pulumi", "s3://login")
     (project / "Pulumi.yaml").write_text("name: trainstack\nbackend: {url: 's3://project'}\n")
     assert backend.selected(project, {"PULUMI_BACKEND_URL": "s3://variable"}) == "s3://variable"
@@ -101,7 +101,7 @@ def test_the_variable_precedes_the_project_and_the_project_the_login(project: Pa
 
 
 def test_where_the_login_is_read(project: Path, home: Path, tmp_path: Path) -> None:
-    """PULUMI_CREDENTIALS_PATH, PULUMI_HOME, ~/.pulumi; a home of ours, which `trainstack env` sets, has no login."""
+    """The places are PULUMI_CREDENTIALS_PATH, PULUMI_HOME and ~/.pulumi; the home of `trainstack env` has no login."""
     log_in(home / ".pulumi", "s3://user")
     log_in(tmp_path / "named", "s3://named")
     log_in(tmp_path / "logins", "s3://logins")
@@ -116,8 +116,8 @@ def test_where_the_login_is_read(project: Path, home: Path, tmp_path: Path) -> N
     assert [backend.selected(project, caller) for caller, _ in cases] == [url for _, url in cases]
 
 
-def test_the_embedded_state_of_a_checkout_is_nobody_elses(project: Path, home: Path) -> None:
-    """A shell that has the variables of `dev` is not logged in for `prod`."""
+def test_the_embedded_state_of_a_checkout_is_only_its_own(project: Path, home: Path) -> None:
+    """A shell with the variables of `dev` is not logged in for `prod`."""
     shell = {"PULUMI_BACKEND_URL": f"file://{project}/.trainstack/backend?metadata=skip"}
     assert backend.selected(project, shell) is None
     log_in(home / ".pulumi", "s3://team")
@@ -126,7 +126,7 @@ def test_the_embedded_state_of_a_checkout_is_nobody_elses(project: Path, home: P
 
 @pytest.mark.parametrize("file", ["Pulumi.yaml", "credentials.json"])
 def test_a_broken_file_is_named(project: Path, home: Path, file: str) -> None:
-    """With what to do."""
+    """The error has the remedy."""
     (home / ".pulumi").mkdir(parents=True)
     broken = (project if file == "Pulumi.yaml" else home / ".pulumi") / file
     broken.write_text("{")
@@ -146,7 +146,7 @@ def test_a_broken_file_is_named(project: Path, home: Path, file: str) -> None:
     ],
 )
 def test_credentials_of_another_form_are_named(project: Path, home: Path, content: str) -> None:
-    """Without their values."""
+    """The error does not have their values."""
     (home / ".pulumi").mkdir(parents=True)
     (home / ".pulumi" / "credentials.json").write_text(content)
     with pytest.raises(ToolchainError, match=r"credentials\.json is not a file of `pulumi login`") as caught:
@@ -160,7 +160,7 @@ def test_a_url_that_is_not_valid_is_left_to_pulumi(project: Path, home: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "displayed"),
     [
         ("postgres://ann:secret@db.example.org:5432/states?sslmode=require", "postgres://db.example.org:5432/states"),
         ("s3://team?region=eu", "s3://team"),
@@ -168,5 +168,5 @@ def test_a_url_that_is_not_valid_is_left_to_pulumi(project: Path, home: Path) ->
         ("https://api.pulumi.com", "https://api.pulumi.com"),
     ],
 )
-def test_urls_in_messages_have_no_password(url: str, shown: str) -> None:
-    assert urls.shown(url) == shown
+def test_urls_in_messages_have_no_password(url: str, displayed: str) -> None:
+    assert urls.shown(url) == displayed

@@ -1,4 +1,4 @@
-"""Which Python `make venv` makes the environment with."""
+"""The Python with which `make venv` creates the environment."""
 
 import shutil
 import subprocess
@@ -17,11 +17,11 @@ esac
 echo "used $0"
 exit 9
 """
-"""A Python of another version, which ends the script as soon as it is used."""
+"""A Python of another version, which terminates the script when it is used."""
 
 
 def bootstrap(folder: Path, pythons: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run the script in an empty checkout, with the given Pythons and few other programs on PATH; no apt-get."""
+    """Run the script in an empty checkout, with these Pythons and few other programs on PATH; no apt-get."""
     programs, scripts = folder / "bin", folder / "checkout/trainstack/dev/toolchain"
     for path in (programs, scripts):
         path.mkdir(parents=True)
@@ -49,18 +49,18 @@ def bootstrap(folder: Path, pythons: dict[str, str]) -> subprocess.CompletedProc
 )
 def test_python_of_the_host(tmp_path: Path, pythons: dict[str, str], used: str) -> None:
     """`python3` if it is 3.11 or later, otherwise a later one by its name."""
-    done = bootstrap(tmp_path, pythons)
-    assert (done.returncode, done.stdout) == (9, f"used {tmp_path}/bin/{used}\n")
+    process = bootstrap(tmp_path, pythons)
+    assert (process.returncode, process.stdout) == (9, f"used {tmp_path}/bin/{used}\n")
 
 
 @pytest.mark.parametrize(
     "pythons", [{}, {"python3": "(3, 10, 6, 'final', 0)", "python3.11": "(3, 11, 0, 'candidate', 1)"}]
 )
 def test_too_old(tmp_path: Path, pythons: dict[str, str]) -> None:
-    """Ubuntu 22.04 has 3.10, and a release candidate of 3.11.0 for which pip selects the packages of 3.10."""
-    done = bootstrap(tmp_path, pythons)
-    assert done.returncode == 1
-    assert done.stderr == (
+    """Ubuntu 22.04 has 3.10, and a release candidate of 3.11.0, for which pip selects the packages of 3.10."""
+    process = bootstrap(tmp_path, pythons)
+    assert process.returncode == 1
+    assert process.stderr == (
         "error: no Python 3.11 or later with the venv module on PATH: install it (Debian 12 and later, Ubuntu 24.04 "
         "and later: apt-get install python3 python3-venv)\n"
     )

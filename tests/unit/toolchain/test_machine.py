@@ -1,4 +1,4 @@
-"""What is said about a machine that cannot run the local cluster."""
+"""The messages about a machine that cannot run the local cluster."""
 
 import io
 import os
@@ -32,7 +32,7 @@ Version: 1.6.20~ds1-1
 def make_proc(
     folder: Path, *, overlay: bool = True, namespaces: tuple[str, ...] = ("net", "mnt", "pid", "ipc", "uts")
 ) -> Path:
-    """A /proc of a kernel with cgroup v1."""
+    """Create the /proc of a kernel with cgroup v1."""
     (folder / "self" / "ns").mkdir(parents=True)
     for name in namespaces:
         (folder / "self" / "ns" / name).touch()
@@ -42,8 +42,8 @@ def make_proc(
     return folder
 
 
-def test_other_systems_are_told_about_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The local cluster is Linux; the program is not."""
+def test_on_other_systems_the_message_names_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local cluster needs Linux; the program does not."""
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     (finding,) = machine.missing()
     assert str(finding) == (
@@ -53,8 +53,8 @@ def test_other_systems_are_told_about_other_clusters(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_all_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One look at the list, not one run for each line of it."""
+def test_all_that_is_missing_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All faults are listed in one run."""
     proc = make_proc(tmp_path, overlay=False, namespaces=("mnt",))
     monkeypatch.setattr(machine, "_loads", lambda module: False)
     whats = [finding.what for finding in machine._kernel(proc)]
@@ -65,12 +65,12 @@ def test_all_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_kernel_with_everything_has_no_finding(tmp_path: Path) -> None:
-    """A usual Debian machine."""
+    """The kernel is that of a usual Debian machine."""
     assert list(machine._kernel(make_proc(tmp_path))) == []
 
 
-def test_user_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is tried that root alone may do."""
+def test_user_who_is_not_root_gets_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Actions that need root are not tried."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(subprocess, "run", None)
     (text,) = (str(finding) for finding in machine.missing() if finding.what == "not root")
@@ -81,7 +81,7 @@ def test_user_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_status_of_dpkg_is_read() -> None:
-    """A package that was removed but for its configuration is not installed."""
+    """A removed package with remaining configuration is not installed."""
     assert debian.installed(_STATUS) == {"runc": "1.1.5+ds1-1", "containerd": "1.6.20~ds1-1"}
 
 
@@ -129,17 +129,17 @@ def test_apt_neither_removes_packages_nor_starts_services(monkeypatch: pytest.Mo
 
 
 def test_nothing_is_run_when_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second `make up` does not ask apt."""
+    """A second `make up` does not run apt."""
     monkeypatch.setattr(debian, "installed_here", lambda: dict.fromkeys(debian.PACKAGES, "1"))
     monkeypatch.setattr(subprocess, "run", None)
     debian.ensure(Console(file=io.StringIO()))
 
 
 def test_packages_are_named_where_they_cannot_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without root the command to run is given, on Ubuntu with the component that has the packages."""
-    here = dict.fromkeys(debian.PACKAGES, "1")
-    del here["socat"], here["runc"]
-    monkeypatch.setattr(debian, "installed_here", lambda: here)
+    """A user who is not root gets the command, on Ubuntu with the component of the packages."""
+    packages = dict.fromkeys(debian.PACKAGES, "1")
+    del packages["socat"], packages["runc"]
+    monkeypatch.setattr(debian, "installed_here", lambda: packages)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     command = "apt-get install --no-install-recommends runc socat"
     monkeypatch.setattr(distribution, "read", lambda: Distribution("debian", "Debian", (13,), "trixie"))

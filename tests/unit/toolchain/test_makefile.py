@@ -1,4 +1,4 @@
-"""What `make up` does before `trainstack up`."""
+"""The steps of `make up` before `trainstack up`."""
 
 import os
 import subprocess
@@ -10,14 +10,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 OUTSIDE = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-"""The environment without what `make unit` sets for a make within it: options, variables, names of folders."""
+"""The environment without the settings of `make unit` for a nested make: options, variables, names of folders."""
 
 
 def make(*words: str) -> list[str]:
-    """The commands of a dry run."""
+    """Return the commands of a dry run."""
     command = ["make", "--dry-run", *words]
-    done = subprocess.run(command, cwd=ROOT, env=OUTSIDE, capture_output=True, text=True, check=True)
-    return [line for line in done.stdout.splitlines() if "trainstack " in line]
+    process = subprocess.run(command, cwd=ROOT, env=OUTSIDE, capture_output=True, text=True, check=True)
+    return [line for line in process.stdout.splitlines() if "trainstack " in line]
 
 
 UP = ".venv/bin/trainstack up -s {} --yes"
@@ -37,7 +37,7 @@ MACHINE = ".venv/bin/trainstack dev machine --install"
     ids=lambda value: " ".join(value) or "make up" if isinstance(value, tuple) else "",
 )
 def test_only_the_local_cluster_needs_this_machine(words: tuple[str, ...], expected: list[str]) -> None:
-    """`trainstack up` builds tools itself, after another cluster has answered."""
+    """`trainstack up` builds tools after another cluster has answered."""
     assert make("up", *words) == expected
 
 
@@ -47,10 +47,10 @@ def test_only_the_local_cluster_needs_this_machine(words: tuple[str, ...], expec
     ids=["local", "other", "named"],
 )
 def test_an_exported_kubeconfig_counts_only_for_other_clusters(words: tuple[str, ...], expected: str) -> None:
-    """The local cluster's environments use another one only if the command line names it."""
+    """The local cluster's environments use another cluster only if the command line selects it."""
     file = 'include Makefile\nshow:\n\t@printf %s "$$KUBECONFIG"\n'
     environment = {**OUTSIDE, "KUBECONFIG": "/exported"}
-    done = subprocess.run(
+    process = subprocess.run(
         ["make", "-f-", "show", *words],
         cwd=ROOT,
         env=environment,
@@ -59,4 +59,4 @@ def test_an_exported_kubeconfig_counts_only_for_other_clusters(words: tuple[str,
         text=True,
         check=True,
     )
-    assert done.stdout == expected
+    assert process.stdout == expected

@@ -1,4 +1,4 @@
-"""Release manifests: what is left out of an overlay before it is built."""
+"""Release manifests: the parts of an overlay that are removed before the build."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ cd "$2" && cat $(sed -n 's/^  - \\([^ ]*\\).*/\\1/p' kustomization.yaml)
 
 
 def make_module(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
-    """A module whose overlay downloads something, read-only as Go's cache has it, and a kustomize in small."""
+    """Create a module whose overlay downloads a file, read-only like Go's cache, and a minimal kustomize."""
     module = folder / "module"
     overlay = module / manifest.overlay
     overlay.mkdir(parents=True)
@@ -31,14 +31,14 @@ def make_module(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
 
 
 def make_manifest(without: str | None) -> Manifest:
-    """One of ours, from the overlay in small."""
-    (trainer,) = (each for each in MANIFESTS if each.name == "trainer")
+    """Return one of our manifests, from the minimal overlay."""
+    (trainer,) = (manifest for manifest in MANIFESTS if manifest.name == "trainer")
     fields = {name: getattr(trainer, name) for name in ("name", "group", "module", "image", "released")}
     return Manifest(**fields, overlay="manifests/overlay", without=without)
 
 
 def test_a_resource_that_would_be_downloaded_is_left_out(tmp_path: Path) -> None:
-    """The rest is built as it is, with the image that the release names."""
+    """The rest is built with the image of the release."""
     manifest = make_manifest("https://example.org/more.yaml")
     text = render(manifest, *make_module(tmp_path, manifest))
     released = manifest.released.format(version=manifest.version)
@@ -46,8 +46,8 @@ def test_a_resource_that_would_be_downloaded_is_left_out(tmp_path: Path) -> None
 
 
 def test_another_overlay_than_the_expected_one_is_refused(tmp_path: Path) -> None:
-    """A new release may download something else."""
+    """A new release may download other files."""
     manifest = make_manifest("https://example.org/other.yaml")
-    said = r"expected the resource https://example\.org/other\.yaml once in manifests/overlay, found it 0 times"
-    with pytest.raises(ToolchainError, match=said):
+    pattern = r"expected the resource https://example\.org/other\.yaml once in manifests/overlay, found it 0 times"
+    with pytest.raises(ToolchainError, match=pattern):
         render(manifest, *make_module(tmp_path, manifest))

@@ -1,4 +1,4 @@
-"""Programs of the user on PATH, in the place of built ones; and `go`, which runs only to build."""
+"""The user's programs on PATH, which replace builds; and `go`, which runs only for builds."""
 
 import io
 import os
@@ -12,6 +12,7 @@ from rich.console import Console
 from tests.unit.toolchain.test_engine import make_pulumi
 from trainstack.dev.toolchain import build, digests, gotool, manifests, official, tools
 from trainstack.dev.toolchain.build import Builder
+from trainstack.dev.toolchain.errors import MissingTool
 from trainstack.dev.toolchain.gotool import Go
 from trainstack.dev.toolchain.groups import BY_NAME, GROUPS
 from trainstack.dev.toolchain.locking import locked
@@ -27,7 +28,7 @@ GKE = """\
   "kustomizeVersion": "v5.5.0"
 }
 """
-"""What the kubectl of Google's SDK prints."""
+"""The output of the kubectl of Google's SDK."""
 UPSTREAM = """\
 {
   "clientVersion": {
@@ -38,7 +39,7 @@ UPSTREAM = """\
   "kustomizeVersion": "v5.0.4-0.20230601165947-6ce0bf390ce3"
 }
 """
-"""What upstream's kubectl prints; later ones differ in the values alone."""
+"""The output of upstream's kubectl; later ones differ in the values alone."""
 
 
 def make_script(file: Path, text: str) -> Path:
@@ -49,9 +50,9 @@ def make_script(file: Path, text: str) -> Path:
 
 
 def make_kubectl(folder: Path, printed: str) -> Path:
-    """A kubectl that prints a version, if it is asked for the client's as JSON."""
-    asked = '[ "$*" = "version --client --output=json" ]'
-    return make_script(folder / "kubectl", f"{asked} && printf '%s\\n' '{printed}'")
+    """Create a kubectl that prints a version for `version --client --output=json`."""
+    condition = '[ "$*" = "version --client --output=json" ]'
+    return make_script(folder / "kubectl", f"{condition} && printf '%s\\n' '{printed}'")
 
 
 def version(git_version: str) -> str:
@@ -64,7 +65,7 @@ def path_of(*programs: Path) -> str:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and a PATH with a `go` that records its calls alone."""
+    """Create an empty cache, and a PATH with a `go` that records its calls."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     make_script(tmp_path / "path" / "go", f'echo "$@" >> "{tmp_path}/calls"; echo go1.99.3')
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
@@ -77,7 +78,7 @@ def calls_of_go(tmp_path: Path) -> list[str]:
 
 
 def make_builds(go_version: str) -> None:
-    """Every group and every manifest, as builds with a version of Go leave them."""
+    """Create every group and every manifest like builds with this version of Go."""
     for group in GROUPS:
         folder = Builder(Go(Path("go"), go_version)).folder(group) / "bin"
         folder.mkdir(parents=True)
@@ -92,7 +93,7 @@ def make_builds(go_version: str) -> None:
 
 
 def ensure(groups: tuple[str, ...], checkout: Path) -> str:
-    """What `ensure` prints."""
+    """Return the output of `ensure`."""
     text = io.StringIO()
     tools.ensure(groups, Console(file=text, width=400), checkout)
     return text.getvalue()
@@ -113,7 +114,7 @@ def ensure(groups: tuple[str, ...], checkout: Path) -> str:
     ],
 )
 def test_supported_versions_of_kubectl(tmp_path: Path, git_version: str, supported: bool) -> None:
-    """One minor release below the oldest supported cluster, and every later one."""
+    """Supported are one minor release below the oldest supported cluster, and every later one."""
     kubectl = make_kubectl(tmp_path / "bin", version(git_version))
     found = official.kubectl(path_of(kubectl))
     program = official.Program(kubectl, git_version)
@@ -121,14 +122,14 @@ def test_supported_versions_of_kubectl(tmp_path: Path, git_version: str, support
 
 
 def test_a_vendors_version_is_read_too(tmp_path: Path) -> None:
-    """Its minor release is no number."""
+    """Its minor release is not a number."""
     kubectl = make_kubectl(tmp_path / "bin", GKE)
     assert str(official.kubectl(path_of(kubectl)).program) == f"kubectl v1.32.4-dispatcher ({kubectl})"
 
 
 @pytest.mark.parametrize("printed", ["", "Client Version: v1.34.4", "[]", '{"clientVersion": null}'])
 def test_a_kubectl_without_a_version_is_not_used(tmp_path: Path, printed: str) -> None:
-    """It is named all the same."""
+    """The message names it nevertheless."""
     kubectl = make_kubectl(tmp_path / "bin", printed)
     found = official.kubectl(path_of(kubectl))
     assert found.program is None
@@ -137,7 +138,7 @@ def test_a_kubectl_without_a_version_is_not_used(tmp_path: Path, printed: str) -
 
 
 def test_the_first_supported_kubectl_is_used(tmp_path: Path) -> None:
-    """Past one that is too old, and past files that are no programs."""
+    """Programs that are too old and files that are not executable are skipped."""
     old, good = make_kubectl(tmp_path / "old", version("v1.20.5")), make_kubectl(tmp_path / "new", version("v1.33.1"))
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "kubectl").write_text("notes")
@@ -146,14 +147,14 @@ def test_the_first_supported_kubectl_is_used(tmp_path: Path) -> None:
 
 
 def test_our_own_links_do_not_pass_for_the_users(cache: Path, tmp_path: Path) -> None:
-    """Neither the link of a checkout nor the folder of a build, which `trainstack env` puts on PATH."""
+    """Both the links of a checkout and the folder of a build, which `trainstack env` adds to PATH, are skipped."""
     linked = make_kubectl(tmp_path / "checkout" / ".trainstack" / "bin", version("v1.34.4"))
     built = make_kubectl(cache / "tools" / "kubectl-0" / "bin", version("v1.34.4"))
     assert official.kubectl(path_of(linked, built)) == official.Search()
 
 
 def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For another cluster nothing is left to build, unless manifests are needed; the local cluster is built."""
+    """With another cluster only needed manifests are built; the local cluster is built."""
     pulumi, kubectl = make_pulumi(tmp_path / "a", "v3.260.0"), make_kubectl(tmp_path / "b", version("v1.33.1"))
     monkeypatch.setenv("PATH", path_of(pulumi, kubectl))
     assert tools.needed_groups(local_cluster=False, releases=False) == ()
@@ -172,14 +173,14 @@ def test_official_programs_replace_builds(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_official_programs_a_deployment_needs_what_it_uses(cache: Path) -> None:
-    """No kubectl without an exchange of files, no manifests without operators."""
+    """kubectl is built only for file transfers, manifests only for operators."""
     assert tools.needed_groups(local_cluster=False) == ("engine", "provider", "kubectl", "manifests")
     assert tools.needed_groups(local_cluster=False, kubectl=False, releases=False) == ("engine", "provider")
 
 
 @pytest.fixture
 def old_programs(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Path]:
-    """A pulumi and a kubectl on PATH that are too old, in addition to the `go` that records its calls."""
+    """Create a pulumi and a kubectl on PATH that are too old, and the `go` that records its calls."""
     programs = {
         "pulumi": make_pulumi(tmp_path / "a", "v3.100.0"),
         "kubectl": make_kubectl(tmp_path / "b", version("v1.20.5")),
@@ -191,7 +192,7 @@ def old_programs(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_unsupported_programs_are_named_once_with_the_builds(
     old_programs: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The version that was found, the one that is needed, and the time that the build takes."""
+    """The message has the version found, the version needed, and the duration of the build."""
     built: list[str] = []
     monkeypatch.setattr(Builder, "build", lambda _, group, __: built.append(group.name))
     monkeypatch.setattr(gotool, "ensure", lambda _: Go(Path("go"), "go1.99.3"))
@@ -206,7 +207,7 @@ def test_unsupported_programs_are_named_once_with_the_builds(
 
 
 def test_unsupported_programs_are_named_beside_built_ones(old_programs: Mapping[str, Path], tmp_path: Path) -> None:
-    """Nothing is built then, and `go` does not run."""
+    """Nothing is built, and `go` does not run."""
     make_builds(gotool._pinned().version)
     printed = ensure(("engine", "kubectl"), tmp_path).splitlines()
     assert [line.rpartition("; ")[2] for line in printed] == ["the pinned one is used instead"] * 2
@@ -218,20 +219,20 @@ def test_unsupported_programs_are_named_beside_built_ones(old_programs: Mapping[
 def test_a_command_without_the_tool_names_what_was_found(
     old_programs: Mapping[str, Path], name: str, tmp_path: Path
 ) -> None:
-    """It builds nothing by itself: the error has the command, with its duration."""
-    with pytest.raises(tools.MissingTool) as caught:
+    """The command builds nothing: the error has the build command and its duration."""
+    with pytest.raises(MissingTool) as caught:
         tools.engine(tmp_path, embedded=False) if name == "pulumi" else tools.kubectl()
-    wanted, groups = ("v3.250 or later, below v4", "engine provider")
+    versions, groups = ("v3.250 or later, below v4", "engine provider")
     if name == "kubectl":
-        wanted, groups = ("v1.29 or later, below v2", "kubectl")
+        versions, groups = ("v1.29 or later, below v2", "kubectl")
     assert str(caught.value).startswith(f"{name} v")
-    assert f"({old_programs[name]}) is not supported, needed is {wanted}, and the pinned one" in str(caught.value)
+    assert f"({old_programs[name]}) is not supported, needed is {versions}, and the pinned one" in str(caught.value)
     assert str(caught.value).endswith(f": trainstack dev tools {groups}")
 
 
 @pytest.mark.parametrize("version_of_go", ["go1.99.3", gotool._pinned().version])
 def test_nothing_to_build_runs_no_go(cache: Path, tmp_path: Path, version_of_go: str) -> None:
-    """Also if the `go` on PATH is a script without a VERSION file, which only a call of it could tell."""
+    """The `go` on PATH may be a script without a VERSION file, whose version only a call returns."""
     make_builds(version_of_go)
     gotool.remember(version_of_go)
     ensure(tools.needed_groups(), tmp_path / "checkout")
@@ -241,15 +242,15 @@ def test_nothing_to_build_runs_no_go(cache: Path, tmp_path: Path, version_of_go:
 
 
 def test_a_missing_tool_in_an_empty_cache_runs_no_go(cache: Path, tmp_path: Path) -> None:
-    """`ensure` of nothing, and the question for a program."""
+    """The cases are an `ensure` of nothing, and the look-up of a program."""
     ensure((), tmp_path)
-    with pytest.raises(tools.MissingTool):
+    with pytest.raises(MissingTool):
         tools.program("pulumi")
     assert calls_of_go(tmp_path) == []
 
 
 def test_builds_from_before_versions_were_recorded_are_found(cache: Path, tmp_path: Path) -> None:
-    """`go` is asked for its version once."""
+    """`go` is called for its version once."""
     make_builds("go1.99.3")
     assert build.find(BY_NAME["dns"]) is not None
     assert build.find(BY_NAME["kwok"]) is not None
@@ -257,7 +258,7 @@ def test_builds_from_before_versions_were_recorded_are_found(cache: Path, tmp_pa
 
 
 def test_a_build_outlives_an_upgrade_of_go(cache: Path, tmp_path: Path) -> None:
-    """Sources and flags are the same, and an older sufficient compiler was good enough."""
+    """Sources and flags are the same, and the older compiler was sufficient."""
     make_builds("go1.98.0")
     gotool.remember("go1.98.0")
     gotool.remember("go1.98.0")
@@ -286,7 +287,7 @@ def test_two_processes_record_both_their_versions(cache: Path, monkeypatch: pyte
 
 
 def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`trainstack env` has the folder on PATH."""
+    """`trainstack env` adds the folder to PATH."""
     make_builds(gotool._pinned().version)
     monkeypatch.setenv("PATH", path_of(make_pulumi(tmp_path / "a", "v3.260.0")))
     tools.engine(tmp_path / "checkout", embedded=False)
@@ -294,7 +295,7 @@ def test_a_built_kubectl_is_linked_for_shells(cache: Path, tmp_path: Path, monke
 
 
 def test_folders_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
-    """As a shell does."""
+    """Shells ignore them too."""
     good = make_kubectl(tmp_path / "bin", version("v1.33.1"))
     found = official.kubectl(os.pathsep.join(["/" + "x" * 300, "a\nb", str(good), str(good.parent)]))
     assert found.program == official.Program(good, "v1.33.1")

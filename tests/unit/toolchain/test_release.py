@@ -15,14 +15,14 @@ CHANGES = "# Changelog\n\n## [1.1.0] - Unreleased\n\n- New.\n\n## [1.0.0] - 2026
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Version 1.1.0 of a project with a changelog."""
+    """Create version 1.1.0 of a project with a changelog."""
     (tmp_path / "CHANGELOG.md").write_text(CHANGES)
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "trainstack"\nversion = "1.1.0"\n')
     return tmp_path
 
 
 def test_the_notes_are_the_versions_section(checkout: Path) -> None:
-    """Without its heading, up to the next one."""
+    """The notes have no heading and end at the next section."""
     assert notes(checkout, "1.0.0", released=True) == "### Added\n\n- First.\n"
     assert notes(checkout, "1.1.0", released=False) == "- New.\n"
 
@@ -41,7 +41,7 @@ def test_a_release_has_a_date_and_its_own_tag(checkout: Path) -> None:
 
 
 def test_the_version_has_one_place() -> None:
-    """pyproject.toml: the installed metadata are made from it, and the changelog describes it."""
+    """It is in pyproject.toml: the installed metadata are made from it, and the changelog describes it."""
     assert version("trainstack") == project_version(CHECKOUT)
     assert notes(CHECKOUT, version("trainstack"), released=False)
     named = [

@@ -1,4 +1,4 @@
-"""renovate.json knows the project's pins, where they are."""
+"""renovate.json matches the project's pins and their files."""
 
 import json
 import re
@@ -16,7 +16,7 @@ MODULES = {file.parent.name: gomod.load(file) for file in sorted(GO_MODULES.glob
 
 
 def files(pattern: str) -> list[str]:
-    """The committed files that a pattern of Renovate matches: a regular expression between slashes."""
+    """Return the committed files that a pattern of Renovate matches: a regular expression between slashes."""
     expression = re.compile(pattern[1:-1])
     folders = (ROOT, ROOT / "trainstack" / "onboarding" / "new_project" / "templates")
     names = (file.relative_to(ROOT).as_posix() for folder in folders for file in folder.iterdir())
@@ -25,7 +25,7 @@ def files(pattern: str) -> list[str]:
 
 @pytest.mark.parametrize("manager", CONFIG["customManagers"], ids=lambda manager: manager["depNameTemplate"])
 def test_each_release_in_defaults_is_found_with_its_module(manager: dict[str, Any]) -> None:
-    """Program and release manifests have one version, so an update of one alone would fail the tests."""
+    """Program and release manifest have the same version, so an update of one of them would fail the tests."""
     (pattern,), (expression,) = manager["managerFilePatterns"], manager["matchStrings"]
     (file,) = files(pattern)
     # Renovate's named groups are those of JavaScript.
@@ -34,13 +34,13 @@ def test_each_release_in_defaults_is_found_with_its_module(manager: dict[str, An
 
 
 def test_every_release_in_defaults_has_a_manager() -> None:
-    """One for each manifest."""
+    """Each manifest has one."""
     text = (ROOT / "defaults.yaml").read_text()
     assert len(CONFIG["customManagers"]) == len(re.findall(r"^ +manifest: ", text, re.MULTILINE))
 
 
 def test_the_modules_of_programs_are_updated() -> None:
-    """They are indirect requirements, which Renovate ignores unless a rule names them."""
+    """They are indirect requirements, which Renovate ignores without a rule."""
     rule = next(rule for rule in CONFIG["packageRules"] if rule.get("matchDepTypes") == ["indirect"])
     tools = set()
     for module in MODULES.values():
@@ -61,6 +61,6 @@ def test_the_replacements_of_kubernetes_are_one_update() -> None:
 
 
 def test_the_workflow_of_new_projects_has_its_actions_updated() -> None:
-    """It is a template, which no manager would look into."""
+    """It is a template, which no manager reads."""
     (pattern,) = CONFIG["github-actions"]["managerFilePatterns"]
     assert files(pattern) == ["trainstack/onboarding/new_project/templates/trainstack.yml.j2"]

@@ -1,4 +1,4 @@
-"""Drawn folders, with names that a shell, a protocol or a person might take for something else."""
+"""Drawn folders, with names that a shell, a protocol or a person might misread."""
 
 import os
 import shutil
@@ -60,11 +60,11 @@ TREE = st.dictionaries(
     max_size=9,
 )
 BIG = 16_000
-"""Bytes from which on a file goes in chunks, in these tests; chunks are a quarter of it."""
+"""The size from which a file is transferred in chunks, in these tests; chunks are a quarter of it."""
 
 
 def make(folder: Path, drawn: Drawn) -> None:
-    """The files and folders of a drawn tree."""
+    """Create the files and folders of a drawn tree."""
     folder.mkdir()
     for name, below in drawn.items():
         if isinstance(below, bytes):
@@ -74,12 +74,12 @@ def make(folder: Path, drawn: Drawn) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    """Everything below a folder, by paths: the content of files, None for folders."""
-    found: dict[str, bytes | None] = {}
+    """Return everything below a folder by path: the content of files, None for folders."""
+    entries: dict[str, bytes | None] = {}
     for place, folders, files in os.walk(folder):
-        found.update({os.path.relpath(Path(place, name), folder): None for name in folders})
-        found.update({os.path.relpath(Path(place, name), folder): Path(place, name).read_bytes() for name in files})
-    return found
+        entries.update({os.path.relpath(Path(place, name), folder): None for name in folders})
+        entries.update({os.path.relpath(Path(place, name), folder): Path(place, name).read_bytes() for name in files})
+    return entries
 
 
 @pytest.mark.parametrize("image", ["busybox", "gnu"])
@@ -87,31 +87,31 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     max_examples=hypothesis_settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(drawn=TREE, place=st.sampled_from(["data", ".", "deep/data/"]))
-def test_what_was_uploaded_comes_back_bit_equal_or_the_command_fails(
+def test_an_upload_is_fetched_bit_equal_or_the_command_fails(
     tmp_path: Path, image: str, drawn: Drawn, place: str
 ) -> None:
-    """It fails for what holds no file, and for the name that is reserved, before anything is sent."""
+    """It fails for a tree without files and for the reserved name, before it sends anything."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir=tmp_path) as folder:
         patch.setattr(parts, "BIG", BIG)
         patch.setattr(parts, "CHUNK", BIG // 4)
         volume = make_volume(Path(folder), patch, image)
         make(Path(folder, "source"), drawn)
-        survives(volume, Path(folder), place)
+        check_round_trip(volume, Path(folder), place)
 
 
-def survives(volume: FakeVolume, folder: Path, place: str) -> None:
-    """The source goes to the volume and back, or it holds what is refused."""
-    sent = contents(folder / "source")
-    files = {name: content for name, content in sent.items() if content is not None}
-    if not files or any(PARTIAL in name.split("/") for name in sent):
+def check_round_trip(volume: FakeVolume, folder: Path, place: str) -> None:
+    """Transfer the source to the volume and back, or expect its refusal."""
+    expected = contents(folder / "source")
+    files = {name: content for name, content in expected.items() if content is not None}
+    if not files or any(PARTIAL in name.split("/") for name in expected):
         with transfer_fails():
             upload(LOADER, folder / "source", place)
         assert contents(volume.root) == {}
         return
     assert upload(LOADER, folder / "source", place).files == len(files)
-    assert contents(volume.root / place) == sent
+    assert contents(volume.root / place) == expected
     assert list_files(LOADER, place).keys() == files.keys()
     fetched = fetch(LOADER, place, folder / "target")
     assert (fetched.sent, fetched.changed) == (len(files), ())
-    assert contents(folder / "target") == sent
+    assert contents(folder / "target") == expected
     shutil.rmtree(folder / "target")

@@ -26,8 +26,8 @@ HOLD = (
 HOLD += "    print('held', flush=True); sys.stdin.read()"
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that happens within seconds."""
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition that is met within seconds."""
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
@@ -41,36 +41,36 @@ def test_the_second_fetch_waits_for_the_first(
     monkeypatch.setattr(folder_lock, "_QUIET_SECONDS", 0)
     volume = make_volume(tmp_path, monkeypatch)
     folder = write(volume.root / "data", {"a": "x", "b": "y"})
-    going, go = tmp_path / "going", tmp_path / "go"
-    wait = f": > {going}; while [ ! -e {go} ]; do sleep 0.05; done"
-    volume.giving(f'[ -e {going} ] || {{ {wait}; }}; pod "$@"')
+    started, proceed = tmp_path / "going", tmp_path / "go"
+    wait = f": > {started}; while [ ! -e {proceed} ]; do sleep 0.05; done"
+    volume.set_fetch(f'[ -e {started} ] || {{ {wait}; }}; pod "$@"')
     target = tmp_path / "target"
     with ThreadPoolExecutor(2) as pool:
         try:
             first = pool.submit(fetch, LOADER, "data", target)
-            until(going.exists)
+            wait_until(started.exists)
             second = pool.submit(fetch, LOADER, "data", target)
-            said = ""
+            stderr = ""
 
             def waiting() -> bool:
-                nonlocal said
-                said += capsys.readouterr().err
-                return "waiting for" in said
+                nonlocal stderr
+                stderr += capsys.readouterr().err
+                return "waiting for" in stderr
 
-            until(waiting)
+            wait_until(waiting)
             assert not second.done()
             write(folder, {"c": "new"})
         finally:
-            go.touch()
+            proceed.touch()
         assert first.result().changed == ("c",)
         assert (second.result().sent, second.result().changed) == (1, ())
-    assert f"waiting for process {os.getpid()} (" in said
-    assert f"which is also fetching into {str(target)!r}" in said
+    assert f"waiting for process {os.getpid()} (" in stderr
+    assert f"which is also fetching into {str(target)!r}" in stderr
     assert sorted(path.name for path in target.iterdir()) == ["a", "b", "c"]
 
 
 def test_a_killed_command_holds_nothing(tmp_path: Path) -> None:
-    """And leaves no file of the lock."""
+    """It also leaves no lock file."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:

@@ -1,4 +1,4 @@
-"""The data loader's Job, and what is said while it waits."""
+"""The data loader's Job, and the output of the wait for it."""
 
 import subprocess
 from collections.abc import Sequence
@@ -37,8 +37,8 @@ LABELS = {
 }
 
 
-def test_a_loader_goes_through_the_queue_of_the_runs_that_use_the_volume() -> None:
-    """As their user, so that all may write; it ends by itself when nobody uses it."""
+def test_a_loader_uses_the_queue_of_the_runs_that_use_the_volume() -> None:
+    """It runs as the user of the runs, so that all may write; it ends when it is unused."""
     run = make_run(queue="research", run_as_user=1234, volumes=(make_mount(),))
     job = loader_job(make_settings(run), "research", "training", "loader-0a1b2c3d")
     (container,) = job["spec"]["template"]["spec"]["containers"]
@@ -58,21 +58,21 @@ def test_a_loader_goes_through_the_queue_of_the_runs_that_use_the_volume() -> No
     assert (job["spec"]["activeDeadlineSeconds"], job["spec"]["ttlSecondsAfterFinished"]) == (21600, 0)
 
 
-def test_an_environment_says_what_its_loader_is() -> None:
-    """For a service that demands a queue, names of its own making, and whole cores."""
+def test_an_environment_configures_its_loader() -> None:
+    """The settings serve a cluster that requires a queue, certain names and whole cores."""
     labels = {
         **LABELS,
         "trainstack.dev/workload": "lightweight-job",
         "trainstack.dev/launch": "lightweight-job-0a1b2c3d",
         "kueue.x-k8s.io/queue-name": "eidf-user-queue",
     }
-    whole = {"cpu": "1", "memory": "1Gi"}
+    whole_cores = {"cpu": "1", "memory": "1Gi"}
     chosen = LoaderSettings(
         image="busybox",
         name="lightweight-job",
         naming="generated",
         queue="eidf-user-queue",
-        resources=Resources(requests=whole, limits=whole),
+        resources=Resources(requests=whole_cores, limits=whole_cores),
     )
     job = loader_job(make_settings(cluster=Cluster(loader=chosen)), "research", "training", "lightweight-job-0a1b2c3d")
     (container,) = job["spec"]["template"]["spec"]["containers"]
@@ -83,11 +83,11 @@ def test_an_environment_says_what_its_loader_is() -> None:
         "annotations": {"pulumi.com/skipAwait": "true"},
     }
     assert container["image"] == "busybox"
-    assert container["resources"] == {"requests": whole, "limits": whole}
+    assert container["resources"] == {"requests": whole_cores, "limits": whole_cores}
 
 
 @pytest.mark.parametrize(
-    ("conditions", "said"),
+    ("conditions", "reason"),
     [
         ([], "queued in research: Kueue reports no reason yet"),
         (
@@ -97,27 +97,27 @@ def test_an_environment_says_what_its_loader_is() -> None:
         ([{"type": "QuotaReserved", "status": "True"}, {"type": "Admitted", "status": "True"}], ""),
     ],
 )
-def test_why_a_loader_queue_reason_is_kueues_reason(conditions: list[dict[str, str]], said: str) -> None:
-    """And there is none once it is admitted."""
-    assert _queue_reason([{"status": {"conditions": conditions}}], "research", suspended=True) == said
+def test_the_reason_why_a_loader_is_queued_is_kueues(conditions: list[dict[str, str]], reason: str) -> None:
+    """An admitted loader has no reason."""
+    assert _queue_reason([{"status": {"conditions": conditions}}], "research", suspended=True) == reason
 
 
 def test_a_loader_is_queued_only_where_kueue_has_to_do_with_it() -> None:
-    """Not where there is no Workload, and nobody holds the Job back."""
+    """It is not queued without a Workload, unless its Job is suspended."""
     assert _queue_reason([], "research", suspended=False) == ""
     assert _queue_reason([], "research", suspended=True) == "queued in research: Kueue reports no reason yet"
 
 
 @pytest.mark.parametrize("path", ["../other", "data/../../etc", "caf\udce9"])
 def test_a_path_is_text_and_stays_on_the_volume(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else nothing is run."""
+    """No program runs otherwise."""
     with transfer_fails():
         LOADER.command("true", path)
     assert "the path after the colon" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_log_gets_lines_for_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Bytes, of how many, and how fast, every few seconds."""
+    """Every few seconds a line has the bytes, the total and the rate."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0)
     monkeypatch.setattr(progress, "UPDATE_SECONDS", 0)
     with bar("sending 1 files", 2_000_000_000, 500_000_000) as advance:
@@ -125,8 +125,8 @@ def test_a_log_gets_lines_for_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert capsys.readouterr().err.startswith("  sending 1 files: 1.0 GB of 2.0 GB")
 
 
-def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
-    """Let every kubectl fail with these words; its verbs are in what is returned."""
+def fail_kubectl(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
+    """Let every kubectl fail with this error; return the list of its verbs."""
     verbs: list[str] = []
 
     def kubectl(verb: str, *_: str, **__: object) -> "subprocess.CompletedProcess[bytes]":
@@ -144,12 +144,12 @@ def kubectl_says(monkeypatch: pytest.MonkeyPatch, error: str) -> list[str]:
     return verbs
 
 
-def test_a_cluster_that_cannot_be_reached_is_told_before_a_loader_is_made(
+def test_an_unreachable_cluster_is_reported_before_a_loader_is_created(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In our words; and nothing is said of a loader that could not be deleted, since there was none."""
+    """The message is ours; no failed deletion is reported, since there was no loader."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    verbs = kubectl_says(monkeypatch, "The connection to the server localhost:8080 was refused")
+    verbs = fail_kubectl(monkeypatch, "The connection to the server localhost:8080 was refused")
     with (
         pytest.raises(ClusterError, match="no kubeconfig at"),
         data_loader(make_settings(), "research", "training", TerminalProgress()),
@@ -170,21 +170,21 @@ def test_a_cluster_that_cannot_be_reached_is_told_before_a_loader_is_made(
 def test_a_loader_is_removed_only_where_it_may_have_been_made(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: str, verbs: list[str]
 ) -> None:
-    """And what may be left is told, and left to the guard."""
+    """The error names what may remain, and the guard keeps it."""
     monkeypatch.setattr(loader, "reach", lambda _: None)
-    called = kubectl_says(monkeypatch, error)
+    called = fail_kubectl(monkeypatch, error)
     with transfer_fails(), data_loader(make_settings(), "research", "training", TerminalProgress()):
         pass
-    said = capsys.readouterr().err
-    assert f"cannot create a data loader in research: {error}" in said
-    assert ("could not be deleted" in said) == ("delete" in verbs)
+    stderr = capsys.readouterr().err
+    assert f"cannot create a data loader in research: {error}" in stderr
+    assert ("could not be deleted" in stderr) == ("delete" in verbs)
     assert called == verbs
 
 
 def test_a_loader_that_no_command_can_wait_for_is_removed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the next command that goes through a loader in its namespace; one that may be waited for stays."""
+    """The next command that uses a loader in its namespace removes it; one whose command may still run is kept."""
     calls: list[tuple[str, ...]] = []
 
     def kubectl(*words: str, **_: object) -> "subprocess.CompletedProcess[bytes]":
@@ -212,7 +212,7 @@ def test_a_loader_that_no_command_can_wait_for_is_removed(
 
 
 def test_a_loader_runs_only_on_the_nodes_that_can_mount_the_volume() -> None:
-    """By their names: the host names in their labels may differ."""
+    """Nodes are selected by name: their host name labels may differ."""
     pod = loader_job(make_settings(), "research", "training", "loader-0a1b2c3d", ["a"])["spec"]["template"]["spec"]
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]
     assert pod["affinity"] == {
@@ -223,8 +223,8 @@ def test_a_loader_runs_only_on_the_nodes_that_can_mount_the_volume() -> None:
 
 
 def test_a_loader_is_not_made_for_a_volume_that_another_pod_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is created, so nothing has to be deleted."""
-    calls = kubectl_says(monkeypatch, "unused")
+    """No object is created, so none has to be deleted."""
+    calls = fail_kubectl(monkeypatch, "unused")
 
     def refuse(*_: object) -> list[str]:
         raise TransferError("held")
@@ -241,44 +241,46 @@ POD = {"metadata": {"name": "loader-1-abc", "ownerReferences": [{"uid": "1"}]}, 
 FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached its limit"}
 
 
-def ends_with(
+def wait_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *answers: tuple[Answer, Answer]
 ) -> str:
-    """How the wait for a loader ends whose Job, and list of pods, are answered so, one after the other."""
-    left = list(answers)
+    """Return the error of the wait for a loader; its Job and the list of pods have these answers in order."""
+    remaining = list(answers)
 
     def read(paths: Sequence[str], _: str | None) -> dict[str, Answer]:
-        job, pods = left.pop(0)
+        job, pods = remaining.pop(0)
         return dict(zip(paths, (job, pods, Answer(200, {"items": []})), strict=True))
 
     monkeypatch.setattr(loader, "read", read)
     monkeypatch.setattr(loader, "_POLL_SECONDS", 0)
     with transfer_fails():
         _running_pod(JOB, "loader-1", None, TerminalProgress())
-    assert left == []
+    assert remaining == []
     return capsys.readouterr().err
 
 
 def test_a_loader_that_has_failed_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The Job's reason is told, and what its pod was."""
+    """The error has the Job's reason and the last state of its pod."""
     failed = Answer(200, {"status": {"conditions": [FAILED]}})
-    said = ends_with(monkeypatch, capsys, (failed, Answer(200, {"items": [POD]})))
-    assert "Failed, BackoffLimitExceeded Job has reached its limit; last state of its pod: loader-1-abc Failed" in said
+    error = wait_error(monkeypatch, capsys, (failed, Answer(200, {"items": [POD]})))
+    assert "Failed, BackoffLimitExceeded Job has reached its limit; last state of its pod: loader-1-abc Failed" in error
 
 
-def test_a_loader_that_is_gone_is_not_waited_for(
+def test_a_deleted_loader_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As one that failed is at once, by its TTL: the last that was seen of its pod is told."""
-    there, gone = Answer(200, {}), Answer(404, {})
-    said = ends_with(monkeypatch, capsys, (there, Answer(200, {"items": [POD]})), (gone, Answer(200, {"items": []})))
-    assert "ended: deleted; last state of its pod: loader-1-abc Failed" in said
+    """Its TTL deletes a failed loader at once: the error has the last known state of its pod."""
+    present, deleted = Answer(200, {}), Answer(404, {})
+    error = wait_error(
+        monkeypatch, capsys, (present, Answer(200, {"items": [POD]})), (deleted, Answer(200, {"items": []}))
+    )
+    assert "ended: deleted; last state of its pod: loader-1-abc Failed" in error
 
 
 def test_a_loader_whose_pods_may_not_be_seen_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The right that is missing is named."""
-    assert "may not list pods in research" in ends_with(monkeypatch, capsys, (Answer(200, {}), Answer(403, {})))
+    """The error names the missing right."""
+    assert "may not list pods in research" in wait_error(monkeypatch, capsys, (Answer(200, {}), Answer(403, {})))

@@ -1,4 +1,4 @@
-"""What deletes a data loader when its command is killed, as real processes."""
+"""The process that deletes a data loader when its command is killed, with real processes."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ time.sleep(1000)
 
 
 def make_copy(folder: Path) -> Path:
-    """A kubeconfig alone in a folder."""
+    """Write a kubeconfig alone in a folder."""
     file = folder / "private" / "kubeconfig"
     file.parent.mkdir()
     file.write_text("a cluster\n")
@@ -31,7 +31,10 @@ def make_copy(folder: Path) -> Path:
 
 
 def has_ended(process: int) -> bool:
-    """Whether a process has ended. It has no command line then, also before the system's first process reaps it."""
+    """Return whether a process has ended.
+
+    It has no command line then, also before the system's first process reaps it.
+    """
     try:
         return not Path(f"/proc/{process}/cmdline").read_bytes()
     except FileNotFoundError:
@@ -39,7 +42,7 @@ def has_ended(process: int) -> bool:
 
 
 def test_a_killed_command_has_its_loader_deleted(tmp_path: Path) -> None:
-    """Also by SIGKILL of its whole process group; again later, for a loader that was made at the last moment."""
+    """SIGKILL of its process group counts too; the guard tries again for a loader created at the last moment."""
     log, kubeconfig = tmp_path / "log", make_copy(tmp_path)
     words = [sys.executable, "-c", COMMAND, str(log), str(kubeconfig)]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as process:
@@ -53,7 +56,7 @@ def test_a_killed_command_has_its_loader_deleted(tmp_path: Path) -> None:
 
 
 def test_a_dismissed_guard_does_nothing(tmp_path: Path) -> None:
-    """It has ended when `dismiss` returns, and its kubeconfig is gone."""
+    """It has ended when `dismiss` returns, and its kubeconfig is removed."""
     kubeconfig = make_copy(tmp_path)
     guard = set_guard(["touch", str(tmp_path / "log")], kubeconfig, pauses=(0,))
     dismiss(guard)
@@ -62,8 +65,8 @@ def test_a_dismissed_guard_does_nothing(tmp_path: Path) -> None:
     assert not kubeconfig.parent.exists()
 
 
-def test_a_guard_that_is_gone_can_be_dismissed(tmp_path: Path) -> None:
-    """Somebody may have killed it."""
+def test_a_guard_that_has_ended_can_be_dismissed(tmp_path: Path) -> None:
+    """Another process may have killed it."""
     guard = set_guard(["true"], make_copy(tmp_path))
     guard.kill()
     dismiss(guard)

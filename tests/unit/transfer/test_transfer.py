@@ -1,4 +1,4 @@
-"""Files to a volume and back, with the shell programs of real images, and connections that break."""
+"""Files to a volume and back, with the shell programs of real images and with broken connections."""
 
 import os
 import resource
@@ -36,19 +36,19 @@ BROKEN_LINES = ("\n", "a\nb", "a\nb\n", " files\n", "\n folders\n", "12 3,4,5 ./
 
 @pytest.fixture
 def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeVolume:
-    """A volume behind a loader of our helper image."""
+    """Provide a volume behind a loader of our helper image."""
     return make_volume(tmp_path, monkeypatch)
 
 
 def contents(folder: Path) -> dict[bytes, bytes | None]:
-    """Everything below a folder: the content of files, None for folders."""
+    """Return everything below a folder: the content of files, None for folders."""
     paths = sorted(folder.rglob("*"))
     return {os.fsencode(path.relative_to(folder)): None if path.is_dir() else path.read_bytes() for path in paths}
 
 
 @pytest.mark.parametrize("image", ["busybox", "gnu"])
 def test_every_name_survives_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
-    """Also a name that is no text, an empty file, an empty folder, a name of 250 characters, and any words of ours."""
+    """Names include invalid text, 250 characters and words of our protocol; files and folders may be empty."""
     volume = make_volume(tmp_path, monkeypatch, image)
     names = [
         *HEADINGS,
@@ -95,8 +95,8 @@ def test_every_name_survives_both_ways(tmp_path: Path, monkeypatch: pytest.Monke
     [pytest.param(100, 256, id="100"), pytest.param(800, 2048, id="800", marks=pytest.mark.slow)],
 )
 def test_many_names_are_no_matter(tmp_path: Path, volume: FakeVolume, count: int, most_kib: int) -> None:
-    """More than a command line takes, let alone a URL; also in a pod whose environment is large."""
-    # Linux takes a command line of a quarter of the stack: of 2 MiB, unless the stack is limited.
+    """They exceed a command line and a URL; the pod's environment may be large too."""
+    # Linux limits a command line to a quarter of the stack: to 2 MiB, unless the stack is limited.
     volume.kubectl_does(f'ulimit -s {4 * most_kib}; export LARGE={"x" * 9000}; pod "$@"')
     names = [f"{'/'.join(['long' * 60] * 12)}/{number}" for number in range(count)]
     assert sum(map(len, names)) > most_kib * 1024
@@ -105,14 +105,14 @@ def test_many_names_are_no_matter(tmp_path: Path, volume: FakeVolume, count: int
     assert contents(tmp_path / "target") == contents(folder)
 
 
-def test_a_folder_that_cannot_be_read_is_told(
+def test_a_folder_that_cannot_be_read_is_reported(
     tmp_path: Path, volume: FakeVolume, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is not left out."""
+    """The command fails instead of skipping it."""
     source = write(tmp_path / "source", {"good": "x", "closed/secret": "y"})
     real = os.scandir
 
-    # For root, whom the tests may be run by, no mode closes a folder.
+    # No mode closes a folder for root, who may run the tests.
     def scan(path: str) -> object:
         if str(path).endswith("closed"):
             raise PermissionError(13, "Permission denied", path)
@@ -127,10 +127,10 @@ def test_a_folder_that_cannot_be_read_is_told(
 
 
 @pytest.mark.parametrize("what", ["broken link", "folder by a link", "pipe"])
-def test_what_cannot_be_sent_is_told_before_anything_is(
+def test_what_cannot_be_sent_is_reported_before_anything_is_sent(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    """By name."""
+    """The error has the name."""
     source = write(tmp_path / "source", {"good": "x"})
     odd = source / "odd"
     match what:
@@ -150,20 +150,20 @@ def test_what_cannot_be_sent_is_told_before_anything_is(
 def test_the_name_of_unfinished_files_is_refused_before_anything_is_sent(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    """What is sent under it would be taken for part of an unfinished upload, and never be listed."""
+    """Such a file would count as part of an unfinished upload, and never be listed."""
     names = {"file": PARTIAL, "folder": f"{PARTIAL}/a", "folder below": f"deep/{PARTIAL}/a"}
     places = {"name on the volume": f"data/{PARTIAL}", "folder on the volume": f"{PARTIAL}/data"}
     source = write(tmp_path / "source", {"good": "x", names.get(what, "also"): "y"})
     with transfer_fails():
         upload(LOADER, source / "good" if what in places else source, places.get(what, "data"))
-    said = capsys.readouterr().err
-    assert f"{PARTIAL} is reserved" in said
-    assert "nothing was sent" in said
+    stderr = capsys.readouterr().err
+    assert f"{PARTIAL} is reserved" in stderr
+    assert "nothing was sent" in stderr
     assert contents(volume.root) == {}
 
 
 def test_what_earlier_uploads_left_under_that_name_is_listed_and_fetched(tmp_path: Path, volume: FakeVolume) -> None:
-    """Beside parts of unfinished uploads, which are neither."""
+    """Parts of unfinished uploads in the same folder are skipped."""
     part = f"{'0' * 32}-{'f' * 32}"
     names = {
         f"{PARTIAL}/mine",
@@ -180,8 +180,8 @@ def test_what_earlier_uploads_left_under_that_name_is_listed_and_fetched(tmp_pat
     assert list_files(LOADER, "data").keys() == names
     target = write(tmp_path / "target", {f"{PARTIAL}/of mine": "stays", f"{PARTIAL}/{part}": "unfinished"})
     assert fetch(LOADER, "data", target).sent == len(names)
-    found = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
-    assert found == {*names, f"{PARTIAL}/of mine", f"{PARTIAL}/{part}"}
+    paths = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
+    assert paths == {*names, f"{PARTIAL}/of mine", f"{PARTIAL}/{part}"}
     assert not (target / "alone" / PARTIAL).exists()
 
 
@@ -200,31 +200,33 @@ def test_a_list_that_lacks_files_is_not_taken_for_all(
     volume.kubectl_does(lose.format(volume.root / "data", tmp_path))
     with transfer_fails():
         fetch(LOADER, "data", tmp_path / "target")
-    said = capsys.readouterr().err
-    assert "is not verified: its files are counted as" in said
-    assert ("but listed as 2 of 2 bytes" if program == "find" else "counted as 4 of 6 bytes") in said
+    stderr = capsys.readouterr().err
+    assert "is not verified: its files are counted as" in stderr
+    assert ("but listed as 2 of 2 bytes" if program == "find" else "counted as 4 of 6 bytes") in stderr
 
 
 def test_hard_links_arrive_as_files(tmp_path: Path, volume: FakeVolume) -> None:
-    """An archive has the content of the first one alone."""
+    """An archive has the content of the first link only."""
     folder = write(volume.root / "data", {"a/first": "content"})
     os.link(folder / "a" / "first", folder / "second")
     assert fetch(LOADER, "data", tmp_path / "target").sent == 2
     assert contents(tmp_path / "target") == contents(folder)
 
 
-def test_links_on_the_volume_are_told(tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are not lost in silence."""
+def test_links_on_the_volume_are_reported(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are not skipped silently."""
     (write(volume.root / "data", {"a": "x"}) / "latest").symlink_to("a")
     assert fetch(LOADER, "data", tmp_path / "target").sent == 1
     assert "'latest'" in capsys.readouterr().err
 
 
-def test_what_says_done_comes_last(tmp_path: Path, volume: FakeVolume) -> None:
-    """A fetch that breaks off, also a repeated one, does not leave _SUCCESS beside less than all."""
+def test_the_file_that_marks_success_is_last(tmp_path: Path, volume: FakeVolume) -> None:
+    """An interrupted fetch, also a repeated one, never leaves _SUCCESS with incomplete files."""
     write(volume.root / "run", RUN)
     target = tmp_path / "target"
-    volume.giving('grep -v model | pod "$@"; exit 1')
+    volume.set_fetch('grep -v model | pod "$@"; exit 1')
     with transfer_fails():
         fetch(LOADER, "run", target)
     assert (target / "run.json").exists()
@@ -235,7 +237,7 @@ def test_what_says_done_comes_last(tmp_path: Path, volume: FakeVolume) -> None:
         fetch(LOADER, "run", target)
     assert not (target / "_SUCCESS").exists()
 
-    volume.giving('pod "$@"')
+    volume.set_fetch('pod "$@"')
     fetch(LOADER, "run", target)
     assert contents(target) == contents(volume.root / "run")
 
@@ -245,20 +247,18 @@ def test_what_says_done_comes_last(tmp_path: Path, volume: FakeVolume) -> None:
     ['pod "$@" | head -n 2', 'pod "$@" | head -n 3; exit 1', "exit 1", "true"],
     ids=["cut off, 0", "cut off, 1", "failed at once", "silent, 0"],
 )
-def test_a_list_that_is_not_whole_is_not_used(
-    volume: FakeVolume, capsys: pytest.CaptureFixture[str], script: str
-) -> None:
-    """Whatever kubectl's exit code says."""
+def test_an_incomplete_list_is_not_used(volume: FakeVolume, capsys: pytest.CaptureFixture[str], script: str) -> None:
+    """The exit code of kubectl does not matter."""
     write(volume.root / "run", RUN)
     volume.kubectl_does(script)
     with transfer_fails():
         list_files(LOADER, "run")
-    said = capsys.readouterr().err
-    assert "list of the volume's files in run" in said
-    assert "run the same command again" in said
+    stderr = capsys.readouterr().err
+    assert "list of the volume's files in run" in stderr
+    assert "run the same command again" in stderr
 
 
-def test_a_file_that_goes_while_it_is_listed_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_deleted_while_it_is_listed_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An active run renames its checkpoints."""
     volume = make_volume(tmp_path, monkeypatch, "gnu")
     stat = volume.programs / "stat"
@@ -270,10 +270,10 @@ def test_a_file_that_goes_while_it_is_listed_is_no_fault(tmp_path: Path, monkeyp
     assert sorted(list_files(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
 
 
-def test_a_folder_of_the_volume_that_cannot_be_listed_is_told(
+def test_a_folder_of_the_volume_that_cannot_be_listed_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is in it is not taken for gone."""
+    """Its files do not count as deleted."""
     volume = make_volume(tmp_path, monkeypatch, "gnu")
     find = volume.programs / "find"
     real = find.readlink()
@@ -287,17 +287,17 @@ def test_a_folder_of_the_volume_that_cannot_be_listed_is_told(
 
 
 def test_a_folder_that_is_not_there_has_no_files(volume: FakeVolume) -> None:
-    """Which is no fault."""
+    """This is not an error."""
     assert list_files(LOADER, "nowhere") == {}
 
 
 def test_a_broken_stream_ends_a_process_that_does_not_end(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is killed: it might wait for ever to say what nobody reads any more."""
+    """It is killed: it might wait without end for a reader of its message."""
     write(volume.root / "run", {"model.pt": "x" * 100_000})
-    volume.ended_after(0.05)
-    volume.giving(f'echo $$ > {tmp_path}/pid; pod "$@" | head -c 50000; exec >&-; exec sleep 1000')
+    volume.set_stderr_timeout(0.05)
+    volume.set_fetch(f'echo $$ > {tmp_path}/pid; pod "$@" | head -c 50000; exec >&-; exec sleep 1000')
     with transfer_fails():
         fetch(LOADER, "run", tmp_path / "target")
     assert "the fetch was interrupted" in capsys.readouterr().err
@@ -306,17 +306,17 @@ def test_a_broken_stream_ends_a_process_that_does_not_end(
 
 
 def test_an_interrupted_command_leaves_no_process(volume: FakeVolume) -> None:
-    """Ctrl-C, for one."""
+    """Ctrl-C is one example."""
     volume.kubectl_does("exec sleep 1000")
     with pytest.raises(KeyboardInterrupt), run_script(LOADER, "fetch", "true", "run", stdin=b"") as script:
         raise KeyboardInterrupt
     assert script.process.returncode == -signal.SIGKILL
 
 
-def test_an_upload_that_breaks_off_says_why(
+def test_an_interrupted_upload_has_its_reason(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the words of kubectl."""
+    """The message is that of kubectl."""
     source = write(tmp_path / "source", {"big": "x" * 1_000_000})
     volume.kubectl_does('case "$*" in *"-xf"*) echo lost connection >&2; exit 1;; esac; pod "$@"')
     with transfer_fails():
@@ -337,7 +337,7 @@ def test_an_upload_that_breaks_off_says_why(
 def test_names_of_files_in_messages_do_not_decide_what_the_end_means(
     tmp_path: Path, volume: FakeVolume, words: str, tries: int
 ) -> None:
-    """Only what broke off is tried again, and only kubectl's last line says which it was."""
+    """Only a broken connection is retried, and only kubectl's last line identifies it."""
     source = write(tmp_path / "source", {"a": "x"})
     count = tmp_path / "tries"
     volume.kubectl_does(f"""case "$*" in *"-xf"*) echo >> {count}; printf '{words}\\n' >&2; exit 1;; esac; pod "$@\"""")
@@ -346,15 +346,15 @@ def test_names_of_files_in_messages_do_not_decide_what_the_end_means(
     assert len(count.read_text().splitlines()) == tries
 
 
-def test_a_log_that_grows_meanwhile_is_told_apart(
+def test_a_log_that_grows_during_the_fetch_is_distinguished(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of an active run that is as it should be; of a finished one somebody writes to what is done."""
+    """It is normal for an active run; for a finished run it means a write to completed files."""
     log = write(volume.root / "run", RUN) / "logs" / "rank-0.log"
     (volume.root / "run" / "_SUCCESS").unlink()
-    volume.giving(f'echo more >> {log}; pod "$@"; echo more >> {log}')
-    brought = fetch(LOADER, "run", tmp_path / "active")
-    assert (brought.sent, brought.changed) == (3, ("logs/rank-0.log",))
+    volume.set_fetch(f'echo more >> {log}; pod "$@"; echo more >> {log}')
+    fetched = fetch(LOADER, "run", tmp_path / "active")
+    assert (fetched.sent, fetched.changed) == (3, ("logs/rank-0.log",))
     assert (tmp_path / "active" / "result" / "model.pt").read_text() == "weights"
 
     write(volume.root / "run", {"_SUCCESS": "{}"})
@@ -367,9 +367,9 @@ def test_a_log_that_grows_meanwhile_is_told_apart(
 def test_what_was_damaged_on_its_way_is_no_change(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also of a run that is active."""
+    """The same holds for an active run."""
     write(volume.root / "data", {"a": "content"})
-    volume.giving('pod "$@" | sed s/content/CONTENT/')
+    volume.set_fetch('pod "$@" | sed s/content/CONTENT/')
     with transfer_fails():
         fetch(LOADER, "data", tmp_path / "target")
     assert "were damaged in transit, for example 'a'" in capsys.readouterr().err
@@ -378,7 +378,7 @@ def test_what_was_damaged_on_its_way_is_no_change(
 def test_no_file_replaces_another_of_the_volume(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two names may be one path here: by a link, or where case is ignored."""
+    """Two names may be one path on this machine: by a link, or on a file system that ignores case."""
     write(volume.root / "data", {"best/model": "b", "last/model": "l"})
     (tmp_path / "target" / "best").mkdir(parents=True)
     (tmp_path / "target" / "last").symlink_to("best")
@@ -401,7 +401,7 @@ def test_a_full_disk_is_no_damage_in_transit(tmp_path: Path, volume: FakeVolume)
 
 @pytest.mark.parametrize("name", ["/a", "../a", "b/../../a"])
 def test_a_path_outside_of_the_target_is_refused(tmp_path: Path, name: str) -> None:
-    """Whatever the names in an archive are, and those of the members that its hard links refer to."""
+    """The archive may name such a path, or the target of a hard link."""
     with pytest.raises(TransferError, match="is outside"):
         Target(tmp_path / "target").new_path(name)
 
@@ -409,7 +409,7 @@ def test_a_path_outside_of_the_target_is_refused(tmp_path: Path, name: str) -> N
 def test_nothing_lands_outside_the_target(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not by a link that lies here, either."""
+    """A link on this machine does not change this."""
     write(volume.root / "data", {"out/a": "x"})
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "out").symlink_to(tmp_path)
@@ -420,7 +420,7 @@ def test_nothing_lands_outside_the_target(
 
 
 @pytest.mark.parametrize(
-    ("there", "path", "lands"),
+    ("existing", "path", "lands"),
     [
         ("models/other", "models", "models/a.pt"),
         ("models/other", "new/", "new/a.pt"),
@@ -430,12 +430,12 @@ def test_nothing_lands_outside_the_target(
     ],
     ids=["a folder", "a folder to be", "a name", "a file", "the volume"],
 )
-def test_one_file_goes_where_cp_would_put_it(
-    tmp_path: Path, volume: FakeVolume, there: str, path: str, lands: str
+def test_one_file_is_put_where_cp_would_put_it(
+    tmp_path: Path, volume: FakeVolume, existing: str, path: str, lands: str
 ) -> None:
-    """And comes back into the folder that is named."""
+    """A fetch writes it into the named folder."""
     source = write(tmp_path, {"a.pt": "weights"}) / "a.pt"
-    write(volume.root, {there: "before"})
+    write(volume.root, {existing: "before"})
     assert upload(LOADER, source, path).sent == 1
     assert (volume.root / lands).read_text() == "weights"
     assert upload(LOADER, source, path).sent == 0
@@ -444,13 +444,13 @@ def test_one_file_goes_where_cp_would_put_it(
     assert contents(tmp_path / "target") == {os.fsencode(Path(lands).name): b"weights"}
 
 
-@pytest.mark.parametrize("there", ["data/a/b", "data"], ids=["a folder for a file", "a file for the folder"])
-def test_a_file_for_a_folder_is_told_before_anything_is_sent(
-    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], there: str
+@pytest.mark.parametrize("existing", ["data/a/b", "data"], ids=["a folder for a file", "a file for the folder"])
+def test_a_file_for_a_folder_is_reported_before_anything_is_sent(
+    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str], existing: str
 ) -> None:
-    """And the other way round; neither is removed for the other."""
+    """The reverse is refused too; neither is removed for the other."""
     source = write(tmp_path / "source", {"a": "x", "c": "y"})
-    write(volume.root, {there: "before"})
+    write(volume.root, {existing: "before"})
     before = contents(volume.root)
     with transfer_fails():
         upload(LOADER, source, "data")
@@ -459,9 +459,9 @@ def test_a_file_for_a_folder_is_told_before_anything_is_sent(
 
 
 def close_to_reading(volume: FakeVolume, name: str) -> None:
-    """Let the pod's sha256sum fail on files of such a name, as on one that it may not read.
+    """Let the pod's sha256sum fail on files of this name, as without the right to read.
 
-    For root, whom the tests may be run by, no mode closes a file. busybox's shell would run its own sha256sum.
+    A mode does not close a file for root, who may run the tests. busybox's shell would run its own sha256sum.
     """
     program = volume.programs / "sha256sum"
     real = program.readlink()
@@ -478,15 +478,15 @@ def close_to_reading(volume: FakeVolume, name: str) -> None:
 
 
 @pytest.mark.parametrize("grows", [False, True], ids=["still", "written to"])
-def test_a_file_that_cannot_be_read_is_told(
+def test_a_file_that_cannot_be_read_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, grows: bool
 ) -> None:
-    """It is not taken for gone; the others come all the same, but not what says that all is there."""
+    """It does not count as deleted; the others are fetched, but not the file that marks them complete."""
     volume = make_volume(tmp_path, monkeypatch, "gnu")
     run = write(volume.root / "run", RUN)
     close_to_reading(volume, "model.pt")
     if grows:
-        volume.giving(f'echo more >> {run}/result/model.pt; pod "$@"')
+        volume.set_fetch(f'echo more >> {run}/result/model.pt; pod "$@"')
     with transfer_fails():
         fetch(LOADER, "run", tmp_path / "target")
     assert "1 files in run on the volume cannot be read, for example 'result/model.pt'" in capsys.readouterr().err
@@ -500,8 +500,8 @@ def test_a_file_that_cannot_be_read_is_told(
     assert "cannot be read, for example 'result/model.pt'" in capsys.readouterr().err
 
 
-def test_a_file_that_is_gone_meanwhile_is_no_fault(tmp_path: Path, volume: FakeVolume) -> None:
-    """It is told as changed, and no list has it."""
+def test_a_file_that_is_deleted_during_the_fetch_is_no_error(tmp_path: Path, volume: FakeVolume) -> None:
+    """It is reported as changed, and is in no list."""
     run = write(volume.root / "run", RUN)
     (run / "_SUCCESS").unlink()
     volume.kubectl_does(f'case "$*" in *sha256sum*) rm -f {run}/result/model.pt;; esac; pod "$@"')
@@ -513,7 +513,7 @@ def test_a_file_that_is_gone_meanwhile_is_no_fault(tmp_path: Path, volume: FakeV
 def test_one_file_is_not_put_where_a_folder_of_its_name_is(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which is told before anything is sent."""
+    """The error precedes the transfer."""
     source = write(tmp_path, {"a.pt": "weights"}) / "a.pt"
     write(volume.root, {"models/a.pt/inner": "before"})
     before = contents(volume.root)
@@ -523,7 +523,7 @@ def test_one_file_is_not_put_where_a_folder_of_its_name_is(
     assert contents(volume.root) == before
 
 
-def test_a_source_that_is_neither_file_nor_folder_is_told(
+def test_a_source_that_is_neither_file_nor_folder_is_reported(
     tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is not sent as an empty file."""

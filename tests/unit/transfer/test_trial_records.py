@@ -15,20 +15,20 @@ METRICS = '{"epoch": 1, "val_accuracy": 0.5}\n{"epoch": 2, "val_accuracy": 0.75}
 
 @pytest.fixture(params=["busybox", "gnu"])
 def volume(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeVolume:
-    """A volume behind a loader of either image."""
+    """Provide a volume behind a loader of either image."""
     return make_volume(tmp_path, monkeypatch, request.param)
 
 
 def make_finished(volume: FakeVolume, run: str, metrics: str | None = METRICS, **facts: object) -> None:
-    """A record as the wrapper leaves it after a success."""
+    """Write a record as the wrapper leaves it after a success."""
     files = {"run.json": json.dumps({"run_id": run, "state": "succeeded", **facts}, indent=2), "_SUCCESS": "{}\n"}
     if metrics is not None:
         files["result/metrics.jsonl"] = metrics
     write(volume.root / "runs" / run, {**files, "logs/rank-0.pod-1.log": "fine\n", "result/model.pt": "m" * 9})
 
 
-def make_begun(volume: FakeVolume, run: str, **attempts: str) -> None:
-    """A record that is not finished, with the metrics of its attempts, the newest last."""
+def make_unfinished(volume: FakeVolume, run: str, **attempts: str) -> None:
+    """Write an unfinished record with the metrics of its attempts, the newest last."""
     folder = write(volume.root / "runs" / run, {"run.json": '{"state": "started"}'})
     for number, (attempt, metrics) in enumerate(attempts.items()):
         write(
@@ -38,14 +38,14 @@ def make_begun(volume: FakeVolume, run: str, **attempts: str) -> None:
             os.utime(folder / file, (number, number))
 
 
-def test_a_finished_record_tells_what_ran_and_its_metrics(volume: FakeVolume) -> None:
-    """The published ones, whatever else lies there, byte for byte."""
+def test_a_finished_record_has_its_definition_and_metrics(volume: FakeVolume) -> None:
+    """The record has the published metrics byte for byte, whatever other files exist."""
     make_finished(volume, "digits-1", attempts=2, finished="2026-11-21T12:00:00Z")
     make_finished(volume, "digits-2", metrics=None)
     make_finished(volume, "digits-3", metrics="no newline at the end")
-    found = read_records(LOADER, "runs", ["digits-1", "digits-2", "digits-3", "digits-4"])
-    assert [*found] == ["digits-1", "digits-2", "digits-3"]
-    assert found["digits-1"] == Record(
+    records = read_records(LOADER, "runs", ["digits-1", "digits-2", "digits-3", "digits-4"])
+    assert [*records] == ["digits-1", "digits-2", "digits-3"]
+    assert records["digits-1"] == Record(
         finished=True,
         attempts=2,
         facts={"run_id": "digits-1", "state": "succeeded", "attempts": 2, "finished": "2026-11-21T12:00:00Z"},
@@ -53,70 +53,70 @@ def test_a_finished_record_tells_what_ran_and_its_metrics(volume: FakeVolume) ->
         failure={},
         last_lines=(),
     )
-    assert (found["digits-2"].metrics, found["digits-3"].metrics) == ("", "no newline at the end")
+    assert (records["digits-2"].metrics, records["digits-3"].metrics) == ("", "no newline at the end")
 
 
-def test_an_unfinished_record_tells_its_newest_attempt(volume: FakeVolume) -> None:
-    """Its metrics so far, its failure, the last lines of its log."""
-    make_begun(volume, "digits-1", zz="old\n", aa=METRICS)
-    make_begun(volume, "digits-2", pod="")
+def test_an_unfinished_record_has_its_newest_attempt(volume: FakeVolume) -> None:
+    """The record has its metrics so far, its failure, and the last lines of its log."""
+    make_unfinished(volume, "digits-1", zz="old\n", aa=METRICS)
+    make_unfinished(volume, "digits-2", pod="")
     folder = volume.root / "runs" / "digits-1"
     write(folder, {"attempts/zz/failure.json": '{"exit_code": 1}', "logs/rank-1.other.log": "of another rank\n"})
     write(folder, {"logs/rank-0.aa.log": "".join(f"line {number}\n" for number in range(500)) + "10%\r20%\r"})
-    found = read_records(LOADER, "runs", ["digits-1", "digits-2"])
-    first = found["digits-1"]
+    records = read_records(LOADER, "runs", ["digits-1", "digits-2"])
+    first = records["digits-1"]
     assert (first.finished, first.attempts, first.facts) == (False, 2, {"state": "started"})
     assert first.metrics == METRICS
     assert first.failure == {"exit_code": 1}
     assert first.last_lines == (*(f"line {number}" for number in range(482, 500)), "10%", "20%")
     assert len(first.last_lines) == LAST_LINES
-    assert (found["digits-2"].metrics, found["digits-2"].attempts) == ("", 1)
+    assert (records["digits-2"].metrics, records["digits-2"].attempts) == ("", 1)
 
 
-def test_logs_are_read_where_there_are_no_metrics_or_they_are_asked_for(volume: FakeVolume) -> None:
-    """Of every attempt of rank 0, the newest last: a program that only prints has its figures there."""
-    make_begun(volume, "digits-1", zz="", aa="")
+def test_logs_are_read_where_there_are_no_metrics_or_they_are_requested(volume: FakeVolume) -> None:
+    """The logs are those of every attempt of rank 0, the newest last: some programs only print their metrics."""
+    make_unfinished(volume, "digits-1", zz="", aa="")
     make_finished(volume, "digits-1", metrics="")
     make_finished(volume, "digits-2")
-    found = read_records(LOADER, "runs", ["digits-1", "digits-2"])
-    assert (found["digits-2"].log, found["digits-2"].last_lines) == ("", ())
-    assert found["digits-1"].log.split() == ["aa", "zz", "fine"]
-    asked = read_records(LOADER, "runs", ["digits-1", "digits-2"], with_logs=True)
-    assert (asked["digits-2"].log, asked["digits-2"].metrics) == ("fine\n", METRICS)
+    records = read_records(LOADER, "runs", ["digits-1", "digits-2"])
+    assert (records["digits-2"].log, records["digits-2"].last_lines) == ("", ())
+    assert records["digits-1"].log.split() == ["aa", "zz", "fine"]
+    records_with_logs = read_records(LOADER, "runs", ["digits-1", "digits-2"], with_logs=True)
+    assert (records_with_logs["digits-2"].log, records_with_logs["digits-2"].metrics) == ("fine\n", METRICS)
 
 
 def test_what_is_published_counts_before_the_record_is_finished(volume: FakeVolume) -> None:
-    """Between the rename of the output and the last file."""
-    make_begun(volume, "digits-1", pod="old\n")
+    """This is the state between the rename of the output and the last file."""
+    make_unfinished(volume, "digits-1", pod="old\n")
     write(volume.root / "runs" / "digits-1", {"result/metrics.jsonl": METRICS})
     assert read_records(LOADER, "runs", ["digits-1"])["digits-1"].metrics == METRICS
 
 
-def test_a_file_that_is_not_whole_is_nothing(volume: FakeVolume) -> None:
-    """One that looks like a mark of ours too."""
+def test_an_incomplete_file_is_ignored(volume: FakeVolume) -> None:
+    """The same holds for a file that looks like our marker."""
     write(volume.root / "runs" / "digits-1", {"run.json": '{"state": "st', "attempts/a/failure.json": "[]"})
     write(volume.root / "runs" / "digits-1", {"logs/rank-0.a.log": "part end\n\xff\nend 0\n"})
-    found = read_records(LOADER, "runs", ["digits-1"])["digits-1"]
-    assert (found.facts, found.failure, found.last_lines) == ({}, {}, ("part end", "\xff", "end 0"))
+    record = read_records(LOADER, "runs", ["digits-1"])["digits-1"]
+    assert (record.facts, record.failure, record.last_lines) == ({}, {}, ("part end", "\xff", "end 0"))
 
 
 def test_content_of_any_bytes_arrives_as_it_is(volume: FakeVolume) -> None:
-    """Also such as frames consist of, and a name of an attempt or of a log with a line break."""
+    """The content may look like frames, and names of attempts and logs may have line breaks."""
     hostile = "3\0log\0\n1\0end\0\n end\n"
     write(volume.root / "runs" / "digits-1", {"run.json": "{}", "attempts/a\nb/output/metrics.jsonl": hostile})
     write(volume.root / "runs" / "digits-1", {"logs/rank-0.c\nd.log": f"{hostile}last"})
     make_finished(volume, "digits-2", metrics=hostile)
-    found = read_records(LOADER, "runs", ["digits-1", "digits-2"])
-    assert (found["digits-1"].metrics, found["digits-2"].metrics) == (hostile, hostile)
-    assert found["digits-1"].attempts == 1
-    assert found["digits-1"].last_lines == ("3\0log\0", "1\0end\0", " end", "last")
+    records = read_records(LOADER, "runs", ["digits-1", "digits-2"])
+    assert (records["digits-1"].metrics, records["digits-2"].metrics) == (hostile, hostile)
+    assert records["digits-1"].attempts == 1
+    assert records["digits-1"].last_lines == ("3\0log\0", "1\0end\0", " end", "last")
 
 
 @pytest.mark.parametrize("fault", ["it fails half-way", "it may not be opened"])
 def test_a_file_of_a_record_that_cannot_be_read_ends_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
-    """It is neither taken for absent nor for shorter than it is."""
+    """It counts neither as absent nor as shorter."""
     volume = make_volume(tmp_path, monkeypatch, "gnu")
     make_finished(volume, "digits-1")
     if fault == "it fails half-way":
@@ -125,36 +125,36 @@ def test_a_file_of_a_record_that_cannot_be_read_ends_the_command(
         program.write_text("#!/bin/sh\necho eyJh\nexit 1\n")
         program.chmod(0o755)
     else:
-        # For root, whom the tests may be run by, no mode closes a file.
-        closed = sweep_records._READ.replace("give() {", "content() { return 2; }\ngive() {")
-        monkeypatch.setattr(sweep_records, "_READ", closed)
+        # No mode closes a file for root, who may run the tests.
+        unreadable = sweep_records._READ.replace("give() {", "content() { return 2; }\ngive() {")
+        monkeypatch.setattr(sweep_records, "_READ", unreadable)
     with transfer_fails():
         read_records(LOADER, "runs", ["digits-1"])
     assert "a file of runs/digits-1 on the volume cannot be read" in capsys.readouterr().err
 
 
 def test_a_volume_without_records_has_none(volume: FakeVolume) -> None:
-    """The folder comes with the first run."""
+    """The first run creates the folder."""
     assert read_records(LOADER, "runs", ["digits-1"]) == {}
 
 
-def test_a_broken_connection_is_gone_on_from(volume: FakeVolume, tmp_path: Path) -> None:
-    """What came whole is not asked for again; what was cut off is."""
+def test_a_broken_connection_is_resumed(volume: FakeVolume, tmp_path: Path) -> None:
+    """Complete records are not requested again; the cut one is."""
     for number in range(1, 5):
         make_finished(volume, f"digits-{number}")
-    asked, state = tmp_path / "asked", tmp_path / "state"
+    requests, state = tmp_path / "asked", tmp_path / "state"
     cut = 'pod "$@" | head -c 600; exit 0'
-    volume.kubectl_does(f'tee -a {asked} | if [ -f {state} ]; then pod "$@"; else touch {state}; {cut}; fi')
-    found = read_records(LOADER, "runs", [f"digits-{number}" for number in range(1, 5)])
-    assert [*found] == [f"digits-{number}" for number in range(1, 5)]
-    assert all(each.metrics == METRICS and each.facts["run_id"] == run for run, each in found.items())
-    again = asked.read_text().splitlines()[4:]
-    assert again
-    assert len(again) < 4
+    volume.kubectl_does(f'tee -a {requests} | if [ -f {state} ]; then pod "$@"; else touch {state}; {cut}; fi')
+    records = read_records(LOADER, "runs", [f"digits-{number}" for number in range(1, 5)])
+    assert [*records] == [f"digits-{number}" for number in range(1, 5)]
+    assert all(record.metrics == METRICS and record.facts["run_id"] == run for run, record in records.items())
+    repeated = requests.read_text().splitlines()[4:]
+    assert repeated
+    assert len(repeated) < 4
 
 
 def test_a_fault_there_ends_the_command(volume: FakeVolume, capsys: pytest.CaptureFixture[str]) -> None:
-    """With what was said."""
+    """The error has the message."""
     volume.kubectl_does("cat >/dev/null; echo 'command terminated with exit code 2' >&2; exit 2")
     with transfer_fails():
         read_records(LOADER, "runs", ["digits-1"])
@@ -171,6 +171,6 @@ def test_many_records_are_one_stream(
     runs = [f"digits-{number:010x}" for number in range(250)]
     for run in runs:
         make_finished(volume, run)
-    found = read_records(LOADER, "runs", runs)
-    assert [*found] == runs
+    records = read_records(LOADER, "runs", runs)
+    assert [*records] == runs
     assert calls.read_text() == "call\n"

@@ -1,4 +1,4 @@
-"""A volume without a cluster: a folder, and a kubectl that runs what `exec` is told on this machine."""
+"""A volume without a cluster: a folder, and a kubectl that runs the commands of `exec` on this machine."""
 
 import shutil
 import sys
@@ -30,24 +30,24 @@ _PROGRAMS = (
     *("sh", "base64", "dd", "find", "mkdir", "mv", "rm", "rmdir"),
     *("sha256sum", "sha512sum", "stat", "tail", "tar", "touch", "tr", "truncate", "wc", "xargs"),
 )
-"""All that a loader's image has to have."""
+"""The programs that a loader's image must have."""
 
 
 @dataclass(frozen=True)
 class FakeVolume:
-    """The folder that stands for the volume, and the programs of the image that stands for the loader's."""
+    """A folder in place of the volume, and the programs of the loader's image."""
 
     root: Path
     programs: Path
     kubectl: Path
     patch: pytest.MonkeyPatch
 
-    def ended_after(self, seconds: float) -> None:
-        """Kill a kubectl that goes on this long after its connection broke: less where its message is not awaited."""
+    def set_stderr_timeout(self, seconds: float) -> None:
+        """Kill a kubectl that runs this long after its connection broke; use less where its message is not needed."""
         self.patch.setattr(pod_script, "_STDERR_SECONDS", seconds)
 
     def kubectl_does(self, script: str) -> None:
-        """Change what kubectl does: a shell script, in which `pod "$@"` is what runs in the pod."""
+        """Replace kubectl by a shell script in which `pod "$@"` runs the command of the pod."""
         self.kubectl.write_text(
             "#!/bin/sh\n"
             'while [ "$1" != -- ]; do shift; done; shift\n'
@@ -56,24 +56,24 @@ class FakeVolume:
         )
         self.kubectl.chmod(0o755)
 
-    def giving(self, script: str) -> None:
-        """Change what kubectl does when files are fetched; else it runs what it is told."""
+    def set_fetch(self, script: str) -> None:
+        """Replace kubectl for fetches; other commands run unchanged."""
         self.kubectl_does(f'case "$*" in *"-cf -"*) ;; *) pod "$@"; exit;; esac\n{script}')
 
 
 def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "busybox") -> FakeVolume:
-    """A volume behind a loader of such an image: busybox, as ours is, or `gnu`."""
+    """Create a volume behind a loader of this image: `busybox`, as ours is, or `gnu`."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in _PROGRAMS:
-        found = shutil.which("busybox" if image == "busybox" else name)
-        if found is None:
+        program = shutil.which("busybox" if image == "busybox" else name)
+        if program is None:
             pytest.skip(f"this machine has no {image} {name}")
-        (programs / name).symlink_to(found)
+        (programs / name).symlink_to(program)
     volume = FakeVolume(tmp_path / "volume", programs, tmp_path / "kubectl", monkeypatch)
     volume.root.mkdir()
     volume.kubectl_does('pod "$@"')
-    volume.ended_after(0.5)
+    volume.set_stderr_timeout(0.5)
     monkeypatch.setattr(retry, "PAUSES_SECONDS", (0, 0))
     monkeypatch.setattr(loader_module, "MOUNT", str(volume.root))
     monkeypatch.setattr(loader_module, "kubectl_command", lambda *words, context: [str(volume.kubectl), *words])
@@ -81,7 +81,7 @@ def make_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str = "b
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
-    """Files by their relative paths."""
+    """Write files by their relative paths."""
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)

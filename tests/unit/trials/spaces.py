@@ -1,4 +1,4 @@
-"""Spaces for property tests: every kind of parameter, conditions, and every method."""
+"""Hypothesis strategies of spaces with every kind of parameter, conditions, and every method."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ LISTED = st.lists(st.one_of(st.booleans(), NUMBERS, SCALES, WORDS), min_size=1, 
 
 
 def distinct(values: list[Any]) -> tuple[Any, ...]:
-    """Each value of each type once."""
-    return tuple({(type(each), each): each for each in values}.values())
+    """Return the values without duplicates of the same type."""
+    return tuple({(type(value), value): value for value in values}.values())
 
 
 @st.composite
 def stepped(draw: st.DrawFn) -> dict[str, Any]:
-    """A range of at most five points."""
+    """Draw a range of at most five points."""
     low, step, points = draw(NUMBERS), draw(st.integers(1, 9)), draw(st.integers(1, 5))
     if draw(st.booleans()):
         return {"int": {"low": low, "high": low + step * (points - 1) + draw(st.integers(0, step - 1)), "step": step}}
@@ -29,7 +29,7 @@ def stepped(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def between(draw: st.DrawFn) -> dict[str, Any]:
-    """A parameter without points."""
+    """Draw a continuous or large range."""
     low = draw(SCALES)
     bounds = {"low": low, "high": low * draw(st.sampled_from([1.0, 1.5, 10.0, 1000.0]))}
     whole = {"low": draw(st.integers(1, 20)), "high": draw(st.integers(20, 5000)), "log": True}
@@ -51,27 +51,31 @@ def between(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def parameters(countable: bool = False) -> st.SearchStrategy[dict[str, Any]]:
-    """One parameter, as a file says it."""
+    """Return a strategy of one parameter in the form of a file."""
     listed = LISTED.map(distinct)
-    kinds = [listed.map(lambda each: {"values": each}), listed.map(lambda each: {"categorical": each}), stepped()]
+    kinds = [
+        listed.map(lambda values: {"values": values}),
+        listed.map(lambda values: {"categorical": values}),
+        stepped(),
+    ]
     return st.one_of(*kinds, *([] if countable else [between()]))
 
 
 @st.composite
 def spaces(draw: st.DrawFn, method: str | None = None, conditions: bool = True) -> Space:
-    """A space of one to four parameters, of which some may be there only for values of the first."""
+    """Draw a space of one to four parameters, some of which may depend on values of the first."""
     chosen = method or draw(st.sampled_from(["grid", "random", "sobol", "halton"]))
     names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True))
-    made = {name: dict(draw(parameters(countable=chosen == "grid"))) for name in names}
-    listed = made[names[0]].get("values") or made[names[0]].get("categorical") or ()
+    drawn = {name: dict(draw(parameters(countable=chosen == "grid"))) for name in names}
+    listed = drawn[names[0]].get("values") or drawn[names[0]].get("categorical") or ()
     for name in names[1:] if conditions and listed else ():
         if draw(st.booleans()):
-            made[name]["when"] = {names[0]: (draw(st.sampled_from(listed)),)}
-    return make(chosen, made, seed=draw(st.integers(0, 2**40)), trials=draw(st.integers(1, 5)))
+            drawn[name]["when"] = {names[0]: (draw(st.sampled_from(listed)),)}
+    return make(chosen, drawn, seed=draw(st.integers(0, 2**40)), trials=draw(st.integers(1, 5)))
 
 
 def make(method: str, parameters: dict[str, Any], *, seed: int = 0, trials: int = 4, **changes: Any) -> Space:
-    """A space of parameters as a file says them."""
+    """Return a space with parameters in the form of a file."""
     return Space.model_validate(
         {
             "method": method,

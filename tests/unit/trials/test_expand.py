@@ -1,4 +1,4 @@
-"""The sets of a space: all of them allowed, each once, and always the same."""
+"""The sets of a space are valid, distinct and reproducible."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from trainstack.sweeps.search.expand import SpaceError, expand
 
 ROOT = Path(__file__).resolve().parents[3]
 FEW = settings(max_examples=settings().max_examples // 4)
-"""Each example draws from a sampler, and takes some ten milliseconds."""
+"""Fewer examples: each one draws from a sampler, which takes about ten milliseconds."""
 
 MIXED = {
     "batch_size": {"values": (32, 64, 128, 512)},
@@ -35,21 +35,21 @@ MIXED = {
     "width": {"int": {"low": 1, "high": 512, "log": True}},
     "depth": {"int": {"low": 3, "high": 10, "step": 3}},
 }
-"""A parameter of each kind."""
+"""One parameter of each kind."""
 
 
 def sets_of(space: Space) -> list[dict[str, Value]]:
-    """The sets without their numbers."""
-    return [each.parameters for each in expand(space)]
+    """Return the parameters of the sets."""
+    return [parameter_set.parameters for parameter_set in expand(space)]
 
 
 def ids_of(space: Space) -> list[str]:
-    """The ids of the sets."""
-    return [each.id for each in expand(space)]
+    """Return the ids of the sets."""
+    return [parameter_set.id for parameter_set in expand(space)]
 
 
 def expanded_if_there_are_enough(space: Space) -> list[str]:
-    """The ids; spaces that have fewer sets than they are asked for are not what the test is about."""
+    """Return the ids; reject spaces with fewer sets than `trials`."""
     try:
         return ids_of(space)
     except SpaceError:
@@ -61,27 +61,27 @@ def expanded_if_there_are_enough(space: Space) -> list[str]:
 @FEW
 def test_a_grid_has_every_combination(space: Space) -> None:
     """Its size is the product of its parameters' counts."""
-    assert len(expand(space)) == prod(count(each) or 0 for each in space.parameters.values())
+    assert len(expand(space)) == prod(count(parameter) or 0 for parameter in space.parameters.values())
 
 
 @given(spaces())
 @FEW
-def test_every_set_is_of_its_space(space: Space) -> None:
-    """Each parameter is there when its condition holds and only then, and in its range and step."""
+def test_every_set_is_valid_in_its_space(space: Space) -> None:
+    """A set has a parameter if and only if its condition holds, with a value in its range and step."""
     assume(not list(faults(space)))
     assume(expanded_if_there_are_enough(space))
-    for given_set in sets_of(space):
-        wanted = [name for name, each in space.parameters.items() if active(each, given_set, space.parameters)]
-        assert list(given_set) == wanted
-        assert [name for name in wanted if not contains(space.parameters[name], given_set[name])] == []
+    for values in sets_of(space):
+        names = [name for name, item in space.parameters.items() if active(item, values, space.parameters)]
+        assert list(values) == names
+        assert [name for name in names if not contains(space.parameters[name], values[name])] == []
 
 
 @given(spaces())
 @FEW
 def test_sets_are_numbered_from_1_and_differ(space: Space) -> None:
-    """So do their ids; and the same space has the same sets again."""
+    """Their ids differ too. Another expansion of the same space has the same sets."""
     ids = expanded_if_there_are_enough(space)
-    assert [each.number for each in expand(space)] == list(range(1, len(ids) + 1))
+    assert [parameter_set.number for parameter_set in expand(space)] == list(range(1, len(ids) + 1))
     assert len(set(ids)) == len(ids)
     assert ids_of(space) == ids
 
@@ -89,7 +89,7 @@ def test_sets_are_numbered_from_1_and_differ(space: Space) -> None:
 @given(spaces(), st.randoms(use_true_random=False))
 @FEW
 def test_a_reordered_space_keeps_its_ids(space: Space, chance: object) -> None:
-    """In whatever order its parameters stand."""
+    """The order of its parameters does not matter."""
     ids = expanded_if_there_are_enough(space)
     names = list(space.parameters)
     chance.shuffle(names)  # type: ignore[attr-defined]
@@ -99,8 +99,8 @@ def test_a_reordered_space_keeps_its_ids(space: Space, chance: object) -> None:
 
 @given(spaces())
 @FEW
-def test_more_trials_and_sets_of_ones_own_keep_the_first(space: Space) -> None:
-    """What was drawn stays where it was, and a set that is there already is not there twice."""
+def test_more_trials_and_explicit_sets_keep_the_first_sets(space: Space) -> None:
+    """Drawn sets keep their order, and an explicit set that was drawn is not duplicated."""
     ids = expanded_if_there_are_enough(space)
     own = space.model_copy(update={"sets": (sets_of(space)[-1],)})
     assert ids_of(own) == ids
@@ -108,39 +108,40 @@ def test_more_trials_and_sets_of_ones_own_keep_the_first(space: Space) -> None:
         assert ids_of(space.model_copy(update={"trials": max(1, space.trials - 1)})) == ids[: max(1, space.trials - 1)]
 
 
-def test_a_value_more_keeps_the_sets_that_stay() -> None:
-    """A grid with one value more has the new sets beside the old, under other numbers."""
+def test_an_added_value_keeps_the_other_sets() -> None:
+    """A grid with an added value has the old sets and new ones, with other numbers."""
     small = make("grid", {"b": {"values": (32, 128)}, "lr": {"values": (0.1, 0.2)}})
     large = make("grid", {"b": {"values": (32, 64, 128)}, "lr": {"values": (0.1, 0.2)}})
     assert set(ids_of(small)) < set(ids_of(large))
-    assert [each.number for each in expand(large) if each.id in ids_of(small)] == [1, 2, 5, 6]
+    small_ids = ids_of(small)
+    assert [parameter_set.number for parameter_set in expand(large) if parameter_set.id in small_ids] == [1, 2, 5, 6]
 
 
-def test_another_parameter_leaves_a_random_search_its_draws() -> None:
-    """Each parameter of it has a stream of its own."""
+def test_an_added_parameter_does_not_change_the_draws_of_a_random_search() -> None:
+    """Each parameter has its own random stream."""
     alone = make("random", {"lr": {"uniform": {"low": 0.0, "high": 1.0}}})
     both = make("random", {"a": {"uniform": {"low": 0.0, "high": 1.0}}, "lr": {"uniform": {"low": 0.0, "high": 1.0}}})
-    assert [each["lr"] for each in sets_of(both)] == [each["lr"] for each in sets_of(alone)]
-    assert [each["a"] for each in sets_of(both)] != [each["lr"] for each in sets_of(both)]
+    assert [values["lr"] for values in sets_of(both)] == [values["lr"] for values in sets_of(alone)]
+    assert [values["a"] for values in sets_of(both)] != [values["lr"] for values in sets_of(both)]
 
 
 def test_another_seed_draws_other_sets() -> None:
-    """Of every method that draws."""
+    """This holds for every random method."""
     for method in ("random", "sobol", "halton"):
         one, other = (ids_of(make(method, MIXED, seed=seed)) for seed in (1, 2))
         assert not {*one} & {*other}
 
 
 def test_a_quasi_random_search_covers_evenly() -> None:
-    """Of 64 Sobol points each of four values has 16, and each quarter of a range 16."""
+    """Each of four values, and each quarter of a range, has 16 of 64 Sobol points."""
     space = make("sobol", {"b": {"values": (1, 2, 3, 4)}, "x": {"uniform": {"low": 0.0, "high": 4.0}}}, trials=64)
     drawn = sets_of(space)
-    assert [sum(each["b"] == value for each in drawn) for value in (1, 2, 3, 4)] == [16] * 4
-    assert [sum(quarter <= float(each["x"]) < quarter + 1 for each in drawn) for quarter in range(4)] == [16] * 4
+    assert [sum(point["b"] == value for point in drawn) for value in (1, 2, 3, 4)] == [16] * 4
+    assert [sum(quarter <= float(point["x"]) < quarter + 1 for point in drawn) for quarter in range(4)] == [16] * 4
 
 
-def test_distributions_are_what_they_say() -> None:
-    """Medians and spreads of 400 quasi-random draws, against those of the distributions."""
+def test_draws_have_the_quartiles_of_their_distributions() -> None:
+    """There are 400 quasi-random draws."""
     kinds = {
         "n": {"normal": {"mean": 5.0, "std": 2.0}},
         "ln": {"logNormal": {"mean": 0.0, "std": 1.0}},
@@ -148,10 +149,10 @@ def test_distributions_are_what_they_say() -> None:
         "u": {"uniform": {"low": 0.0, "high": 1.0}},
     }
     drawn = sets_of(make("halton", kinds, trials=400))
-    quartiles = {name: sorted(float(each[name]) for each in drawn)[99::100][:3] for name in kinds}
+    quartiles = {name: sorted(float(point[name]) for point in drawn)[99::100][:3] for name in kinds}
     expected = {"n": [3.65, 5, 6.35], "ln": [0.51, 1, 1.963], "lu": [0.1, 1, 10], "u": [0.25, 0.5, 0.75]}
-    for name, wanted in expected.items():
-        assert quartiles[name] == pytest.approx(wanted, rel=0.05)
+    for name, values in expected.items():
+        assert quartiles[name] == pytest.approx(values, rel=0.05)
 
 
 @pytest.mark.parametrize("method", ["random", "sobol", "halton"])
@@ -168,15 +169,15 @@ def test_distributions_are_what_they_say() -> None:
         {"int": {"low": 1, "high": 2**63 - 1, "log": True}},
     ],
 )
-def test_the_greatest_numbers_are_numbers(method: str, parameter: dict[str, Any]) -> None:
-    """What a space may say at most is drawn as numbers of its range."""
+def test_the_largest_ranges_are_drawn_without_overflow(method: str, parameter: dict[str, Any]) -> None:
+    """The largest allowed bounds give numbers in their range."""
     space = make(method, {"x": parameter}, trials=20)
     assert not list(faults(space))
-    assert [each["x"] for each in sets_of(space) if not contains(space.parameters["x"], each["x"])] == []
+    assert [values["x"] for values in sets_of(space) if not contains(space.parameters["x"], values["x"])] == []
 
 
-def test_constraints_and_conditions_leave_sets_out() -> None:
-    """A grid loses the points that a constraint refuses, and those that differ in what is not there."""
+def test_constraints_and_conditions_exclude_sets() -> None:
+    """A grid excludes points that a constraint refuses, and those that differ only in an inactive parameter."""
     parameters = {
         "b": {"values": (1, 2, 3)},
         "o": {"categorical": ("sgd", "adam")},
@@ -224,10 +225,10 @@ def test_constraints_and_conditions_leave_sets_out() -> None:
     ],
 )
 def test_a_space_without_enough_sets_is_refused(space: Space, path: str, message: str) -> None:
-    """With the value that is to blame, and what would help."""
-    with pytest.raises(SpaceError) as caught:
+    """The error has the faulty setting and the remedy."""
+    with pytest.raises(SpaceError) as error:
         expand(space)
-    assert (caught.value.path, str(caught.value)) == (path, message)
+    assert (error.value.path, str(error.value)) == (path, message)
 
 
 HASHED = """
@@ -235,30 +236,30 @@ import ast, sys
 from trainstack.settings.search_space.hyperparams import text_of
 from trainstack.settings.search_space.space import Space
 from trainstack.sweeps.search.expand import expand
-for said in ast.literal_eval(sys.stdin.read()):
-    space = Space.model_validate(said, by_alias=True, by_name=False)
+for document in ast.literal_eval(sys.stdin.read()):
+    space = Space.model_validate(document, by_alias=True, by_name=False)
     print(text_of("mixed", space, expand(space)))
 """
 
 
 def test_the_file_does_not_depend_on_the_process() -> None:
-    """Another one, with another hash seed of Python, writes the same bytes as this one."""
+    """Another process, with another hash seed of Python, writes the same bytes."""
     other = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
-    here = [make(method, MIXED, seed=7, trials=6) for method in ("random", "sobol", "halton")]
+    mixed_spaces = [make(method, MIXED, seed=7, trials=6) for method in ("random", "sobol", "halton")]
     written = subprocess.run(
         [sys.executable, "-c", HASHED],
-        input=repr([each.model_dump(by_alias=True, exclude_unset=True) for each in here]),
+        input=repr([space.model_dump(by_alias=True, exclude_unset=True) for space in mixed_spaces]),
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": other, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    assert written == "".join(text_of("mixed", each, expand(each)) + "\n" for each in here)
+    assert written == "".join(text_of("mixed", space, expand(space)) + "\n" for space in mixed_spaces)
 
 
 def test_the_draws_of_a_seed_are_known() -> None:
-    """So that a library which draws differently is noticed before people's sweeps are another."""
+    """The test fails if a new version of a library draws different sets, which would change existing sweeps."""
     expected = yaml.safe_load((Path(__file__).parent / "draws.yaml").read_text(encoding="utf-8"))
     drawn = {method: sets_of(make(method, MIXED, seed=7, trials=3)) for method in ("random", "sobol", "halton")}
     assert drawn == expected

@@ -1,4 +1,4 @@
-"""The next sets: new ones, better ones than chance gives, and the same for the same results."""
+"""Proposed sets are new, better than random ones, and reproducible."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,85 +20,85 @@ SPACE = make("random", MIXED, seed=3, trials=24, constraints=("batch_size * lr <
 
 
 def score(parameters: dict[str, Value]) -> float:
-    """Best at a learning rate of 0.001 with sgd."""
+    """Return a score whose maximum is at a learning rate of 0.001 with sgd."""
     return -((math.log10(float(parameters["lr"])) + 3) ** 2) - (parameters["optimizer"] != "sgd")
 
 
 def results(sets: Sequence[ParameterSet], figure: Callable[[dict[str, Value]], float] = score) -> list[TrialResult]:
-    """Every set tried; the first failed, and the second is under way."""
+    """Return a result for every set: the first failed, and the second is running."""
     states = ("failed", "running", *["succeeded"] * len(sets))
     return [
         TrialResult(
-            number=each.number,
-            set_id=each.id,
-            run_id=f"search-{each.id}",
-            parameters=each.parameters,
+            number=item.number,
+            set_id=item.id,
+            run_id=f"search-{item.id}",
+            parameters=item.parameters,
             state=state,
-            metrics=({"epoch": 1, "val_accuracy": figure(each.parameters)},) if state == "succeeded" else (),
+            metrics=({"epoch": 1, "val_accuracy": figure(item.parameters)},) if state == "succeeded" else (),
         )
-        for each, state in zip(sets, states, strict=False)
+        for item, state in zip(sets, states, strict=False)
     ]
 
 
 def test_proposals_are_new_sets_of_the_space() -> None:
-    """Each with what its conditions want, in range and step, and within the constraints; the same ones again."""
+    """They satisfy conditions, ranges, steps and constraints, and are reproducible."""
     sets = expand(SPACE)
     proposed = propose(SPACE, sets, results(sets), 6)
     assert propose(SPACE, sets, results(sets), 6) == proposed
-    ids = {set_id(each) for each in proposed}
+    ids = {set_id(values) for values in proposed}
     assert len(ids) == 6
-    assert not ids & {each.id for each in sets}
-    for each in proposed:
-        wanted = [name for name, one in SPACE.parameters.items() if active(one, each, SPACE.parameters)]
-        assert list(each) == wanted
-        assert [name for name in wanted if not contains(SPACE.parameters[name], each[name])] == []
-        assert float(each["batch_size"]) * float(each["lr"]) < 20
+    assert not ids & {item.id for item in sets}
+    for values in proposed:
+        names = [name for name, item in SPACE.parameters.items() if active(item, values, SPACE.parameters)]
+        assert list(values) == names
+        assert [name for name in names if not contains(SPACE.parameters[name], values[name])] == []
+        assert float(values["batch_size"]) * float(values["lr"]) < 20
 
 
 def test_proposals_learn_from_results() -> None:
-    """Half of them are better than the median of what was tried at random."""
+    """Half of them are better than the median of the random sets."""
     sets = expand(SPACE)
-    tried = sorted(score(each.parameters) for each in sets)
-    proposed = sorted(score(each) for each in propose(SPACE, sets, results(sets), 8))
+    tried = sorted(score(item.parameters) for item in sets)
+    proposed = sorted(score(values) for values in propose(SPACE, sets, results(sets), 8))
     assert proposed[4] > tried[len(tried) // 2]
 
 
 def test_proposals_keep_constraints() -> None:
-    """Also where what is best so far lies at their edge."""
+    """The best results are at their boundary."""
     space = make("random", {"x": {"uniform": {"low": 0.0, "high": 1.0}}}, trials=14, constraints=("x < 0.5",))
     sets = expand(space)
-    told = results(sets, lambda parameters: float(parameters["x"]))
-    assert max(float(each["x"]) for each in propose(space, sets, told, 12)) < 0.5
+    tried = results(sets, lambda parameters: float(parameters["x"]))
+    assert max(float(values["x"]) for values in propose(space, sets, tried, 12)) < 0.5
 
 
-def test_results_of_sets_that_are_gone_count() -> None:
-    """A set that was taken out is not proposed again, and one that the space does not have any more is no matter."""
+def test_results_of_removed_sets_count() -> None:
+    """A removed set is not proposed again, and a set outside the space causes no error."""
     sets = expand(SPACE)
-    left = numbered([each.parameters for each in sets[12:]])
-    gone = [each.model_copy(update={"parameters": {"x": 1}, "set_id": "0" * 10}) for each in results(sets)[5:6]]
-    proposed = propose(SPACE, left, [*results(sets), *gone], 3)
-    assert not {set_id(each) for each in proposed} & {each.id for each in sets}
+    remaining = numbered([item.parameters for item in sets[12:]])
+    foreign = [result.model_copy(update={"parameters": {"x": 1}, "set_id": "0" * 10}) for result in results(sets)[5:6]]
+    proposed = propose(SPACE, remaining, [*results(sets), *foreign], 3)
+    assert not {set_id(values) for values in proposed} & {item.id for item in sets}
 
 
-def test_a_space_that_is_used_up_is_said_to_be() -> None:
-    """Instead of proposing what is there."""
+def test_an_exhausted_space_is_an_error() -> None:
+    """No existing set is proposed."""
     space = make("grid", {"b": {"values": (1, 2, 3)}})
-    with pytest.raises(SpaceError) as caught:
+    with pytest.raises(SpaceError) as error:
         propose(space, expand(space), [], 1)
-    assert str(caught.value).endswith("but 1 are requested; request fewer, or widen the space")
+    assert str(error.value).endswith("but 1 are requested; request fewer, or widen the space")
 
 
-def test_coordinates_are_undone() -> None:
-    """What Optuna is told of a set is what it would have drawn for it."""
-    for each in expand(SPACE):
-        for name, given in each.parameters.items():
+def test_coordinates_are_inverted() -> None:
+    """Optuna gets the coordinates of a set that it would have drawn for it."""
+    for item in expand(SPACE):
+        for name, original in item.parameters.items():
             parameter = SPACE.parameters[name]
-            back = value(parameter, coordinate(parameter, given))
-            assert back == (pytest.approx(given, rel=1e-5) if isinstance(given, float) else given)
+            inverted = value(parameter, coordinate(parameter, original))
+            assert inverted == (pytest.approx(original, rel=1e-5) if isinstance(original, float) else original)
 
 
-def test_coordinates_of_a_long_range_are_reckoned() -> None:
-    """Not looked for: nobody waits for a million million steps to be counted."""
+def test_coordinates_of_a_long_range_are_calculated() -> None:
+    """A search over 10^12 steps would take too long."""
     whole = Parameter(int_range=IntRange(low=1, high=10**12, step=3))
     tenths = Parameter(float_range=FloatRange(low=0, high=1e11, step=0.1))
     assert coordinate(whole, 10**12) == 333333333333

@@ -1,4 +1,4 @@
-"""Which trial is the best, and why others are not."""
+"""The best trial, and the reasons why trials are not ranked."""
 
 import json
 import math
@@ -18,23 +18,23 @@ VALUES = st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_
 
 
 def make_objective(**changes: Any) -> Objective:
-    """The validation accuracy, at its best."""
+    """Return an objective that maximizes the validation accuracy."""
     return Objective(**{"metric": "val_accuracy", "direction": "maximize", **changes})
 
 
-def test_the_best_is_the_best_by_reading_the_metrics_files(tmp_path: Path) -> None:
-    """As somebody would who knows nothing of us: every line of every file, with json alone."""
+def test_the_ranking_matches_the_metrics_files(tmp_path: Path) -> None:
+    """The test reads every line of every file with `json`, independently of the product."""
     space = make_digits_space()
     results = make_results(space)
-    for each in results:
-        lines = "".join(json.dumps(dict(line)) + "\n" for line in each.metrics)
-        (tmp_path / f"{each.number}.jsonl").write_text(lines)
+    for result in results:
+        lines = "".join(json.dumps(dict(line)) + "\n" for line in result.metrics)
+        (tmp_path / f"{result.number}.jsonl").write_text(lines)
     read = {
         int(file.stem): max(json.loads(line).get("val_accuracy", 0) for line in file.read_text().splitlines())
         for file in tmp_path.iterdir()
     }
     found = rank(results, space.objective)
-    assert [each.result.number for each in found.ranked] == sorted(read, key=lambda number: -read[number])
+    assert [ranked.result.number for ranked in found.ranked] == sorted(read, key=lambda number: -read[number])
     assert found.best is not None
     assert found.best.value == max(read.values())
 
@@ -43,37 +43,38 @@ def test_the_best_is_the_best_by_reading_the_metrics_files(tmp_path: Path) -> No
 def test_no_trial_is_lost_and_none_is_better_than_the_best(
     trials: list[list[float]], direction: str, epoch: str | int
 ) -> None:
-    """Whatever is in their metrics; what is no finite number counts as not told."""
+    """Their metrics may have any values; a value that is not finite counts as missing."""
     objective = make_objective(direction=direction, epoch=epoch)
     results = [make_trial(number, tuple(values)) for number, values in enumerate(trials, 1)]
     found = rank(results, objective)
-    numbers = [*(each.result.number for each in found.ranked), *(each.result.number for each in found.unranked)]
+    numbers = [ranked.result.number for ranked in found.ranked]
+    numbers += [unranked.result.number for unranked in found.unranked]
     assert sorted(numbers) == list(range(1, len(trials) + 1))
     sign = 1 if direction == "maximize" else -1
-    assert all(sign * found.ranked[0].value >= sign * each.value for each in found.ranked)
-    for each in found.ranked:
-        assert each.value == objective_value(each.result.metrics, objective) == each.line["val_accuracy"]
-        better = sum(sign * other.value > sign * each.value for other in found.ranked)
-        assert each.place == better + 1
+    assert all(sign * found.ranked[0].value >= sign * ranked.value for ranked in found.ranked)
+    for ranked in found.ranked:
+        assert ranked.value == objective_value(ranked.result.metrics, objective) == ranked.line["val_accuracy"]
+        better = sum(sign * other.value > sign * ranked.value for other in found.ranked)
+        assert ranked.place == better + 1
 
 
 @pytest.mark.parametrize(
     ("epoch", "direction", "value", "line"),
     [("best", "maximize", 0.9, 2), ("best", "minimize", 0.1, 1), ("last", "maximize", 0.9, 4), (3, "maximize", 0.3, 3)],
 )
-def test_the_epoch_is_that_of_the_line_that_counts(epoch: str | int, direction: str, value: float, line: int) -> None:
-    """The first of equals, or, where the last counts, that one."""
+def test_the_epoch_is_that_of_the_selected_line(epoch: str | int, direction: str, value: float, line: int) -> None:
+    """Of equal values the first line counts, or the last line with epoch `last`."""
     objective = make_objective(epoch=epoch, direction=direction)
     best = rank([make_trial(1, (0.1, 0.9, 0.3, 0.9))], objective).best
     assert best is not None
     assert (best.value, best.epoch) == (value, line)
 
 
-def test_trials_of_one_value_share_a_place_and_that_is_said() -> None:
-    """The first of them is the one with the lowest number."""
+def test_trials_with_equal_values_share_a_place_with_a_note() -> None:
+    """The trial with the lowest number is the first of them."""
     values = {1: 0.5, 2: 0.9, 3: 0.9, 4: 0.7, 5: 0.9}
     found = rank([make_trial(number, (value,)) for number, value in reversed(values.items())], make_objective())
-    assert [(each.place, each.result.number) for each in found.ranked] == [(1, 2), (1, 3), (1, 5), (4, 4), (5, 1)]
+    assert [(ranked.place, ranked.result.number) for ranked in found.ranked] == [(1, 2), (1, 3), (1, 5), (4, 4), (5, 1)]
     assert found.notes() == [
         "trials 3, 5 have the same val_accuracy, 0.9; the trial with the lowest number, 2, is ranked first"
     ]
@@ -113,13 +114,13 @@ def test_trials_of_one_value_share_a_place_and_that_is_said() -> None:
 def test_why_a_trial_that_succeeded_is_not_ranked(
     objective: dict[str, Any], lines: list[dict[str, Any]], why: str
 ) -> None:
-    """What its metrics lack, and what they have. Figures of the test data are not named."""
+    """The reason has what the metrics lack and what they have, without metrics of the test data."""
     found = rank([make_trial(1, metrics=tuple(lines))], make_objective(**objective))
-    assert [each.why for each in found.unranked] == ([why] if why else [])
+    assert [unranked.why for unranked in found.unranked] == ([why] if why else [])
 
 
-def test_only_trials_that_have_succeeded_count() -> None:
-    """One that was better and failed, or runs still, is told."""
+def test_only_succeeded_trials_count() -> None:
+    """A note reports a better trial that failed or is still running."""
     ahead, active, behind = make_trial(1, (0.99,)), make_trial(2, (0.2, 0.95)), make_trial(3, (0.1,))
     results = [
         fail(ahead, "deadline"),
@@ -129,8 +130,8 @@ def test_only_trials_that_have_succeeded_count() -> None:
         make_trial(5, metrics=(), state="queued", reason="2 at once"),
     ]
     found = rank(results, make_objective())
-    assert [each.result.number for each in found.ranked] == [4]
-    assert [each.why for each in found.unranked] == [
+    assert [ranked.result.number for ranked in found.ranked] == [4]
+    assert [unranked.why for unranked in found.unranked] == [
         "failed: deadline",
         "still running",
         "failed: crashed (exit 1)",
@@ -143,8 +144,8 @@ def test_only_trials_that_have_succeeded_count() -> None:
 
 
 @pytest.mark.parametrize("name", ["test_accuracy", "test/accuracy", "Test.accuracy", "testAccuracy"])
-def test_figures_of_the_test_data_are_known_by_their_names(name: str) -> None:
-    """However programs write them; what is no number of them is not told."""
+def test_metrics_of_the_test_data_are_identified_by_their_names(name: str) -> None:
+    """The names have several spellings. Values that are not numbers are left out."""
     lines = ({"epoch": 1, "val_accuracy": 0.5, name: 0.25, "latest": 3, "test_note": "x"}, {"test_loss": 10**400})
     result = make_trial(1, metrics=lines)
     (hidden,) = without_test([result])
@@ -155,7 +156,7 @@ def test_figures_of_the_test_data_are_known_by_their_names(name: str) -> None:
 
 
 def test_without_any_value_there_is_no_best() -> None:
-    """And each trial's silence is told once, with all that share it."""
+    """One note has all trials with the same reason."""
     found = rank([make_trial(number, metrics=()) for number in range(1, 15)], make_objective())
     assert found.best is None
     assert found.notes() == [f"trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 4 more not ranked: {found.unranked[0].why}"]
@@ -163,8 +164,8 @@ def test_without_any_value_there_is_no_best() -> None:
 
 
 @pytest.mark.parametrize(("objective", "index"), [({}, 777), ({"epoch": "last"}, 999), ({"epoch": 334}, 333)])
-def test_a_long_series_keeps_the_line_that_counts(objective: dict[str, Any], index: int) -> None:
-    """Among lines at even distances, for a curve."""
+def test_a_thinned_series_keeps_the_line_that_counts(objective: dict[str, Any], index: int) -> None:
+    """The other lines are evenly spaced, for a curve."""
     lines = [{"epoch": epoch, "val_accuracy": 0.5 + (epoch == 778) / 10} for epoch in range(1, 1001)]
     kept = thinned(lines, make_objective(**objective), 100)
     assert lines[index] in kept
@@ -173,12 +174,12 @@ def test_a_long_series_keeps_the_line_that_counts(objective: dict[str, Any], ind
     assert kept[0] == lines[0]
 
 
-def test_the_test_data_is_looked_at_of_the_best_alone() -> None:
-    """Who compares trials does not see their test figures."""
+def test_only_the_best_trial_shows_metrics_of_the_test_data() -> None:
+    """A comparison of trials does not show them."""
     results = [make_trial(1, (0.5,)), make_trial(2, (0.9,))]
     hidden = without_test(results)
-    assert not [key for each in hidden for line in each.metrics for key in line if key.startswith("test_")]
+    assert not [key for result in hidden for line in result.metrics for key in line if key.startswith("test_")]
     best = rank(results, make_objective()).best
     assert best is not None
     assert on_test_data(best) == {"test_accuracy": 0.502}
-    assert [each.value for each in rank(hidden, make_objective()).ranked] == [0.9, 0.5]
+    assert [ranked.value for ranked in rank(hidden, make_objective()).ranked] == [0.9, 0.5]

@@ -1,4 +1,4 @@
-"""What trials made of their sets: the figure that counts, and the form in which it is passed on."""
+"""The results of trials: the value of the objective, and the JSON form."""
 
 import json
 from typing import Any
@@ -31,12 +31,12 @@ LINES: tuple[dict[str, Any], ...] = (
     ],
 )
 def test_the_objective_is_read_from_the_lines(metric: str, direction: Any, epoch: Any, value: float | None) -> None:
-    """By its epoch; what is missing, or no number, is not told."""
+    """The epoch selects the line. A missing value or one that is not a number is None."""
     assert objective_value(LINES, Objective(metric=metric, direction=direction, epoch=epoch)) == value
 
 
-def test_results_go_through_json() -> None:
-    """`sweep results --json` can be given to `sweep next`, with every value of its type."""
+def test_results_survive_a_round_trip_through_json() -> None:
+    """`sweep next` reads the output of `sweep results --json`, and keeps the type of every value."""
     result = TrialResult(
         number=1,
         set_id="0123456789",
@@ -48,9 +48,9 @@ def test_results_go_through_json() -> None:
         last_lines=("Traceback",),
         attempts=2,
     )
-    told = to_json("search", Objective(metric="val_accuracy", direction="maximize"), [result])
-    assert told["trials"][0]["objective"] == 0.5
-    (back,) = from_json(json.dumps(told), "search")
+    document = to_json("search", Objective(metric="val_accuracy", direction="maximize"), [result])
+    assert document["trials"][0]["objective"] == 0.5
+    (back,) = from_json(json.dumps(document), "search")
     assert repr(back) == repr(result)
 
 
@@ -66,7 +66,6 @@ def test_results_go_through_json() -> None:
         ('{"sweep": "search", "trials": [{"number": 1}]}', "0.set_id: Field required"),
     ],
 )
-def test_what_is_no_results_is_refused(text: str, message: str) -> None:
-    """With what is wrong with it."""
+def test_text_that_is_not_results_is_refused(text: str, message: str) -> None:
     with pytest.raises(TrainstackError, match=rf"^{message}"):
         from_json(text, "search")

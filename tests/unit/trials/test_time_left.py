@@ -1,4 +1,4 @@
-"""How long a sweep will still take."""
+"""The remaining time of a sweep."""
 
 import pytest
 from hypothesis import given
@@ -20,17 +20,17 @@ from trainstack.sweeps.search.progress import seconds_left
         ([], [], 0, 0.0),
     ],
 )
-def test_the_rest_takes_as_long_as_what_has_ended(
+def test_the_remaining_trials_take_as_long_as_the_finished_ones(
     finished: list[float], running: list[float], waiting: int, left: float | None
 ) -> None:
-    """As many at once as run now; the median is not moved by one that took long. What nothing tells is None."""
+    """The number of parallel trials is constant. The median ignores outliers. Without finished trials it is None."""
     assert seconds_left(finished, running, waiting) == left
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.integers(0, 50))
-def test_it_is_as_a_queue_would_have_it(running: list[float], waiting: int) -> None:
-    """Never less than the work divided among the places, never more than one round longer."""
+def test_the_remaining_time_is_within_the_bounds_of_a_queue(running: list[float], waiting: int) -> None:
+    """It is at least the work divided by the number of slots, and at most one round longer."""
     left = seconds_left([100.0], running, waiting)
-    work = sum(100 - each for each in running) + 100 * waiting
+    work = sum(100 - seconds for seconds in running) + 100 * waiting
     assert left is not None
     assert work / len(running) - 1e-6 <= left <= work / len(running) + 100

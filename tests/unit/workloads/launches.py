@@ -1,4 +1,4 @@
-"""A launch for the tests of builders: its names are short, since nothing is derived from them here."""
+"""A launch for the tests of builders, with short names, because no test derives others from them."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from trainstack.runs.launch import Launch
 
 
 def make_launch(**facts: Any) -> Launch:
-    """The launch `train-1-2` of the run `train-1`."""
+    """Return the launch `train-1-2` of the run `train-1`."""
     base = {"image": "python:3.11", "data_digest": None, "wrapper": "trainstack-wrapper-0", "commit": "abc"}
     return Launch(run_id="train-1", name="train-1-2", facts=Facts(**{**base, **facts}))
 
@@ -17,7 +17,7 @@ LAUNCH_LABELS = {
     "trainstack.dev/run": "train-1",
     "trainstack.dev/launch": "train-1-2",
 }
-"""On launches and their pods."""
+"""The labels of launches and their pods."""
 
 OBJECT_LABELS = {
     **LAUNCH_LABELS,
@@ -26,4 +26,4 @@ OBJECT_LABELS = {
     "kueue.x-k8s.io/queue-name": "research",
     "kueue.x-k8s.io/priority-class": "normal",
 }
-"""On a launch that waits in the queue `research`."""
+"""The labels of a launch in the queue `research`."""

@@ -1,5 +1,6 @@
-"""A planned sweep for the tests of what is launched of it."""
+"""A planned sweep for the tests of its launches."""
 
+from dataclasses import replace
 from typing import Any
 
 from tests.unit.make import make_settings, make_sweeps
@@ -8,13 +9,13 @@ from trainstack.declared.inputs import Inputs
 from trainstack.sweeps.launches import PlannedSweep
 
 
-def make_planned(**changes: Any) -> PlannedSweep:
-    """The sweep of `make_sweep` in the stack `test`."""
+def make_planned(*, dispatches: bool = False, **changes: Any) -> PlannedSweep:
+    """Return the sweep of `make_sweep` in the stack `test`."""
     settings = make_settings(sweeps=make_sweeps(**changes))
     (planned,) = Declared(settings, Inputs(wrapper="print()", commit="abc")).sweeps
-    return planned
+    return replace(planned, dispatches=dispatches)
 
 
 def make_indexed(**changes: Any) -> PlannedSweep:
-    """The same as one Indexed Job, two trials at once."""
+    """Return the same sweep as one Indexed Job with two trials at once."""
     return make_planned(**{"form": "indexed", "parallelism": 2, **changes})

@@ -1,4 +1,4 @@
-"""The init container that checks code out: its manifest, and its script against real repositories."""
+"""The init container that checks code out: its manifest, and its script with real repositories."""
 
 import os
 import subprocess
@@ -25,12 +25,12 @@ SSH = "git@git.example.org:mnist.git"
 
 
 def make_code(**changes: Any) -> Code:
-    """A private repository, by ssh."""
+    """Return the code of a private repository, by ssh."""
     return Code(**{"git": SSH, "revision": COMMIT, "mount_path": "/mnist", "secret": "deploy-key", **changes})
 
 
 def make_bare(**changes: Any) -> Workload:
-    """The sweep's Job: a public image, and a program in the checkout."""
+    """Return a Job with a public image and a program in the checkout."""
     base: dict[str, Any] = {
         "managed": False,
         "record": None,
@@ -44,14 +44,14 @@ def make_bare(**changes: Any) -> Workload:
 
 
 def pod_spec(workload: Workload, **facts: Any) -> dict[str, Any]:
-    """The spec of a Job's pods."""
+    """Return the spec of a Job's pods."""
     launch = make_launch(git_image="alpine/git:1", **facts)
     spec: dict[str, Any] = manifest(workload, "dev", launch)["spec"]["template"]["spec"]
     return spec
 
 
 def test_a_job_with_code() -> None:
-    """The Secret is mounted by the init container alone; of cpu and memory that has what the program has."""
+    """Only the init container mounts the Secret. Its cpu and memory are those of the program."""
     assert pod_spec(make_bare()) == {
         "initContainers": [
             {
@@ -99,7 +99,7 @@ def test_a_job_with_code() -> None:
 
 
 def test_public_code_needs_no_secret() -> None:
-    """Nor is a volume for one declared."""
+    """No volume is declared for one."""
     spec = pod_spec(make_bare(code=make_code(git="https://git.example.org/mnist", secret=None)))
     assert spec["volumes"] == [{"name": "trainstack-code", "emptyDir": {}}]
     assert spec["initContainers"][0]["volumeMounts"] == [{"name": "trainstack-code", "mountPath": "/checkout"}]
@@ -107,19 +107,19 @@ def test_public_code_needs_no_secret() -> None:
 
 
 @pytest.mark.parametrize("security", ["restricted", "baseline"])
-def test_a_restricted_namespace_takes_the_init_container(security: str) -> None:
-    """Whatever the program's own level is."""
+def test_a_restricted_namespace_accepts_the_init_container(security: str) -> None:
+    """It accepts it for each level of the program."""
     spec = pod_spec(make_bare(security=security))
     assert violations({**spec, "containers": []}) == []
 
 
-def test_a_program_that_requests_nothing_gets_no_requests_by_its_code() -> None:
-    """A cluster queue that does not cover a resource admits nobody who requests it."""
+def test_code_adds_no_requests_to_a_program_without_requests() -> None:
+    """A cluster queue that does not cover a resource admits no pod that requests it."""
     assert "resources" not in pod_spec(make_bare(resources=Resources()))["initContainers"][0]
 
 
 def test_every_pod_of_a_distributed_run_has_its_checkout() -> None:
-    """Each with the resources of its role; master and workers read the same commit."""
+    """It has the resources of its role; master and workers read the same commit."""
     built = manifest(make_distributed(code=make_code()), "dev", make_launch(git_image="alpine/git:1"))
     specs = [role["template"]["spec"] for role in built["spec"]["pytorchReplicaSpecs"].values()]
     assert [spec["initContainers"][0]["command"][4:] for spec in specs] == [[SSH, COMMIT, "deploy-key"]] * 2
@@ -127,9 +127,9 @@ def test_every_pod_of_a_distributed_run_has_its_checkout() -> None:
 
 
 def test_a_managed_run_is_recorded_with_its_code() -> None:
-    """As it was declared; the name of the Secret is nothing of the result."""
+    """The record has the declared values; the name of the Secret does not affect the result."""
     (container,) = pod_spec(make_run(code=make_code()))["containers"]
-    record = next(each["value"] for each in container["env"] if each["name"] == "TRAINSTACK_RUN")
+    record = next(entry["value"] for entry in container["env"] if entry["name"] == "TRAINSTACK_RUN")
     assert f'"code":{{"git":"{SSH}","revision":"{COMMIT}"}}' in record
 
 
@@ -144,40 +144,40 @@ def test_a_managed_run_is_recorded_with_its_code() -> None:
     ],
 )
 def test_another_commit_is_another_run(changes: dict[str, Any], same: bool) -> None:
-    """How the repository is reached, and where it is mounted, changes no result."""
+    """The protocol and the mount path do not affect the result."""
     facts = make_launch().facts
     before, after = (run_id(make_run(code=code), facts) for code in (make_code(), make_code(**changes)))
     assert (before == after) is same
 
 
-def test_the_id_of_a_run_with_code_stays_what_it_is() -> None:
-    """Ids stand in records and ledgers; without code there is no key, and the older ids stay too."""
+def test_the_id_of_a_run_with_code_does_not_change() -> None:
+    """Records and ledgers have ids. Without code there is no key, so older ids do not change either."""
     assert run_id(make_run(code=make_code()), make_launch().facts) == "train-eb75b5d178"
 
 
-def test_the_local_cluster_serves_the_image_that_is_the_default() -> None:
-    """Under the name that the pods ask for."""
+def test_the_local_cluster_serves_the_default_image() -> None:
+    """It serves it under the name that the pods use."""
     assert target(GIT) == target(Cluster().git_image)
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The script's folders, outside any container."""
+    """The script's folders outside a container."""
 
     root: Path
 
     def run(self, url: str, revision: str, seconds: int = DEADLINE_SECONDS) -> subprocess.CompletedProcess[str]:
-        """Run the script as the container does, for repositories of this machine's; `seconds` is its deadline."""
+        """Run the script like the container, with local repositories; `seconds` is its deadline."""
         text = script()
-        for inside, here in (
+        for original, replacement in (
             ("/checkout", str(self.root / "checkout")),
             ("/credentials", str(self.root / "credentials")),
-            ("/dev/termination-log", str(self.root / "said")),
+            ("/dev/termination-log", str(self.root / "termination-log")),
             ("https:ssh", "https:file"),
             (f"+ {DEADLINE_SECONDS}))", f"+ {seconds}))"),
         ):
-            assert inside in text
-            text = text.replace(inside, here)
+            assert original in text
+            text = text.replace(original, replacement)
         return subprocess.run(
             ["sh", "-c", text, "checkout", url, revision, "deploy-key"],
             capture_output=True,
@@ -188,13 +188,13 @@ class Sandbox:
 
     @property
     def code(self) -> Path:
-        """What the program would find."""
+        """Return the folder with the checked-out code."""
         return self.root / "checkout" / "code"
 
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Sandbox:
-    """Empty folders, and a Secret of which only the presence counts: no server asks for it."""
+    """Return empty folders, and a Secret with unused values: no server requires it."""
     (tmp_path / "checkout").mkdir()
     (tmp_path / "credentials").mkdir()
     for key in ("ssh-privatekey", "known_hosts"):
@@ -202,16 +202,18 @@ def sandbox(tmp_path: Path) -> Sandbox:
     return Sandbox(tmp_path)
 
 
-def git(folder: Path, *words: str) -> str:
-    """What git prints."""
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
-    done = subprocess.run(["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+def git(folder: Path, *arguments: str) -> str:
+    """Run git, and return its output."""
+    configuration = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+    result = subprocess.run(
+        ["git", "-C", str(folder), *configuration, *arguments], capture_output=True, text=True, check=True
+    )
+    return result.stdout.strip()
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Three commits, each with its number in `main.py`."""
+    """Return a repository with three commits, each with its number in `main.py`."""
     folder = tmp_path / "repository"
     folder.mkdir()
     git(folder, "init", "--quiet")
@@ -226,21 +228,21 @@ def repository(tmp_path: Path) -> Path:
 def test_a_commit_in_the_middle_is_checked_out(
     sandbox: Sandbox, repository: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    """Alone where the server gives it; git's older protocol does not, and the whole history is fetched."""
+    """Only the commit is fetched. With git's older protocol the whole history is fetched."""
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.version")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", version)
     commit = git(repository, "rev-parse", "HEAD~1")
-    done = sandbox.run(f"file://{repository}", commit)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = sandbox.run(f"file://{repository}", commit)
+    assert result.returncode == 0, result.stdout + result.stderr
     assert (sandbox.code / "main.py").read_text() == "print(2)\n"
     assert git(sandbox.code, "rev-parse", "HEAD") == commit
-    assert ("fetching all branches" in done.stdout) is (version == "0")
+    assert ("fetching all branches" in result.stdout) is (version == "0")
     assert (sandbox.code / "main.py").stat().st_mode & 0o777 == 0o666
 
 
-def test_a_finished_checkout_is_left_as_the_program_left_it(sandbox: Sandbox, repository: Path) -> None:
-    """A container that starts again in the same pod finds it, also where the server is gone."""
+def test_a_finished_checkout_is_not_changed(sandbox: Sandbox, repository: Path) -> None:
+    """A container that restarts in the same pod uses it, even if the server is unreachable."""
     commit = git(repository, "rev-parse", "HEAD")
     assert sandbox.run(f"file://{repository}", commit).returncode == 0
     (sandbox.code / "main.py").write_text("written by the program")
@@ -248,28 +250,28 @@ def test_a_finished_checkout_is_left_as_the_program_left_it(sandbox: Sandbox, re
     assert (sandbox.code / "main.py").read_text() == "written by the program"
 
 
-def test_what_an_interrupted_checkout_left_is_made_again(sandbox: Sandbox, repository: Path) -> None:
-    """Half a repository is never taken for a whole one."""
+def test_an_interrupted_checkout_is_repeated(sandbox: Sandbox, repository: Path) -> None:
+    """An incomplete repository is never used."""
     (sandbox.root / "checkout" / "new" / ".git").mkdir(parents=True)
     (sandbox.root / "checkout" / "new" / ".git" / "index.lock").touch()
-    done = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_a_commit_that_is_nowhere_ends_the_checkout(sandbox: Sandbox, repository: Path) -> None:
-    """At once, with a word for the log and the same for the status."""
-    done = sandbox.run(f"file://{repository}", COMMIT)
-    assert done.returncode == 1
-    said = (sandbox.root / "said").read_text()
-    assert said.endswith("failed: no branch or tag leads to this commit: was it pushed?\n")
-    assert said in done.stdout
+def test_a_missing_commit_ends_the_checkout(sandbox: Sandbox, repository: Path) -> None:
+    """At once, with the same message in the log and the status."""
+    result = sandbox.run(f"file://{repository}", COMMIT)
+    assert result.returncode == 1
+    message = (sandbox.root / "termination-log").read_text()
+    assert message.endswith("failed: no branch or tag leads to this commit: was it pushed?\n")
+    assert message in result.stdout
     assert not sandbox.code.exists()
 
 
-def test_a_secret_that_is_late_is_waited_for(
+def test_the_checkout_waits_for_a_late_secret(
     sandbox: Sandbox, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kubelet brings it into the running pod, here during the first pause; the log says what is awaited."""
+    """The kubelet adds it to the running pod, here during the first pause. The log has the reason of the wait."""
     key = sandbox.root / "credentials" / "ssh-privatekey"
     key.unlink()
     pause = sandbox.root / "programs" / "sleep"
@@ -277,31 +279,34 @@ def test_a_secret_that_is_late_is_waited_for(
     pause.write_text(f"#!/bin/sh\necho x > {key}\n")
     pause.chmod(0o755)
     monkeypatch.setenv("PATH", f"{pause.parent}:{os.environ['PATH']}")
-    done = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Secret deploy-key has no ssh-privatekey, or is not there\ntrying again in 1 s\n" in done.stdout
+    result = sandbox.run(f"file://{repository}", git(repository, "rev-parse", "HEAD"))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Secret deploy-key has no ssh-privatekey, or is not there\ntrying again in 1 s\n" in result.stdout
 
 
-def test_a_server_that_stays_away_ends_the_checkout_at_its_deadline(sandbox: Sandbox) -> None:
-    """With git's last word."""
+def test_an_unreachable_server_ends_the_checkout_at_its_deadline(sandbox: Sandbox) -> None:
+    """The message has git's last error."""
     for key in ("username", "password"):
         (sandbox.root / "credentials" / key).write_text("x")
-    done = sandbox.run("https://localhost:1/mnist", COMMIT, seconds=1)
-    assert done.returncode == 1
-    assert f" failed: not within {DEADLINE_SECONDS} s: fatal: unable to access " in (sandbox.root / "said").read_text()
+    result = sandbox.run("https://localhost:1/mnist", COMMIT, seconds=1)
+    assert result.returncode == 1
+    assert (
+        f" failed: not within {DEADLINE_SECONDS} s: fatal: unable to access "
+        in (sandbox.root / "termination-log").read_text()
+    )
 
 
-def test_the_number_of_a_tag_is_no_commit(sandbox: Sandbox, repository: Path) -> None:
-    """The record would name what is no commit; the message names the commit."""
+def test_the_object_id_of_a_tag_is_refused(sandbox: Sandbox, repository: Path) -> None:
+    """The record would not have a commit. The message has the commit of the tag."""
     git(repository, "tag", "-a", "v1", "-m", "x")
     tag, commit = git(repository, "rev-parse", "v1"), git(repository, "rev-parse", "HEAD")
     assert sandbox.run(f"file://{repository}", tag).returncode == 1
-    assert f"this is a tag's own number; its commit is {commit}" in (sandbox.root / "said").read_text()
+    assert f"this is a tag's own number; its commit is {commit}" in (sandbox.root / "termination-log").read_text()
     assert not sandbox.code.exists()
 
 
-def test_what_is_not_checked_out_is_said(sandbox: Sandbox, repository: Path) -> None:
-    """Submodules and Git LFS."""
+def test_the_log_names_submodules_and_lfs_files(sandbox: Sandbox, repository: Path) -> None:
+    """They are not checked out."""
     (repository / ".gitmodules").touch()
     (repository / ".gitattributes").write_text("*.bin filter=lfs\n")
     git(repository, "add", ".")
@@ -312,7 +317,7 @@ def test_what_is_not_checked_out_is_said(sandbox: Sandbox, repository: Path) -> 
 
 
 def test_commits_of_sha256_are_checked_out(sandbox: Sandbox, tmp_path: Path) -> None:
-    """The length of the revision tells which hash the repository has."""
+    """The length of the revision shows the hash function of the repository."""
     folder = tmp_path / "long"
     folder.mkdir()
     git(folder, "init", "--quiet", "--object-format=sha256")
@@ -325,7 +330,7 @@ def test_commits_of_sha256_are_checked_out(sandbox: Sandbox, tmp_path: Path) -> 
     assert (sandbox.code / "main.py").exists()
 
 
-def test_the_script_holds_nothing_that_kubernetes_would_replace() -> None:
-    """`$$` is the one thing; a `$(NAME)` is replaced only where the container has the variable, and it has none."""
+def test_the_script_contains_nothing_that_kubernetes_would_expand() -> None:
+    """Only `$$` would be: `$(NAME)` is expanded only if the container has the variable, and it has none."""
     assert "$$" not in script()
     assert "env" not in pod_spec(make_bare())["initContainers"][0]

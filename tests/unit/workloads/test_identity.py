@@ -1,4 +1,4 @@
-"""What makes another run, and what does not."""
+"""The edits that make another run, and those that do not."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ SAME, OTHER = True, False
 
 
 def make_facts(**changes: Any) -> Facts:
-    """What `make_run` depends on beside its settings."""
+    """Return the facts that `make_run` depends on in addition to its settings."""
     return Facts(
         **{"image": "python:3.11", "data_digest": None, "wrapper": "trainstack-wrapper-0", "commit": "a", **changes}
     )
 
 
 def edited(workload: Workload, **changes: Any) -> Workload:
-    """The workload, checked again, with another value here and there."""
+    """Return the validated workload with changes."""
     fields = {name: getattr(workload, name) for name in workload.model_fields_set}
     return Workload(**{**fields, **changes})
 
@@ -81,8 +81,8 @@ def test_an_edit_makes_another_run_only_if_it_would_change_the_result(changes: d
     assert (run_id(edited(make_run(), **changes), make_facts()) == before) is same
 
 
-def test_the_fewest_pods_that_will_do_make_no_other_run() -> None:
-    """As the count at once does not."""
+def test_min_parallelism_makes_no_other_run() -> None:
+    """Parallelism does not either."""
     several = make_run(completions=4, parallelism=3)
     assert run_id(edited(several, min_parallelism=2), make_facts()) == run_id(several, make_facts())
 
@@ -101,8 +101,8 @@ ROLE_EDITS = [
 
 
 @pytest.mark.parametrize(("roles", "same"), ROLE_EDITS)
-def test_a_role_counts_by_how_many_run_what(roles: dict[str, Role], same: bool) -> None:
-    """World size, arguments and environment; what a role says as the workload does is no difference."""
+def test_replicas_and_programs_of_roles_are_part_of_the_id(roles: dict[str, Role], same: bool) -> None:
+    """World size, arguments and environment count; a value of a role that equals the workload's does not."""
     before = run_id(make_distributed(), make_facts())
     assert (run_id(edited(make_distributed(), roles=roles), make_facts()) == before) is same
 
@@ -115,8 +115,8 @@ ELASTIC_EDITS = [
 
 
 @pytest.mark.parametrize(("changes", "same"), ELASTIC_EDITS)
-def test_an_elastic_run_counts_by_how_many_workers_it_may_have(changes: dict[str, Any], same: bool) -> None:
-    """Not by how often they may be started again."""
+def test_the_maximum_number_of_workers_of_an_elastic_run_is_part_of_the_id(changes: dict[str, Any], same: bool) -> None:
+    """The number of restarts is not."""
     elastic = make_distributed(elastic=Elastic(max_replicas=3))
     assert run_id(elastic, make_facts()) != run_id(make_distributed(), make_facts())
     assert (run_id(edited(elastic, **changes), make_facts()) == run_id(elastic, make_facts())) is same
@@ -132,19 +132,19 @@ def test_an_elastic_run_counts_by_how_many_workers_it_may_have(changes: dict[str
     ],
 )
 def test_image_and_data_count_and_wrapper_and_commit_do_not(changes: dict[str, Any], same: bool) -> None:
-    """The image's tag names the code in it, so an unrelated commit is no other run."""
+    """The image's tag identifies its code, so an unrelated commit makes no other run."""
     assert (run_id(make_run(), make_facts(**changes)) == run_id(make_run(), make_facts())) is same
 
 
 def test_the_kind_counts() -> None:
-    """One process alone and the same as a distributed job's master are two runs."""
+    """A single process and the same process as a distributed job's master are two runs."""
     alone = make_run()
     distributed = make_distributed(roles={"Master": Role()})
     assert run_id(alone, make_facts()) != run_id(distributed, make_facts())
 
 
-def test_a_run_id_stays_what_it_is() -> None:
-    """Ids stand in records and ledgers: what is written here once must come out for ever."""
+def test_a_run_id_does_not_change() -> None:
+    """Records and ledgers have ids, so a future version must calculate the same one."""
     workload = make_distributed(image=Image(name="python:3.11"), args=("--lr=0.1",), env={"A": "ü"}, seed=1)
     assert run_id(workload, make_facts(data_digest="0" * 64)) == "train-df639341e3"
 
@@ -165,14 +165,14 @@ LAUNCH_EDITS = [
 
 @pytest.mark.parametrize(("changes", "same"), LAUNCH_EDITS)
 def test_an_edit_of_any_field_makes_another_launch_of_the_same_run(changes: dict[str, Any], same: bool) -> None:
-    """So an object is never edited in place, nor replaced under its name."""
+    """An object is therefore neither edited in place nor replaced under the same name."""
     before, after = (plan(run, "dev", make_facts()) for run in (make_run(), edited(make_run(), **changes)))
     assert after.run_id == before.run_id
     assert (after.name == before.name) is same
 
 
 def test_another_wrapper_is_another_launch_and_another_commit_is_not() -> None:
-    """A commit that touches nothing of a run relaunches nothing."""
+    """A commit that does not affect a run does not launch it again."""
     before = plan(make_run(), "dev", make_facts())
     assert plan(make_run(), "dev", make_facts(wrapper="trainstack-wrapper-1")).name != before.name
     assert plan(make_run(), "dev", make_facts(commit="b")).name == before.name
@@ -182,15 +182,15 @@ DIGEST = f"sha256:{'1' * 64}"
 
 
 def test_the_digest_of_a_named_image_counts() -> None:
-    """A tag that moved is other content; without a pin the id is what it always was."""
+    """A moved tag has other content; without a pin the id is unchanged."""
     ids = [run_id(make_run(), make_facts(image=image)) for image in ("python:3.11", f"python:3.11@{DIGEST}")]
     assert ids[0] == "train-b501a8a0e4"
     assert ids[1] != ids[0]
     assert run_id(make_run(), make_facts(image=f"python:3.11@sha256:{'2' * 64}")) not in ids
 
 
-def test_the_digest_of_an_image_of_this_repository_does_not() -> None:
-    """Its tag names its content already, in whatever registry: pinning it is another launch of the same run."""
+def test_the_digest_of_a_built_image_does_not_count() -> None:
+    """Its tag already identifies its content, in any registry: a pin makes another launch of the same run."""
     built = make_run(image=Image(build="workloads/digits"))
     plain, pinned = (
         plan(built, "dev", make_facts(image=f"registry.local/trainstack/digits:0123{suffix}"))

@@ -17,14 +17,14 @@ from trainstack.settings.sections.workloads import Data, Image, Mount, Resources
 
 
 def environment(workload: Workload, **facts: Any) -> dict[str, str]:
-    """The container's variables that have a value."""
+    """Return the container's variables that have a value."""
     built = manifest(workload, "dev", make_launch(**facts))
     (container,) = built["spec"]["template"]["spec"]["containers"]
     return {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
 
 
 def test_a_managed_job() -> None:
-    """The wrapper runs the command, told what to record and where; nothing of the cluster leaks into the pod."""
+    """The wrapper runs the command, with variables for the record. The pod has no token and no service links."""
     workload = make_run(
         args=("--output=$TRAINSTACK_OUTPUT",),
         env={"LR": "0.1"},
@@ -126,8 +126,8 @@ def test_a_managed_job() -> None:
     }
 
 
-def test_a_reference_job_runs_verbatim() -> None:
-    """The shared GPU service's training Job: image, program and limits as its users write them, and nothing of ours."""
+def test_an_unmanaged_job_has_only_the_users_values() -> None:
+    """The training Job of a shared GPU service has its users' image, program and limits, and nothing else."""
     workload = make_run(
         name="train",
         priority=None,
@@ -186,7 +186,7 @@ def test_a_reference_job_runs_verbatim() -> None:
 
 
 def test_a_data_loader_waits_and_stops_at_once() -> None:
-    """Its shell takes SIGTERM, which `sleep` as the first process would not."""
+    """Its shell handles SIGTERM, which `sleep` as the first process would ignore."""
     workload = make_run(
         kind="DataLoader", managed=False, record=None, command=(), image=Image(name="busybox"), run_as_user=1000
     )
@@ -198,8 +198,8 @@ def test_a_data_loader_waits_and_stops_at_once() -> None:
     assert violations(spec["template"]["spec"]) == []
 
 
-def test_a_data_loader_may_wait_in_its_own_words() -> None:
-    """As the reference system writes it."""
+def test_a_data_loader_may_have_its_own_command() -> None:
+    """The reference system uses this one."""
     workload = make_run(kind="DataLoader", managed=False, record=None, command=("sleep", "infinity"))
     (container,) = manifest(workload, "dev", make_launch())["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["sleep", "infinity"]
@@ -207,30 +207,30 @@ def test_a_data_loader_may_wait_in_its_own_words() -> None:
 
 @pytest.mark.parametrize(("managed", "completions", "mode"), [(True, 1, None), (True, 3, "Indexed"), (False, 3, None)])
 def test_a_managed_job_of_several_runs_gives_each_an_index(managed: bool, completions: int, mode: str | None) -> None:
-    """Each has a record of its own; a verbatim one stays as its author wrote it."""
+    """Each index has its own record. An unmanaged Job keeps its author's values."""
     spec = manifest(make_run(managed=managed, completions=completions), "dev", make_launch())["spec"]
     assert (spec["completions"], spec.get("completionMode")) == (completions, mode)
 
 
 @pytest.mark.parametrize("managed", [True, False])
-def test_a_job_that_may_begin_with_fewer_pods_says_so_to_kueue(managed: bool) -> None:
-    """What it asks for stays what it asks for: Kueue writes into the live object what it gave."""
+def test_a_job_that_may_start_with_fewer_pods_has_kueues_annotation(managed: bool) -> None:
+    """`parallelism` is not changed: Kueue writes the admitted number into the live object."""
     built = manifest(make_run(managed=managed, completions=4, parallelism=3, min_parallelism=2), "dev", make_launch())
     assert built["metadata"]["annotations"]["kueue.x-k8s.io/job-min-parallelism"] == "2"
     assert built["spec"]["parallelism"] == 3
 
 
-@pytest.mark.parametrize(("completions", "parallelism", "least"), [(1, 1, 1), (4, 2, 2), (2, 4, 3)])
-def test_fewer_pods_than_at_once_are_fewer(completions: int, parallelism: int, least: int) -> None:
-    """Kueue refuses anything else, when the object is made."""
+@pytest.mark.parametrize(("completions", "parallelism", "minimum"), [(1, 1, 1), (4, 2, 2), (2, 4, 3)])
+def test_min_parallelism_must_be_below_the_number_of_pods(completions: int, parallelism: int, minimum: int) -> None:
+    """Kueue refuses other values when the object is created."""
     at_once = min(completions, parallelism)
-    said = f"minParallelism is {least}, but must be less than {at_once}"
-    with pytest.raises(ValueError, match=said):
-        make_run(completions=completions, parallelism=parallelism, min_parallelism=least)
+    message = f"minParallelism is {minimum}, but must be less than {at_once}"
+    with pytest.raises(ValueError, match=message):
+        make_run(completions=completions, parallelism=parallelism, min_parallelism=minimum)
 
 
-def test_a_bare_pod_is_recorded_too() -> None:
-    """The template of a Job's pods, as a Pod of its own."""
+def test_a_bare_pod_is_managed_too() -> None:
+    """It has the template of a Job's pods."""
     workload = make_run(kind="Pod", annotations={"note": "b"}, active_deadline_seconds=60)
     built, job = manifest(workload, "dev", make_launch()), manifest(make_run(), "dev", make_launch())
     assert built == {
@@ -252,47 +252,47 @@ def test_a_bare_pod_is_recorded_too() -> None:
         ({"restart_policy": "OnFailure"}, "OnFailure"),
     ],
 )
-def test_a_pod_has_the_restart_policy_that_was_named(changes: dict[str, Any], policy: str | None) -> None:
-    """An unmanaged one that names none has no such field, so the cluster's default applies: Always."""
+def test_a_pod_has_the_restart_policy_of_the_settings(changes: dict[str, Any], policy: str | None) -> None:
+    """An unmanaged Pod without one has no such field, so the cluster's default applies: Always."""
     run = make_run(kind="Pod", **changes)
     assert manifest(run, "dev", make_launch())["spec"].get("restartPolicy") == policy
     assert run.restarts_always == (policy in (None, "Always"))
 
 
 def test_the_pods_of_an_unmanaged_job_have_a_restart_policy() -> None:
-    """The API server refuses a Job that leaves it out, since it would default to Always."""
+    """The API server refuses a Job without one, because the default would be Always."""
     run = make_run(managed=False)
     assert manifest(run, "dev", make_launch())["spec"]["template"]["spec"]["restartPolicy"] == "Never"
     assert not run.restarts_always
 
 
-def test_suspend_is_left_to_kueue() -> None:
-    """Declared, every refresh would fight it."""
+def test_suspend_is_not_declared() -> None:
+    """Otherwise every refresh would conflict with Kueue, which sets it."""
     assert "suspend" not in manifest(make_run(), "dev", make_launch())["spec"]
 
 
-def test_what_is_recorded_survives_the_expansion_of_variables() -> None:
-    """Kubernetes turns `$$` into `$` and looks for $(NAME) in values: what arrives is what was meant."""
-    told = environment(make_run(args=("--a=$(HOME)", "--b=$$", "--c=$X")))["TRAINSTACK_RUN"]
-    arrived = json.loads(told.replace("$$", "$"))
-    assert arrived["args"] == ["--a=$(HOME)", "--b=$$", "--c=$X"]
+def test_the_record_survives_the_expansion_of_variables() -> None:
+    """Kubernetes replaces `$$` by `$` and expands $(NAME) in values: the wrapper gets the original values."""
+    variable = environment(make_run(args=("--a=$(HOME)", "--b=$$", "--c=$X")))["TRAINSTACK_RUN"]
+    record = json.loads(variable.replace("$$", "$"))
+    assert record["args"] == ["--a=$(HOME)", "--b=$$", "--c=$X"]
 
 
-def test_data_on_a_volume_that_is_not_mounted_is_not_looked_for() -> None:
-    """The wrapper would wait for what cannot come."""
+def test_the_wrapper_does_not_wait_for_data_on_a_volume_that_is_not_mounted() -> None:
+    """It would wait in vain."""
     data = Data(manifest="data.json", volume="other", path="data")
     assert "TRAINSTACK_DATA" not in environment(make_run(data=data), data_digest="d1")
 
 
-def test_a_variable_that_is_given_cannot_be_set() -> None:
-    """Two values of one name would let chance decide; the wrapper's own settings may be set."""
+def test_a_reserved_variable_cannot_be_set() -> None:
+    """Two values of one name would be ambiguous. The wrapper's own settings may be set."""
     with pytest.raises(WorkloadError, match="env sets TRAINSTACK_OUTPUT, TRAINSTACK_RUN_ID, which"):
         environment(make_run(env={"TRAINSTACK_RUN_ID": "x", "TRAINSTACK_OUTPUT": "y"}))
     assert environment(make_run(env={"TRAINSTACK_DATA_TIMEOUT": "60"}))["TRAINSTACK_DATA_TIMEOUT"] == "60"
 
 
-def test_a_run_is_recorded_where_its_volume_is_mounted_to_write() -> None:
-    """The same claim may be mounted read-only first, for data."""
+def test_the_record_is_on_the_writable_mount_of_its_volume() -> None:
+    """The first mount of the same claim may be read-only, for data."""
     mounts = (make_mount(mount_path="/data", read_only=True), make_mount(mount_path="/out"))
     assert environment(make_run(volumes=mounts))["TRAINSTACK_RECORD"] == "/out/runs"
 
@@ -307,7 +307,7 @@ def test_a_managed_pod_must_be_able_to_write_its_record(volumes: tuple[Mount, ..
 
 
 def test_a_claim_can_be_mounted_twice() -> None:
-    """Two mounts of one volume."""
+    """The pod has one volume with two mounts."""
     volumes = (make_mount(), make_mount(mount_path="/data", read_only=True))
     pod = manifest(make_run(volumes=volumes), "dev", make_launch())["spec"]["template"]["spec"]
     assert pod["containers"][0]["volumeMounts"][:2] == [
@@ -319,13 +319,13 @@ def test_a_claim_can_be_mounted_twice() -> None:
 
 @pytest.mark.parametrize("managed", [True, False])
 def test_pods_are_built_for_a_restricted_namespace_by_default(managed: bool) -> None:
-    """Verbatim or not."""
+    """This applies to managed and unmanaged runs."""
     workload = make_run(managed=managed, run_as_user=1000, shared_memory="1Gi")
     assert violations(manifest(workload, "dev", make_launch())["spec"]["template"]["spec"]) == []
 
 
-def test_credentials_are_named_and_never_said() -> None:
-    """Of a registry, and in variables; a name that is given twice is refused."""
+def test_credentials_are_only_referenced() -> None:
+    """Those of a registry, and in variables. A duplicate name of a variable is refused."""
     value = SecretValue(secret="object-store", key="id")
     workload = make_run(image_pull_secrets=("registry",), secret_env={"AWS_ACCESS_KEY_ID": value})
     pod = manifest(workload, "dev", make_launch())["spec"]["template"]["spec"]
@@ -341,20 +341,20 @@ def test_credentials_are_named_and_never_said() -> None:
 
 
 @pytest.mark.parametrize("managed", [True, False])
-def test_pods_have_the_api_token_of_the_account_that_they_ask_for_and_of_no_other(managed: bool) -> None:
-    """Verbatim or not; what says nothing of security says nothing of tokens."""
+def test_pods_have_an_api_token_only_with_a_service_account(managed: bool) -> None:
+    """This applies to managed and unmanaged runs. An unmanaged baseline pod has no such field."""
 
-    def said(**changes: Any) -> list[Any]:
+    def account_fields(**changes: Any) -> list[Any]:
         pod = manifest(make_run(managed=managed, **changes), "dev", make_launch())["spec"]["template"]["spec"]
         return [pod.get("automountServiceAccountToken"), pod.get("serviceAccountName")]
 
-    assert said() == [False, None]
-    assert said(service_account="reader") == [None, "reader"]
-    assert said(security="baseline") == [False if managed else None, None]
+    assert account_fields() == [False, None]
+    assert account_fields(service_account="reader") == [None, "reader"]
+    assert account_fields(security="baseline") == [False if managed else None, None]
 
 
 def test_building_changes_no_input() -> None:
-    """And what is built can be changed without changing the next."""
+    """A change of a built manifest does not affect the next one."""
     workload = make_run(env={"A": "b"}, labels={"c": "d"}, node_selector={"e": "f"})
     before, first = workload.model_dump(), manifest(workload, "dev", make_launch())
     first["metadata"]["labels"]["c"] = first["spec"]["template"]["spec"]["nodeSelector"]["e"] = "changed"

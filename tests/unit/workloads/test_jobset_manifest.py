@@ -15,31 +15,31 @@ from trainstack.settings.sections.workloads import ReplicatedJob, Workload
 
 
 def make_jobset(*jobs: ReplicatedJob, **changes: Any) -> Workload:
-    """`make_run` as an unmanaged JobSet of these Jobs, on no volume."""
+    """Return `make_run` as an unmanaged JobSet with these Jobs and without volumes."""
     base = {"kind": "JobSet", "managed": False, "record": None, "volumes": (), "security": "baseline"}
     return make_run(**{**base, "replicated_jobs": jobs, **changes})
 
 
 def spec_of(workload: Workload) -> dict[str, Any]:
-    """What the JobSet says."""
+    """Return the spec of the JobSet."""
     spec: dict[str, Any] = manifest(workload, "dev", make_launch())["spec"]
     return spec
 
 
 def make_pod(command: list[str], restart: dict[str, str], **container: Any) -> dict[str, Any]:
-    """The template of a pod that runs this command."""
-    described = {
+    """Return the template of a pod that runs this command."""
+    training = {
         "name": "training",
         "image": "python:3.11",
         "command": command,
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
         **container,
     }
-    return {"metadata": {"labels": LAUNCH_LABELS}, "spec": {"containers": [described], **restart}}
+    return {"metadata": {"labels": LAUNCH_LABELS}, "spec": {"containers": [training], **restart}}
 
 
 def test_a_driver_and_its_workers() -> None:
-    """The set succeeds with its driver, and starts anew when a worker fails; each Job has a command of its own."""
+    """The set succeeds with its driver, and restarts when a worker fails. Each Job has its own command."""
     workload = make_jobset(
         ReplicatedJob(name="driver", command=("python3", "drive.py"), restart_policy="Never"),
         ReplicatedJob(
@@ -97,35 +97,35 @@ def test_a_driver_and_its_workers() -> None:
 
 
 def test_the_pods_of_a_managed_set_are_the_ranks_of_its_run() -> None:
-    """Rank 0 keeps the record; the others find it by the set's own Service."""
+    """Rank 0 writes the record; the others reach it through the set's Service."""
     workload = make_run(kind="JobSet", replicated_jobs=(ReplicatedJob(name="node", parallelism=3),), run_as_user=1000)
     (job,) = spec_of(workload)["replicatedJobs"]
     pod = job["template"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    told = {entry["name"]: entry.get("value") for entry in container["env"]}
+    variables = {entry["name"]: entry.get("value") for entry in container["env"]}
     assert container["command"] == ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py"]
-    assert told["MASTER_ADDR"] == "train-1-2-node-0-0.train-1-2"
-    assert (told["WORLD_SIZE"], told["TRAINSTACK_RECORD"]) == ("3", "/mnt/training/runs")
+    assert variables["MASTER_ADDR"] == "train-1-2-node-0-0.train-1-2"
+    assert (variables["WORLD_SIZE"], variables["TRAINSTACK_RECORD"]) == ("3", "/mnt/training/runs")
     assert job["template"]["spec"]["backoffLimit"] == 0
     assert violations(pod) == []
 
 
-def test_how_many_pods_must_succeed_and_with_what_command_is_the_runs_identity() -> None:
-    """How many stand at once is not."""
+def test_completions_replicas_and_commands_are_part_of_the_identity() -> None:
+    """Parallelism is not."""
 
-    def of(**changes: Any) -> Any:
+    def identity_of(**changes: Any) -> Any:
         return identity(make_jobset(ReplicatedJob(name="a", completions=4, **changes)), make_launch().facts)
 
-    assert of(parallelism=2) == of(parallelism=4)
-    assert of(command=("sh",)) != of()
-    assert of(replicas=2) != of()
-    # As many pods, but in four Jobs of one, each with a rank of its own, instead of in one.
+    assert identity_of(parallelism=2) == identity_of(parallelism=4)
+    assert identity_of(command=("sh",)) != identity_of()
+    assert identity_of(replicas=2) != identity_of()
+    # The same number of pods, but in four Jobs with separate ranks instead of one Job.
     whole, parts = ReplicatedJob(name="a", parallelism=4), ReplicatedJob(name="a", replicas=4)
     assert identity(make_jobset(whole), make_launch().facts) != identity(make_jobset(parts), make_launch().facts)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"replicated_jobs": ()}, "a JobSet needs replicatedJobs"),
         ({"kind": "Job"}, "a Job has no replicatedJobs"),
@@ -151,7 +151,7 @@ def test_how_many_pods_must_succeed_and_with_what_command_is_the_runs_identity()
         ),
     ],
 )
-def test_a_set_that_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
-    """By the settings, before anything is built."""
-    with pytest.raises(ValidationError, match=said):
+def test_an_invalid_set_is_refused(changes: dict[str, Any], message: str) -> None:
+    """The settings refuse it before it is built."""
+    with pytest.raises(ValidationError, match=message):
         make_jobset(ReplicatedJob(name="a"), **changes)

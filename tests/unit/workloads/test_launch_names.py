@@ -1,4 +1,4 @@
-"""Names at their limits."""
+"""The limits of names of launches."""
 
 import pytest
 
@@ -12,17 +12,17 @@ DIGEST = "0123456789abcdef"
 
 
 def name_of(workload: str) -> str:
-    """The name of a launch of this workload."""
+    """Return the name of a launch of this workload."""
     return launch_name(run_id(workload, DIGEST), DIGEST)
 
 
-def test_names_carry_the_beginning_of_their_digests() -> None:
-    """Ten digits for the run, six for the launch."""
+def test_names_have_the_prefix_of_their_digests() -> None:
+    """Ten digits of the run, six of the launch."""
     assert name_of("digits") == "digits-0123456789-012345"
 
 
 def test_the_longest_child_of_each_kind() -> None:
-    """What the controllers make of a launch's name."""
+    """Controllers derive names of children from a launch's name."""
     roles = {"Master": Role(), "Worker": Role(replicas=100)}
     assert longest_child(make_distributed(), "x") == "x-master-0"
     assert longest_child(make_distributed(roles=roles), "x") == "x-worker-99"
@@ -47,15 +47,15 @@ def test_the_longest_child_of_each_kind() -> None:
     ],
 )
 def test_a_name_may_be_as_long_as_its_longest_child_allows(workload: Workload, limit: int) -> None:
-    """One character more is refused, with the limit and the remedy."""
+    """A longer name is refused with the limit and the remedy."""
     check_names(workload, name_of("n" * limit))
     with pytest.raises(WorkloadError, match=r"with 64 characters, and Kubernetes allows 63; shorten .* by 1$"):
         check_names(workload, name_of("n" * (limit + 1)))
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "TrainJob"])
-def test_what_gets_a_service_must_begin_with_a_letter(kind: str) -> None:
-    """Operators name Services after it; a Job may begin with a digit."""
+def test_the_name_of_a_run_with_a_service_must_start_with_a_letter(kind: str) -> None:
+    """Operators name Services after it. The name of a Job may start with a digit."""
     check_names(make_run(), name_of("3d"))
     with pytest.raises(WorkloadError, match="put a letter before the workload's name"):
         check_names(make_distributed(kind=kind), name_of("3d"))
@@ -72,8 +72,8 @@ def test_what_gets_a_service_must_begin_with_a_letter(kind: str) -> None:
         (make_run(naming="generated"), 3, "train-xxxxx"),
     ],
 )
-def test_what_an_object_is_called(workload: Workload, number: int | None, name: str) -> None:
-    """Of a generated name the length is known. A label holds the launch's own name, whatever the object's is."""
+def test_the_name_of_an_object(workload: Workload, number: int | None, name: str) -> None:
+    """Only the length of a generated name is known. A label has the launch's name, which may differ."""
     assert object_name(workload, "x", number) == name
 
 
@@ -86,7 +86,7 @@ def test_what_an_object_is_called(workload: Workload, number: int | None, name: 
     ],
 )
 def test_a_fixed_name_may_be_as_long_as_the_label_of_its_launch_allows(workload: Workload, limit: int) -> None:
-    """The name, two hashes and two dashes."""
+    """The label has the name, two hashes and two dashes."""
     longest = workload.model_copy(update={"name": "n" * limit})
     check_names(longest, name_of(longest.name))
     assert longest_child(longest, name_of(longest.name)) == name_of(longest.name)

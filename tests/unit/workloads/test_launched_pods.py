@@ -1,4 +1,4 @@
-"""The pods of a launch, read back from what the builders make."""
+"""The pods of a launch, read from the builders' manifests."""
 
 import pytest
 
@@ -14,7 +14,7 @@ JOBS = (ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, 
 
 
 def make_objects(workload: Workload) -> tuple[LaunchedPods, ...]:
-    """The pods of a workload's launch, with its companions."""
+    """Return the pods of a workload's launch, with its companions."""
     launch = make_launch()
     return launched_pods(manifest(workload, "dev", launch), companions(workload, "dev", launch))
 
@@ -32,33 +32,33 @@ def make_objects(workload: Workload) -> tuple[LaunchedPods, ...]:
     ],
     ids=["Job", "Pod", "Job of many", "Job of few", "PyTorchJob", "TrainJob", "JobSet"],
 )
-def test_every_kind_tells_its_pods(workload: Workload, counts: list[int]) -> None:
-    """How many stand at once, with their volumes, and each container with its image and resources."""
+def test_the_pods_of_every_kind_are_read(workload: Workload, counts: list[int]) -> None:
+    """The result has their number, their volumes, and the image and resources of each container."""
     found = make_objects(workload)
-    assert [each.count for each in found] == counts
-    for each in found:
+    assert [pods.count for pods in found] == counts
+    for pods in found:
         assert "training" in [
             volume["persistentVolumeClaim"]["claimName"]
-            for volume in each.spec["volumes"]
+            for volume in pods.spec["volumes"]
             if "persistentVolumeClaim" in volume
         ]
-        (container,) = each.spec["containers"]
+        (container,) = pods.spec["containers"]
         assert container["resources"]["requests"]
         assert container["image"]
 
 
-def test_a_trainjob_without_its_runtime_tells_what_it_says_itself() -> None:
-    """How many nodes and what each asks for."""
+def test_a_trainjob_without_its_runtime_has_its_own_values() -> None:
+    """They are the number of nodes and the resources per node."""
     launch = manifest(make_distributed(kind="TrainJob"), "dev", make_launch())
-    (alone,) = launched_pods(launch)
+    (pods,) = launched_pods(launch)
     trainer = launch["spec"]["trainer"]
-    assert (alone.count, list(alone.spec)) == (3, ["containers"])
-    (container,) = alone.spec["containers"]
+    assert (pods.count, list(pods.spec)) == (3, ["containers"])
+    (container,) = pods.spec["containers"]
     assert (container["name"], container["resources"]) == (NODE, trainer["resourcesPerNode"])
 
 
 def test_a_trainjobs_pods_are_those_of_its_workload_as_a_pytorchjob() -> None:
-    """Its runtime's, completed by what the TrainJob says."""
+    """They are the runtime's, with the values of the TrainJob."""
     (node,) = make_objects(make_distributed(kind="TrainJob"))
     master = make_objects(make_distributed())[0]
     (of_node,), (of_master,) = node.spec["containers"], master.spec["containers"]
@@ -66,6 +66,6 @@ def test_a_trainjobs_pods_are_those_of_its_workload_as_a_pytorchjob() -> None:
         assert of_node.get(key) == of_master.get(key), key
 
 
-def test_what_is_no_launch_has_no_pods() -> None:
-    """Nor is it an error."""
+def test_an_object_that_is_not_a_launch_has_no_pods() -> None:
+    """It is not an error."""
     assert launched_pods({"kind": "ConfigMap", "data": {}}) == ()

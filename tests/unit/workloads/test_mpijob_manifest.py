@@ -23,7 +23,7 @@ SERVER = ("/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config")
 
 
 def make_mpijob(workers: int = 2, **changes: Any) -> Workload:
-    """`make_run` as an unmanaged MPIJob of a launcher and workers."""
+    """Return `make_run` as an unmanaged MPIJob with a launcher and workers."""
     base = {
         "kind": "MPIJob",
         "managed": False,
@@ -37,12 +37,12 @@ def make_mpijob(workers: int = 2, **changes: Any) -> Workload:
 
 
 def make_template(**container: Any) -> dict[str, Any]:
-    """The template of a pod whose container has these fields."""
+    """Return the template of a pod whose container has these fields."""
     base = {"name": "training", "image": "python:3.11", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
     return {"metadata": {"labels": LAUNCH_LABELS}, "spec": {"containers": [{**base, **container}]}}
 
 
-def test_the_launcher_alone_has_the_program() -> None:
+def test_only_the_launcher_has_the_program() -> None:
     """The operator starts an SSH server in each worker, and deletes the workers at the end."""
     workload = make_mpijob(args=("--epochs=2",), security="baseline", ssh_auth_mount_path=None)
     command = ["mpirun", "-n", "2", "python3", "train.py"]
@@ -60,8 +60,8 @@ def test_the_launcher_alone_has_the_program() -> None:
     }
 
 
-def test_every_field_of_its_own() -> None:
-    """By the names of the operator's API; a server for SSH that does not need root has a command of its own."""
+def test_every_field_of_an_mpijob() -> None:
+    """The names are those of the operator's API. An SSH server that does not need root has its own command."""
     workload = make_mpijob(
         slots_per_worker=4,
         mpi_implementation="Intel",
@@ -94,8 +94,8 @@ def test_every_field_of_its_own() -> None:
     assert [violations(role["template"]["spec"]) for role in roles.values()] == [[], []]
 
 
-def test_its_pods_are_kueues_pod_sets() -> None:
-    """The launcher first; a role without replicas has one pod."""
+def test_the_pods_are_kueues_pod_sets() -> None:
+    """The launcher is first; a role without replicas has one pod."""
     launch = manifest(make_mpijob(3), "dev", make_launch())
     assert [(pods.name, pods.count) for pods in launched_pods(launch)] == [("launcher", 1), ("worker", 3)]
     del launch["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
@@ -119,16 +119,16 @@ def test_its_pods_are_kueues_pod_sets() -> None:
         ({}, {"conditions": [{"type": "Failed", "status": "True"}]}, "failed"),
     ],
 )
-def test_its_phase(spec: dict[str, Any], status: dict[str, Any], phase: str) -> None:
-    """By `runPolicy.suspend` and the conditions."""
+def test_the_phase_of_an_mpijob(spec: dict[str, Any], status: dict[str, Any], phase: str) -> None:
+    """It is derived from `runPolicy.suspend` and the conditions."""
     body = manifest(make_mpijob(), "dev", make_launch())
     body["spec"]["runPolicy"] |= spec
     body["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     assert live_launch({**body, "status": status}).phase == phase
 
 
-def test_its_replicas_and_pods_by_role() -> None:
-    """The launcher's log is the run's."""
+def test_replicas_and_pods_by_role() -> None:
+    """The launcher is first, because its log is the run's."""
     body = manifest(make_mpijob(), "dev", make_launch())
     counted = {"Launcher": {"active": 1}, "Worker": {"active": 1, "failed": 1}}
     assert KINDS["MPIJob"].replicas({**body, "status": {"replicaStatuses": counted}}) == (
@@ -140,33 +140,35 @@ def test_its_replicas_and_pods_by_role() -> None:
         {"training.kubeflow.org/job-role": "worker", "training.kubeflow.org/replica-index": "0"},
         {"training.kubeflow.org/job-role": "launcher"},
     ]
-    pods = [{"metadata": {"name": f"pod-{n}", "uid": str(n), "labels": each}} for n, each in enumerate(labels)]
+    pods = [
+        {"metadata": {"name": f"pod-{n}", "uid": str(n), "labels": pod_labels}} for n, pod_labels in enumerate(labels)
+    ]
     assert [view.name for view in pod_views(pods, "MPIJob")] == ["pod-2", "pod-1", "pod-0"]
 
 
 def test_the_longest_names() -> None:
-    """Of the launcher's pod, or of the last of many workers."""
+    """The longest name is that of the launcher's pod, or of the last of many workers."""
     assert longest_child(make_mpijob(), "train-1-2") == "train-1-2-launcher-xxxxx"
     assert longest_child(make_mpijob(10**8), "train-1-2") == "train-1-2-worker-99999999"
     alone = make_mpijob(roles={"Launcher": Role()})
     assert longest_child(alone, "train-1-2") == "train-1-2-launcher-xxxxx"
 
 
-def test_the_number_of_workers_is_the_runs_identity() -> None:
-    """And so is their command; their resources are not."""
+def test_the_number_of_workers_is_part_of_the_identity() -> None:
+    """Their command is part of it too; their resources are not."""
 
-    def of(worker: Role) -> Any:
+    def identity_of(worker: Role) -> Any:
         return identity(make_mpijob(roles={"Launcher": Role(), "Worker": worker}), make_launch().facts)
 
-    assert of(Role(replicas=2)) != of(Role(replicas=3))
-    assert of(Role(command=SERVER)) != of(Role())
-    assert of(Role(resources=Resources(requests={"cpu": "4"}))) == of(Role())
+    assert identity_of(Role(replicas=2)) != identity_of(Role(replicas=3))
+    assert identity_of(Role(command=SERVER)) != identity_of(Role())
+    assert identity_of(Role(resources=Resources(requests={"cpu": "4"}))) == identity_of(Role())
     facts = make_launch().facts
     assert identity(make_mpijob(slots_per_worker=2), facts) != identity(make_mpijob(), facts)
 
 
-def test_the_arguments_of_a_trial_are_the_programs() -> None:
-    """Those of a worker are its SSH server's, which would not start with others."""
+def test_the_arguments_of_a_trial_are_added_to_the_program_only() -> None:
+    """A worker's SSH server would not start with them."""
     server, *options = SERVER
     roles = {"Launcher": Role(args=("--epochs=2",)), "Worker": Role(command=(server,), args=tuple(options))}
     trial = with_overrides(make_mpijob(roles=roles), Overrides(args=("--lr=0.1",), env={"SET": "1"}))
@@ -194,7 +196,7 @@ def test_the_arguments_of_a_trial_are_the_programs() -> None:
         ({"kind": "Job", "roles": {}}, "a Job has no sshAuthMountPath: leave it out"),
     ],
 )
-def test_what_an_mpijob_cannot_have(changes: dict[str, Any], problem: str) -> None:
+def test_an_invalid_mpijob_is_refused(changes: dict[str, Any], problem: str) -> None:
     """The operator would refuse it, or the run would not start."""
     with pytest.raises(ValidationError, match=problem):
         make_mpijob(**changes)

@@ -1,4 +1,4 @@
-"""Workloads as objects of kinds that have no module of their own."""
+"""Workloads as objects of kinds without their own module."""
 
 import json
 from typing import Any
@@ -48,20 +48,20 @@ WRAPPED: dict[str, Any] = {
 
 
 def make_object(declared: dict[str, Any] | None = None, **changes: Any) -> Workload:
-    """`make_run` as a JAXJob of two workers, on no volume."""
+    """Return `make_run` as a JAXJob with two workers and without volumes."""
     base = {"kind": "Object", "managed": False, "record": None, "volumes": (), "container": "jax"}
     roles = {"worker": Role(replicas=2)}
     return make_run(**{**base, "object": KueueObject(**{**JAX, **(declared or {})}), "roles": roles, **changes})
 
 
 def make_live(**status: Any) -> dict[str, Any]:
-    """A live JAXJob with this status."""
+    """Return a live JAXJob with this status."""
     body = manifest(make_object(), "dev", make_launch())
     return {**body, "metadata": {**body["metadata"], "creationTimestamp": NOW, "uid": "1"}, "status": status}
 
 
-def test_a_kind_by_the_paths_of_its_pods() -> None:
-    """The templates are built as for any kind, and put into the declared spec, which stays as it is."""
+def test_templates_are_inserted_at_the_declared_paths() -> None:
+    """They are built as for any kind; the declared spec is not changed."""
     workload = make_object(security="baseline")
     assert workload.object is not None
     container: dict[str, Any] = {"name": "jax", "image": "python:3.11", "command": ["python3", "train.py"]}
@@ -84,8 +84,8 @@ def test_a_kind_by_the_paths_of_its_pods() -> None:
     assert workload.object.model_dump() == before
 
 
-def test_its_pods_are_read_back_by_the_paths() -> None:
-    """Without the settings: from the launch, and from its ledger."""
+def test_pods_are_read_by_the_declared_paths() -> None:
+    """The settings are not needed: the launch and its ledger have the paths."""
     launch = manifest(make_object(run_as_user=1), "dev", make_launch())
     (pods,) = launched_pods(launch)
     assert (pods.name, pods.count, violations({**pods.spec})) == ("worker", 2, [])
@@ -94,7 +94,7 @@ def test_its_pods_are_read_back_by_the_paths() -> None:
     assert [pods.count for pods in launched_pods(launch)] == [1]
     (single,) = launched_pods(manifest(make_object(WRAPPED, roles={"one": Role()}), "dev", make_launch()))
     assert (single.name, single.count, single.spec["containers"][0]["name"]) == ("one", 1, "jax")
-    assert [(each.path, each.name, each.count) for each in pod_sets("run", make_object())] == [
+    assert [(pod_set.path, pod_set.name, pod_set.count) for pod_set in pod_sets("run", make_object())] == [
         ("run.roles.worker", "worker", 2)
     ]
     assert not is_dispatched(launch)
@@ -102,7 +102,7 @@ def test_its_pods_are_read_back_by_the_paths() -> None:
 
 @pytest.mark.parametrize("path", ["spec.components[1].template", "spec.components[0]"])
 def test_paths_into_lists_of_files(path: str) -> None:
-    """Files are loaded with tuples for lists."""
+    """The loader converts lists to tuples."""
     declared = {"spec": {"components": (None, {"a": 1})}, "pods": (ObjectPods(name="one", template=path),)}
     launch = manifest(make_object(declared, roles={"one": Role()}), "dev", make_launch())
     assert [pods.name for pods in launched_pods(launch)] == ["one"]
@@ -121,8 +121,8 @@ def test_paths_into_lists_of_files(path: str) -> None:
         ({}, {"phase": "Failed"}, "failed"),
     ],
 )
-def test_its_phase(spec: dict[str, Any], status: dict[str, Any], phase: str) -> None:
-    """By the fields that kinds of jobs share."""
+def test_the_phase_of_an_object(spec: dict[str, Any], status: dict[str, Any], phase: str) -> None:
+    """It is derived from the fields that kinds of jobs share."""
     body = make_live(**status)
     body["spec"] |= spec
     assert live_launch(body).phase == phase
@@ -131,17 +131,17 @@ def test_its_phase(spec: dict[str, Any], status: dict[str, Any], phase: str) -> 
 @pytest.mark.parametrize(
     ("state", "phase"), [("RUNNING", "running"), ("COMPLETED", "succeeded"), ("FAILED", "failed"), ("LOST", "failed")]
 )
-def test_its_phase_by_fields_of_its_own(state: str, phase: str) -> None:
-    """For a kind without the usual conditions; the launch alone is read."""
-    where = "status.applicationState.state"
+def test_the_phase_by_declared_fields(state: str, phase: str) -> None:
+    """The kind does not have the usual conditions. Only the launch is read."""
+    path = "status.applicationState.state"
     ends = {
-        "succeeded": StatusValues(path=where, values=("COMPLETED",)),
-        "failed": StatusValues(path=where, values=("FAILED", "LOST")),
+        "succeeded": StatusValues(path=path, values=("COMPLETED",)),
+        "failed": StatusValues(path=path, values=("FAILED", "LOST")),
     }
     body = {**manifest(make_object(ends), "dev", make_launch()), "status": {"applicationState": {"state": state}}}
     body["metadata"]["creationTimestamp"] = NOW
     assert live_launch(body).phase == phase
-    # They replace what else may look like an end.
+    # The declared fields replace the usual ones.
     body["status"] |= {"phase": "Succeeded", "conditions": [{"type": "Failed", "status": "True"}]}
     assert live_launch(body).phase == phase
 
@@ -165,20 +165,20 @@ def test_an_edited_annotation_leaves_its_pods_unknown(annotation: str | None) ->
     ],
 )
 def test_a_status_of_another_form(status: dict[str, Any]) -> None:
-    """A definition may give the usual names any form; the launch is then running as far as it is known."""
+    """A definition may use the usual names with any type; then the launch counts as running."""
     view = bare_view(make_live(**status))
     assert (view.launch.phase, view.replicas) == ("running", (Replicas("worker", 2),))
 
 
 def test_pods_that_the_api_server_dropped() -> None:
-    """Of a path that the kind does not have; every command reads the launch."""
+    """The kind does not have the path. Every command can still read the launch."""
     body = make_live()
     del body["spec"]["jaxReplicaSpecs"]["Worker"]["template"]
     assert (launched_pods(body), claims(body), bare_view(body).replicas) == ((), (), ())
 
 
-def test_its_replicas_and_pods() -> None:
-    """As far as the status counts them, as Kubeflow's kinds do."""
+def test_the_replicas_and_pods_of_an_object() -> None:
+    """The counts are read from the status if it has the form of Kubeflow's kinds."""
     assert bare_view(make_live(replicaStatuses={"Worker": {"active": 2}})).replicas == (
         Replicas("worker", 2, active=2),
     )
@@ -192,8 +192,8 @@ def test_its_replicas_and_pods() -> None:
     ]
 
 
-def test_it_is_found_on_a_cluster() -> None:
-    """By its ledger, by the engine's state, and with the rights for its kind."""
+def test_an_object_is_found_on_a_cluster() -> None:
+    """Through its ledger and through the engine's state, with the rights for its kind."""
     launch = manifest(make_object(), "dev", make_launch())
     ledger = Ledger(
         run_id="train-1", workload="train", namespace="research", attempt=1, launch_name="train-1-2", launch=launch
@@ -214,15 +214,15 @@ def test_it_is_found_on_a_cluster() -> None:
         collection("apps/v1", "Unknown", "a")
 
 
-def test_what_is_around_its_pods_is_the_runs_identity() -> None:
-    """And how many pods it has."""
+def test_the_declared_spec_is_part_of_the_identity() -> None:
+    """The number of pods is part of it too."""
 
-    def of(**changes: Any) -> Any:
+    def identity_of(**changes: Any) -> Any:
         return identity(make_object(**changes), make_launch().facts)
 
-    assert of() != of(roles={"worker": Role(replicas=3)})
-    assert of() != of(declared={"spec": {}})
-    assert of() == of(declared={"framework": "example.com/jaxjob"})
+    assert identity_of() != identity_of(roles={"worker": Role(replicas=3)})
+    assert identity_of() != identity_of(declared={"spec": {}})
+    assert identity_of() == identity_of(declared={"framework": "example.com/jaxjob"})
     check_names(make_object(), "train-1-2")
 
 
@@ -285,8 +285,8 @@ def test_what_is_around_its_pods_is_the_runs_identity() -> None:
         ),
     ],
 )
-def test_what_an_object_cannot_have(declared: dict[str, Any], changes: dict[str, Any], problem: str) -> None:
-    """Each fault with its remedy."""
+def test_an_invalid_object_is_refused(declared: dict[str, Any], changes: dict[str, Any], problem: str) -> None:
+    """Each fault has its remedy."""
     with pytest.raises(ValidationError, match=problem):
         make_object(declared, **changes)
 
@@ -295,7 +295,7 @@ def test_what_an_object_cannot_have(declared: dict[str, Any], changes: dict[str,
     ("field", "value"),
     [("api_version", "apps/v1"), ("api_version", "v1"), ("kind", "jaxJob"), ("pods", ()), ("framework", "JAX job")],
 )
-def test_what_names_no_kind_of_a_definition(field: str, value: Any) -> None:
-    """Kubernetes' own kinds have other ways."""
+def test_an_invalid_kind_is_refused(field: str, value: Any) -> None:
+    """Kubernetes' own kinds are refused too: they have other settings."""
     with pytest.raises(ValidationError):
         KueueObject(**{**JAX, field: value})

@@ -52,40 +52,40 @@ SIDECAR = {
 
 
 def of_kind(kind: str, **changes: Any) -> Workload:
-    """A run of this kind, managed where it can be."""
-    own: dict[str, Any] = {
+    """Return a run of this kind, managed if the kind allows it."""
+    fields_of_kind: dict[str, Any] = {
         "PyTorchJob": {"roles": {"Master": Role(), "Worker": Role()}},
         "TrainJob": {"roles": {"Master": Role(), "Worker": Role()}},
         "JobSet": {"replicated_jobs": (ReplicatedJob(name="node", parallelism=2),)},
         "DataLoader": {"managed": False, "record": None},
     }
-    return make_run(**{"kind": kind, **own.get(kind, {}), **changes})
+    return make_run(**{"kind": kind, **fields_of_kind.get(kind, {}), **changes})
 
 
 def pods(workload: Workload) -> list[Mapping[str, Any]]:
-    """The templates of its pods."""
+    """Return the templates of a run's pods."""
     launch = make_launch(git_image="git")
     built = manifest(workload, "dev", launch), companions(workload, "dev", launch)
-    return [each.template for each in launched_pods(*built)]
+    return [launched.template for launched in launched_pods(*built)]
 
 
 def patched(spec: dict[str, Any], **changes: Any) -> Mapping[str, Any]:
-    """The pod's spec of a Job with this patch of it."""
+    """Return the pod spec of a Job with this patch of the spec."""
     (template,) = pods(make_run(pod_patch={"spec": spec}, **changes))
-    found: Mapping[str, Any] = template["spec"]
-    return found
+    patched_spec: Mapping[str, Any] = template["spec"]
+    return patched_spec
 
 
 def refused(patch: dict[str, Any], **changes: Any) -> list[str]:
-    """Where a patch is refused."""
-    with pytest.raises(PodPatchError) as caught:
+    """Return the paths of a patch's faults."""
+    with pytest.raises(PodPatchError) as error:
         pods(make_run(pod_patch=patch, **changes))
-    return [fault.path for fault in caught.value.faults]
+    return [fault.path for fault in error.value.faults]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pods_of_every_kind_have_the_fields(kind: str) -> None:
-    """And keep what a restricted namespace requires, except for the node's network."""
+    """A restricted namespace still accepts the pods, except for the host network."""
     scratch = (
         Scratch(name="disk", mount_path="/disk", size="1Gi"),
         Scratch(name="ram", mount_path="/ram", medium="Memory"),
@@ -131,12 +131,12 @@ def test_pods_of_every_kind_have_the_fields(kind: str) -> None:
 
 
 _CLAIM = ["volume trainstack-scratch-claim is of a kind"]
-"""The helper of these tests knows no generic ephemeral volumes."""
+"""The test helper `violations` does not support generic ephemeral volumes."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_added_containers_follow_the_main_one(kind: str) -> None:
-    """kubectl would put them before it. A TrainJob sets the program of its own container alone."""
+    """kubectl would insert them before it. A TrainJob sets the program of only its own container."""
     run = of_kind(kind, pod_patch={"spec": {"containers": [SIDECAR], "initContainers": [{**SIDECAR, "name": "init"}]}})
     for template in pods(run):
         names = [container["name"] for container in template["spec"]["containers"]]
@@ -146,7 +146,7 @@ def test_added_containers_follow_the_main_one(kind: str) -> None:
 
 
 def test_capabilities_of_a_baseline_run_are_relative_to_the_runtime() -> None:
-    """Nothing is dropped that the run does not drop."""
+    """Only the run's `drop` is dropped."""
     capabilities = Capabilities(add=("SYS_PTRACE",), drop=("CHOWN",))
     (template,) = pods(make_run(security="baseline", capabilities=capabilities))
     context = template["spec"]["containers"][0]["securityContext"]
@@ -154,7 +154,7 @@ def test_capabilities_of_a_baseline_run_are_relative_to_the_runtime() -> None:
 
 
 def mounting(path: str) -> list[dict[str, str]]:
-    """A mount in this folder."""
+    """Return a mount at this path."""
     return [{"name": "x", "mountPath": path}]
 
 
@@ -238,8 +238,8 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("patch", "paths"), REFUSED, ids=[paths[0] for _, paths in REFUSED])
-def test_a_patch_may_not_change_what_a_run_depends_on(patch: dict[str, Any], paths: list[str]) -> None:
-    """Each with its path."""
+def test_a_patch_cannot_change_fields_that_a_run_depends_on(patch: dict[str, Any], paths: list[str]) -> None:
+    """Each fault has its path."""
     code = Code(git="https://git.example.org/a.git", revision="1" * 40, mount_path="/code")
     assert refused(patch, env={"A": "b"}, code=code) == paths
 
@@ -259,43 +259,43 @@ def test_a_patch_may_not_change_what_a_run_depends_on(patch: dict[str, Any], pat
         ("/mnt", "contains /mnt/training/runs"),
     ],
 )
-def test_mounts_are_compared_by_what_their_paths_mean(path: str, problem: str) -> None:
-    """A patch mounts nothing over the wrapper, a volume of the settings or the records."""
-    with pytest.raises(PodPatchError) as caught:
+def test_mount_paths_are_normalized_before_their_comparison(path: str, problem: str) -> None:
+    """A patch cannot mount a volume over the wrapper, a volume of the settings or the records."""
+    with pytest.raises(PodPatchError) as error:
         patched({"containers": [{"name": "training", "volumeMounts": mounting(path)}]})
-    (fault,) = caught.value.faults
+    (fault,) = error.value.faults
     assert (fault.path, fault.problem) == (f"{MAIN}.volumeMounts[{path}]", problem)
 
 
 @pytest.mark.parametrize("path", ["/mnt/training/runs-of-others", "/mnt/training/cache", "/opt/trainstack2"])
-def test_a_patch_may_mount_beside_the_reserved_folders(path: str) -> None:
-    """Also on a volume of the settings."""
+def test_a_patch_may_mount_outside_the_reserved_folders(path: str) -> None:
+    """It may do so on a volume of the settings too."""
     (main,) = patched({"containers": [{"name": "training", "volumeMounts": mounting(path)}]})["containers"]
     assert path in {mount["mountPath"] for mount in main["volumeMounts"]}
 
 
 def test_only_managed_runs_reserve_folders() -> None:
-    """Others have neither wrapper nor record."""
+    """Unmanaged runs have neither wrapper nor record."""
     mounts = [*mounting("/opt/trainstack"), *mounting("/mnt/training/runs")]
     spec = {"containers": [{"name": "training", "volumeMounts": mounts}]}
     assert len(patched(spec, managed=False, record=None)["containers"][0]["volumeMounts"]) == 3
 
 
-def test_a_patch_that_replaces_the_pod_is_refused_in_each_place() -> None:
-    """However it is written."""
+def test_a_patch_that_replaces_the_pod_is_refused_at_each_place() -> None:
+    """Each form of the directive is refused."""
     assert MAIN in refused({"spec": {"$patch": "replace", "containers": [SIDECAR]}})
     assert MAIN in refused({"$patch": "delete"})
     assert 'metadata.labels["trainstack.dev/run"]' in refused({"metadata": {"$patch": "delete"}})
 
 
-def test_a_patch_that_deletes_the_main_container_says_how_to_keep_it() -> None:
-    """Its remedy is no order to remove more."""
+def test_the_fault_of_a_deleted_main_container_has_the_remedy_to_keep_it() -> None:
+    """The remedy does not ask to remove anything else."""
     with pytest.raises(PodPatchError, match=r"removes the main container; keep it, or leave out \$patch$"):
         patched({"containers": [{"name": "training", "$patch": "delete"}]})
 
 
-def test_a_patch_may_stop_other_programs_in_other_ways() -> None:
-    """Those of runs that are not managed and of added containers, and a managed one later."""
+def test_a_patch_may_change_how_other_programs_are_stopped() -> None:
+    """Programs of unmanaged runs and of added containers; a managed program may only be stopped later."""
     stopping = {"lifecycle": {"preStop": {"sleep": {"seconds": 50}}, "stopSignal": "SIGINT"}}
     early, late = ({"livenessProbe": {"terminationGracePeriodSeconds": seconds}} for seconds in (5, 60))
     spec = {"containers": [{"name": "training", **stopping, **early}]}
@@ -306,12 +306,12 @@ def test_a_patch_may_stop_other_programs_in_other_ways() -> None:
 
 
 def test_a_container_of_another_name_has_no_companions() -> None:
-    """It could not be recognized among several in a live pod."""
+    """It could not be identified among several containers of a live pod."""
     assert refused({"spec": {"containers": [SIDECAR]}}, container="main") == ["spec.containers[proxy]"]
 
 
-def test_a_patch_may_add_to_the_program_s_container() -> None:
-    """Variables, mounts, probes, resources; and may give more time to stop."""
+def test_a_patch_may_extend_the_main_container() -> None:
+    """It may add variables, mounts, probes, resources, and a longer grace period."""
     probe = {"exec": {"command": ["true"]}}
     variable = {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
     mount = {"name": "extra", "mountPath": "/extra"}
@@ -338,29 +338,29 @@ def test_a_patch_may_add_to_the_program_s_container() -> None:
     assert (spec["terminationGracePeriodSeconds"], spec["tolerations"]) == (600, [{"operator": "Exists"}])
 
 
-def test_only_what_a_patch_runs_makes_another_run() -> None:
-    """Images, programs and variables; every patch makes another launch."""
+def test_only_images_programs_and_variables_of_a_patch_make_another_run() -> None:
+    """Every patch makes another launch."""
     before = make_run()
     more_time = make_run(pod_patch={"spec": {"terminationGracePeriodSeconds": 90}})
-    helped = make_run(pod_patch={"spec": {"containers": [SIDECAR]}})
+    with_sidecar = make_run(pod_patch={"spec": {"containers": [SIDECAR]}})
     assert identity(before, UNKNOWN_FACTS) == identity(more_time, UNKNOWN_FACTS)
-    assert identity(helped, UNKNOWN_FACTS)["podPatch"] == {"containers/proxy": {"image": "proxy:1"}}
+    assert identity(with_sidecar, UNKNOWN_FACTS)["podPatch"] == {"containers/proxy": {"image": "proxy:1"}}
     volume = {"name": "model", "image": {"reference": "model:1", "pullPolicy": "Always"}}
-    of_model = make_run(pod_patch={"spec": {"volumes": [volume]}})
-    assert identity(of_model, UNKNOWN_FACTS)["podPatch"] == {"volumes/model": {"image": "model:1"}}
+    with_model = make_run(pod_patch={"spec": {"volumes": [volume]}})
+    assert identity(with_model, UNKNOWN_FACTS)["podPatch"] == {"volumes/model": {"image": "model:1"}}
     facts = make_launch().facts
     first, second = (plan(run, "dev", facts) for run in (before, more_time))
     assert first.run_id == second.run_id
     assert first.name != second.name
 
 
-def test_main_containers_are_those_that_are_found_in_pods() -> None:
-    """A patch adds no container that would be taken for one."""
+def test_the_names_of_main_containers_are_reserved() -> None:
+    """A patch cannot add a container that would be selected as the main container."""
     assert set(MAIN_CONTAINERS) == set(main_container._OURS)
 
 
 @pytest.mark.parametrize(
-    ("given", "built"),
+    ("declared", "expected"),
     [
         (
             {"fieldRef": {"fieldPath": "spec.nodeName"}},
@@ -376,35 +376,34 @@ def test_main_containers_are_those_that_are_found_in_pods() -> None:
         ),
     ],
 )
-def test_references_have_the_api_server_s_defaults(given: dict[str, Any], built: dict[str, Any]) -> None:
-    """In variables and in files of a volume; without them, server-side apply reports a conflict."""
-    files = [{"name": "info", "downwardAPI": {"items": [{"path": "a", **given}]}}]
-    variables = [{"name": "training", "env": [{"name": "A", "valueFrom": given}]}]
+def test_references_have_the_api_servers_defaults(declared: dict[str, Any], expected: dict[str, Any]) -> None:
+    """They are in variables and in files of a volume; without the defaults, server-side apply reports a conflict."""
+    files = [{"name": "info", "downwardAPI": {"items": [{"path": "a", **declared}]}}]
+    variables = [{"name": "training", "env": [{"name": "A", "valueFrom": declared}]}]
     spec = patched({"containers": variables, "volumes": files})
-    assert {"name": "A", "valueFrom": built} in spec["containers"][0]["env"]
-    assert {"name": "info", "downwardAPI": {"items": [{"path": "a", **built}]}} in spec["volumes"]
+    assert {"name": "A", "valueFrom": expected} in spec["containers"][0]["env"]
+    assert {"name": "info", "downwardAPI": {"items": [{"path": "a", **expected}]}} in spec["volumes"]
 
 
 def test_a_patch_sets_no_variable_that_trainer_refuses() -> None:
-    """It refuses the TrainJob, after `up` has begun. Other kinds, and other containers, may have them."""
+    """Trainer would refuse the TrainJob during `up`. Other kinds and other containers may have them."""
     added = [{"name": name, "value": "1"} for name in ("PET_NNODES", "PET_RDZV_ID")]
     patch = {"spec": {"containers": [{"name": NODE, "env": added}, {**SIDECAR, "env": added}]}}
-    with pytest.raises(PodPatchError) as caught:
+    with pytest.raises(PodPatchError) as error:
         pods(of_kind("TrainJob", pod_patch=patch))
-    (fault,) = caught.value.faults
+    (fault,) = error.value.faults
     assert (fault.path, fault.remedy) == ("spec.containers[node].env[PET_NNODES]", "remove it")
     assert pods(of_kind("JobSet", pod_patch={"spec": {"containers": [{"name": "training", "env": added}]}}))
 
 
-def test_a_distributed_run_s_roles_are_patched_alike() -> None:
-    """The master's pods and the workers'."""
+def test_all_roles_of_a_distributed_run_are_patched() -> None:
     run = make_distributed(pod_patch={"spec": {"schedulerName": "other"}})
     assert [template["spec"]["schedulerName"] for template in pods(run)] == ["other", "other"]
 
 
 @pytest.mark.parametrize("make", [make_planned, make_indexed])
 def test_trials_have_the_fields_of_their_run(make: Callable[..., PlannedSweep]) -> None:
-    """As objects of their own, or as one Indexed Job."""
+    """The trials are separate objects, or one Indexed Job."""
     run = make_run(name="search", scratch=(Scratch(name="a", mount_path="/a"),), pod_patch={"spec": {"hostPID": True}})
     bodies = [body for body in first_launches(make(run=run)).manifests if body["kind"] == "Job"]
     assert bodies
@@ -432,11 +431,11 @@ def test_trials_have_the_fields_of_their_run(make: Callable[..., PlannedSweep]) 
         ),
     ],
 )
-def test_settings_are_refused_that_the_cluster_would_refuse(model: Any, values: dict[str, Any], message: str) -> None:
-    """With the remedy."""
-    with pytest.raises(ValidationError) as caught:
+def test_settings_that_the_cluster_would_refuse_are_refused(model: Any, values: dict[str, Any], message: str) -> None:
+    """The error has the remedy."""
+    with pytest.raises(ValidationError) as error:
         model.model_validate(values)
-    assert message in str(caught.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -448,18 +447,18 @@ def test_settings_are_refused_that_the_cluster_would_refuse(model: Any, values: 
         ("Lt", ("1", "2"), "operator Lt compares with one integer: write one number in quotes"),
     ],
 )
-def test_operators_of_affinities_have_their_values(operator: str, values: tuple[str, ...], message: str) -> None:
-    """As the API server requires."""
+def test_the_values_of_affinity_operators_are_validated(operator: str, values: tuple[str, ...], message: str) -> None:
+    """The rules are those of the API server."""
     expression = {"key": "a", "operator": operator, "values": values}
     required = {"nodeSelectorTerms": ({"matchExpressions": (expression,)},)}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError) as error:
         Affinity.model_validate(affinity)
-    assert message in str(caught.value)
+    assert message in str(error.value)
 
 
 def test_a_restricted_run_drops_all_capabilities_already() -> None:
-    """And scratch volumes have names of their own."""
+    """Names of scratch volumes are unique."""
     with pytest.raises(ValidationError, match=r"leave out capabilities\.drop"):
         make_run(capabilities=Capabilities(drop=("KILL",)))
     with pytest.raises(ValidationError, match="several entries named a: use unique names"):

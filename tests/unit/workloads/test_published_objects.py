@@ -1,4 +1,4 @@
-"""Objects as people write them by hand today come out of our settings, and nothing is in them but our marks."""
+"""The settings can express objects that users write by hand, with only the product's labels in addition."""
 
 from pathlib import Path
 from textwrap import dedent, indent
@@ -13,28 +13,28 @@ from trainstack.objects.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, 
 from trainstack.settings.loading.load import load
 
 ROOT = Path(__file__).resolve().parents[3]
-OURS = {LAUNCH, MANAGED_BY, RUN, SET, STACK, SWEEP, WORKLOAD}
-"""The labels that we add, to objects and to their pods."""
+PRODUCT_LABELS = {LAUNCH, MANAGED_BY, RUN, SET, STACK, SWEEP, WORKLOAD}
+"""The labels that the product adds to objects and their pods."""
 
 
 def built(root: Path, run: str) -> Manifest:
-    """The object of a run that an environment's file declares, without our marks."""
+    """Return the object of a run that an environment's file declares, without the product's labels."""
     lines = indent(dedent(run).strip("\n"), "      ")
     (root / "Pulumi.test.yaml").write_text(f"config:\n  trainstack:workloads:\n    runs:\n{lines}\n", encoding="utf-8")
     (only,) = Declared(load(root, "test"), Inputs()).runs
-    return dict(without_marks(only.manifest))
+    return dict(without_labels(only.manifest))
 
 
-def without_marks(part: Any) -> Any:
-    """The same without OURS and the engine's annotation, and without maps that are empty then."""
+def without_labels(part: Any) -> Any:
+    """Return the part without PRODUCT_LABELS, the engine's annotation, and maps that are empty then."""
     if isinstance(part, list):
-        return [without_marks(each) for each in part]
+        return [without_labels(item) for item in part]
     if not isinstance(part, dict):
         return part
     result = {}
     for key, value in part.items():
-        marks = {"labels": OURS, "annotations": {SKIP_AWAIT}}.get(key, set())
-        kept = {name: each for name, each in value.items() if name not in marks} if marks else without_marks(value)
+        removed = {"labels": PRODUCT_LABELS, "annotations": {SKIP_AWAIT}}.get(key, set())
+        kept = {name: text for name, text in value.items() if name not in removed} if removed else without_labels(value)
         if not (key in ("labels", "annotations", "metadata") and not kept):
             result[key] = kept
     return result
@@ -59,7 +59,7 @@ GPU_JOB = """
 
 
 def gpu_job(completions: int, backoff_limit: int, ttl_seconds: int) -> str:
-    """The shared GPU service's training Job."""
+    """Return the shared GPU service's training Job."""
     return f"""
     apiVersion: batch/v1
     kind: Job
@@ -389,7 +389,7 @@ ELASTIC = (
 
 
 def gpu_run(**changes: int) -> str:
-    """The run that declares it."""
+    """Return the run that declares this Job."""
     more = "".join(f"\n  {key}: {value}" for key, value in changes.items())
     return f"- name: pytorch-job{GPU_JOB.rstrip()}{more}"
 
@@ -416,13 +416,13 @@ def gpu_run(**changes: int) -> str:
         pytest.param(*ELASTIC, id="elastic, without a master"),
     ],
 )
-def test_a_published_object_is_what_the_settings_make(tmp_path: Path, run: str, published: str) -> None:
-    """No field more and none less: an unmanaged workload says what its settings say."""
-    assert built(tmp_path, run) == yaml.safe_load(published)
+def test_the_settings_express_a_published_object(tmp_path: Path, run: str, published: str) -> None:
+    """The objects are equal: an unmanaged workload has only the values of its settings."""
+    assert built(tmp_path, run) == yaml.load(published, yaml.CSafeLoader)
 
 
 def claim(metadata: str, storage_class: str, mode: str, size: str, more: str = "") -> str:
-    """A published claim; its `volumeMode` is the API server's default."""
+    """Return a published claim; its `volumeMode` is the API server's default."""
     return f"""
     apiVersion: v1
     kind: PersistentVolumeClaim
@@ -443,7 +443,7 @@ metadata: {name: traindb-models-volume, labels: {type: traindb, name: traindb-mo
 spec:
   accessModes: [ReadWriteMany]
   capacity: {storage: 10Gi}
-  # The folder is prepared by hand: the kubelet is not to make one that belongs to root.
+  # The folder is prepared manually: the kubelet must not create one that root owns.
   hostPath: {path: /home/traindbjst/traindb/models, type: Directory}
   storageClassName: manual
   # Defaults of the API server.
@@ -470,7 +470,7 @@ spec:
           resources: {limits: {nvidia.com/gpu: "1"}}
           volumeMounts:
             - {name: trainstack-code, mountPath: /mnist-training, subPath: code}
-            # The sets of the environment, in place of the repository's.
+            # The sets of the environment replace the repository's.
             - name: trainstack-sweep
               mountPath: /mnist-training/hyperparams.yml
               subPath: hyperparams.yml
@@ -480,19 +480,19 @@ spec:
 
 
 def service(published: str) -> str:
-    """An object of the shared GPU service in the tenant's namespace that the committed environments name."""
+    """Return an object of the shared GPU service in the tenant's namespace of the committed environments."""
     return published.replace("eidf000ns", "eidf001")
 
 
 def declared(root: Path, stack: str) -> list[Manifest]:
-    """What a committed environment declares, with all runs, and with names that need not be generated for trials."""
+    """Return the objects of a committed environment with all runs, and with fixed names for trials."""
     for name in ("defaults.yaml", "sweeps", "workloads", "trainstack"):
         (root / name).symlink_to(ROOT / name)
-    held = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))
-    held["config"].get("trainstack:workloads", {}).pop("exclude", None)
-    for sweep in held["config"].get("trainstack:sweeps", {}).get("sweeps", ()):
+    content = yaml.load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
+    content["config"].get("trainstack:workloads", {}).pop("exclude", None)
+    for sweep in content["config"].get("trainstack:sweeps", {}).get("sweeps", ()):
         sweep["run"]["naming"] = "fixed"
-    (root / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(held), encoding="utf-8")
+    (root / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     settings = load(root, stack)
     return Declared(settings, read_inputs(settings, root, commit="")).manifests()
 
@@ -522,9 +522,9 @@ def declared(root: Path, stack: str) -> list[Manifest]:
     ],
 )
 def test_a_committed_environment_declares_the_published_object(tmp_path: Path, stack: str, published: str) -> None:
-    """`trainstack render -s <env>` prints it, with our marks; a trial has its code by an init container besides."""
-    expected = yaml.safe_load(published)
-    found = [without_marks(body) for body in declared(tmp_path, stack)]
+    """`trainstack render -s <env>` prints it with the product's labels; a trial also has an init container."""
+    expected = yaml.load(published, yaml.CSafeLoader)
+    found = [without_labels(body) for body in declared(tmp_path, stack)]
     (only,) = (body for body in found if named(body) == named(expected))
     if stack == "sweeps":
         pod = only["spec"]["template"]["spec"]
@@ -534,13 +534,13 @@ def test_a_committed_environment_declares_the_published_object(tmp_path: Path, s
 
 
 def named(body: Manifest) -> tuple[str, str]:
-    """The kind of an object, and its name or how that begins."""
+    """Return the kind of an object, and its name or generateName."""
     metadata = body["metadata"]
     return body["kind"], metadata.get("name") or metadata["generateName"]
 
 
-def test_what_null_takes_away_is_not_said(tmp_path: Path) -> None:
-    """So a workload's file may say more than one environment wants."""
+def test_null_removes_a_field(tmp_path: Path) -> None:
+    """A workload's file may therefore have values that an environment does not need."""
     (tmp_path / "workloads/train").mkdir(parents=True)
     (tmp_path / "workloads/train/workload.yaml").write_text(
         "{kind: PyTorchJob, managed: false, image: {name: a}, roles: {Master: {}},\n"

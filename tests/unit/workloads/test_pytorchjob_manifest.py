@@ -15,7 +15,7 @@ PORT = {"containerPort": 23456, "name": "pytorchjob-port", "protocol": "TCP"}
 
 
 def make_reference_pod(**volume: Any) -> dict[str, Any]:
-    """The pod template of the operator on vSphere's CPU job."""
+    """Return the pod template of the CPU job of the operator on vSphere."""
     container: dict[str, Any] = {
         "name": "pytorch",
         "image": "training:1.11.0",
@@ -28,8 +28,8 @@ def make_reference_pod(**volume: Any) -> dict[str, Any]:
     return {"metadata": {"labels": LAUNCH_LABELS, "annotations": {"sidecar.istio.io/inject": "false"}}, "spec": spec}
 
 
-def test_a_reference_job_runs_verbatim() -> None:
-    """The operator on vSphere: the image's own entrypoint, the volume on the master alone, restarts without limit."""
+def test_an_unmanaged_job_has_only_the_users_values() -> None:
+    """The job of the operator on vSphere: the image's entrypoint, a volume only on the master, unlimited restarts."""
     output = make_mount(volume="data", mount_path="/opt/pytorch/output")
     workload = make_distributed(
         managed=False,
@@ -56,7 +56,7 @@ def test_a_reference_job_runs_verbatim() -> None:
 
 
 def test_a_managed_job_is_recorded_by_its_master() -> None:
-    """A worker without the volume is told the master's path, where it finds nothing and keeps to itself."""
+    """A worker without the volume has the same path, which does not exist in its pod, so it writes no record."""
     workload = make_distributed(
         args=("--a",), roles={"Master": Role(), "Worker": Role(replicas=2, volumes=(), args=("--b",))}, run_as_user=1000
     )
@@ -64,8 +64,8 @@ def test_a_managed_job_is_recorded_by_its_master() -> None:
     pods = {role: replica["template"]["spec"] for role, replica in replicas.items()}
     for role, argument in (("Master", "--a"), ("Worker", "--b")):
         (container,) = pods[role]["containers"]
-        told = {entry["name"]: entry.get("value") for entry in container["env"]}
-        assert told["TRAINSTACK_RECORD"] == "/mnt/training/runs"
+        variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+        assert variables["TRAINSTACK_RECORD"] == "/mnt/training/runs"
         assert container["command"] == ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py", argument]
         assert container["ports"] == [PORT]
         assert violations(pods[role]) == []
@@ -88,11 +88,11 @@ def test_a_managed_job_is_recorded_by_its_master() -> None:
     ],
 )
 def test_the_run_policy(changes: dict[str, Any], policy: dict[str, Any] | None) -> None:
-    """`suspend` is Kueue's. A managed run that keeps failing gives its quota back."""
+    """Kueue sets `suspend`. A managed run that keeps failing ends and releases its quota."""
     assert manifest(make_distributed(**changes), "dev", make_launch())["spec"].get("runPolicy") == policy
 
 
-def test_a_role_says_what_is_different() -> None:
+def test_a_role_overrides_values_of_the_workload() -> None:
     """Environment and annotations are replaced, not merged."""
     roles = {"Master": Role(env={"A": "1"}, annotations={}), "Worker": Role(restart_policy="Never")}
     workload = make_distributed(managed=False, env={"B": "2"}, annotations={"n": "m"}, roles=roles)
@@ -106,7 +106,7 @@ def test_a_role_says_what_is_different() -> None:
 
 
 def test_an_elastic_job() -> None:
-    """torchrun's options as the operator's policy; what is not said is torchrun's own default."""
+    """The operator's policy has torchrun's options; missing values have torchrun's defaults."""
     elastic = Elastic(max_replicas=4, max_restarts=3)
     workload = make_distributed(elastic=elastic, nproc_per_node="auto")
     spec = manifest(workload, "dev", make_launch())["spec"]

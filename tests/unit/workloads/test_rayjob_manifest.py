@@ -25,26 +25,26 @@ GPU = Resources(limits={"nvidia.com/gpu": "1"})
 
 
 def make_rayjob(**changes: Any) -> Workload:
-    """`make_run` as an unmanaged RayJob of a head, two groups of workers and a submitter."""
+    """Return `make_run` as an unmanaged RayJob with a head, two worker groups and a submitter."""
     roles = {"head": Role(), "submitter": Role(), "small": Role(replicas=2), "large": Role(resources=GPU)}
     base = {"kind": "RayJob", "managed": False, "record": None, "volumes": (), "roles": roles}
     return make_run(**{**base, **changes})
 
 
 def make_template(role: str, **spec: Any) -> dict[str, Any]:
-    """The template of a role's pods, without a program."""
+    """Return the template of a role's pods, without a program."""
     container = {"name": "training", "image": "python:3.11", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
     labels = {**LAUNCH_LABELS, "trainstack.dev/role": role}
     return {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec}}
 
 
 def make_live(workload: Workload | None = None, **status: Any) -> dict[str, Any]:
-    """A live RayJob with this status."""
+    """Return a live RayJob with this status."""
     body = manifest(workload or make_rayjob(), "dev", make_launch())
     return {**body, "metadata": {**body["metadata"], "creationTimestamp": NOW}, "status": status}
 
 
-def test_a_cluster_of_its_own_runs_the_program() -> None:
+def test_a_separate_ray_cluster_runs_the_program() -> None:
     """The head and the workers start Ray; the program is the entrypoint, quoted for a shell."""
     workload = make_rayjob(
         args=("--name", "two words"),
@@ -81,7 +81,7 @@ def test_a_cluster_of_its_own_runs_the_program() -> None:
 
 
 def test_a_submitter_is_a_pod_with_the_programs_log() -> None:
-    """It is built here, since KubeRay's own has neither the labels that policies admit nor a security context."""
+    """The builder sets it, because KubeRay's default has neither the required labels nor a security context."""
     spec = manifest(make_rayjob(security="baseline"), "dev", make_launch())["spec"]
     assert spec["submissionMode"] == "K8sJobMode"
     assert spec["submitterPodTemplate"] == make_template("submitter", restartPolicy="Never")
@@ -89,8 +89,8 @@ def test_a_submitter_is_a_pod_with_the_programs_log() -> None:
     assert [violations(template["spec"]) for template in templates] == [[]] * 4
 
 
-def test_its_pods_are_kueues_pod_sets() -> None:
-    """The head, the groups, the submitter; a group counts its hosts, and has one replica unless it sets another."""
+def test_the_pods_are_kueues_pod_sets() -> None:
+    """The head, the groups, the submitter. A group counts its hosts; the default is one replica."""
     launch = manifest(make_rayjob(), "dev", make_launch())
     expected = [("head", 1), ("large", 1), ("small", 2), ("submitter", 1)]
     assert [(pods.name, pods.count) for pods in launched_pods(launch)] == expected
@@ -117,25 +117,27 @@ def test_its_pods_are_kueues_pod_sets() -> None:
         (False, {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"}, "failed"),
     ],
 )
-def test_its_phase(suspend: bool, status: dict[str, Any], phase: str) -> None:
-    """By the status of the deployment and of the job, since it has no conditions."""
+def test_the_phase_of_a_rayjob(suspend: bool, status: dict[str, Any], phase: str) -> None:
+    """It is derived from the status of the deployment and of the job, because a RayJob has no conditions."""
     body = make_live(**status)
     body["spec"]["suspend"] = suspend
     assert live_launch(body).phase == phase
 
 
-def test_how_it_has_ended() -> None:
-    """`status` shows KubeRay's reason and message, and when it ended."""
+def test_the_view_of_an_ended_rayjob() -> None:
+    """`status` shows KubeRay's reason and message, and the end time."""
     status: dict[str, Any] = {"jobDeploymentStatus": "Failed", "reason": "AppFailed", "message": "exit code 1"}
     view = bare_view(make_live(**status, startTime=NOW, endTime=NOW))
     assert view.summary() == "failed: AppFailed: exit code 1"
     assert view.started == view.completed is not None
-    assert [(one.type, one.status, one.since) for one in view.conditions] == [("Failed", "True", view.completed)]
+    assert [(condition.type, condition.status, condition.since) for condition in view.conditions] == [
+        ("Failed", "True", view.completed)
+    ]
     (waiting,) = bare_view(make_live(jobDeploymentStatus="Initializing")).conditions
     assert (waiting.type, waiting.reason, waiting.since) == ("Initializing", "", None)
 
 
-def test_its_replicas() -> None:
+def test_the_replicas_of_a_rayjob() -> None:
     """KubeRay counts the workers of all groups together."""
     cluster = {"state": "ready", "readyWorkerReplicas": 2}
     assert KINDS["RayJob"].replicas(make_live(rayClusterStatus=cluster)) == (
@@ -145,8 +147,8 @@ def test_its_replicas() -> None:
     assert KINDS["RayJob"].replicas(make_live(make_rayjob(roles={"head": Role()}))) == (Replicas("head", 1),)
 
 
-def test_its_pods_by_role() -> None:
-    """The submitter's log is the run's, or the head's without a submitter; workers have no index of KubeRay."""
+def test_the_pods_of_a_rayjob_by_role() -> None:
+    """The run's log is that of the submitter, or of the head without one. KubeRay sets no index on workers."""
     roles = ("large", "head", "small", "small", "submitter")
     pods = [
         {"metadata": {"name": f"pod-{n}", "uid": str(n), "labels": {"trainstack.dev/role": role}}}
@@ -162,8 +164,8 @@ def test_its_pods_by_role() -> None:
     ]
 
 
-def test_its_name_leaves_room_for_kuberays() -> None:
-    """At most 47 characters, and a letter first."""
+def test_the_name_leaves_room_for_kuberays_suffixes() -> None:
+    """It has at most 47 characters, and starts with a letter."""
     check_names(make_rayjob(), "a" * 47)
     with pytest.raises(WorkloadError, match="a-xxxxx-serve-svc with 64 characters"):
         check_names(make_rayjob(), "a" * 48)
@@ -171,18 +173,18 @@ def test_its_name_leaves_room_for_kuberays() -> None:
         check_names(make_rayjob(), "1-a")
 
 
-def test_the_number_of_workers_is_the_runs_identity() -> None:
+def test_the_number_of_workers_is_part_of_the_identity() -> None:
     """Their resources are not."""
 
-    def of(worker: Role) -> Any:
+    def identity_of(worker: Role) -> Any:
         return identity(make_rayjob(roles={"head": Role(), "workers": worker}), make_launch().facts)
 
-    assert of(Role(replicas=2)) != of(Role(replicas=3))
-    assert of(Role(resources=GPU)) == of(Role())
+    assert identity_of(Role(replicas=2)) != identity_of(Role(replicas=3))
+    assert identity_of(Role(resources=GPU)) == identity_of(Role())
 
 
-def test_the_arguments_of_a_trial_follow_its_entrypoint() -> None:
-    """As they follow the arguments of other kinds."""
+def test_the_arguments_of_a_trial_are_appended_to_the_entrypoint() -> None:
+    """In other kinds they are appended to the arguments."""
     trial = with_overrides(make_rayjob(), Overrides(args=("--lr=0.1",), env={"SET": "1"}))
     launch = manifest(trial, "dev", make_launch())
     assert launch["spec"]["entrypoint"] == "python3 train.py --lr=0.1"
@@ -208,7 +210,7 @@ def test_the_arguments_of_a_trial_follow_its_entrypoint() -> None:
         ({"ttl_seconds_after_finished": 60}, "a RayJob has no ttlSecondsAfterFinished"),
     ],
 )
-def test_what_a_rayjob_cannot_have(changes: dict[str, Any], problem: str) -> None:
+def test_an_invalid_rayjob_is_refused(changes: dict[str, Any], problem: str) -> None:
     """KubeRay or Kueue would refuse it, or it would have no effect."""
     with pytest.raises(ValidationError, match=problem):
         make_rayjob(**changes)

@@ -1,6 +1,7 @@
-"""The ConfigMaps beside a launch."""
+"""The ConfigMaps of a launch: ledger, claim and wrapper."""
 
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "d
 
 
 def make_ledger(**changes: Any) -> Ledger:
-    """What is remembered of the run `train-1`."""
+    """Return the ledger of the run `train-1`."""
     base = {
         "run_id": "train-1",
         "workload": "train",
@@ -42,8 +43,8 @@ def make_ledger(**changes: Any) -> Ledger:
     return Ledger(**{**base, **changes})
 
 
-def test_a_ledger_as_the_cluster_keeps_it() -> None:
-    """Found by its label, named after its run."""
+def test_the_config_map_of_a_ledger() -> None:
+    """It has a label, and is named after its run."""
     assert ledger_config_map("dev", make_ledger()) == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -70,7 +71,7 @@ def test_a_ledger_as_the_cluster_keeps_it() -> None:
 
 
 def test_a_claim_is_its_ledger_without_the_confirmation() -> None:
-    """One from before there were claims has no annotation, and is a ledger."""
+    """A ledger of an earlier release has no annotation, and is not a claim."""
     ledger = ledger_config_map("dev", make_ledger())
     posted = claim_config_map(ledger, NOW)
     assert posted["data"] == {key: value for key, value in ledger["data"].items() if key != "launched"}
@@ -83,23 +84,23 @@ def test_a_claim_is_its_ledger_without_the_confirmation() -> None:
         read_claim(posted)
 
 
-def test_a_claim_belongs_to_the_state_that_made_it() -> None:
-    """An interrupted `up` leaves it outside the state, which recognises it by this annotation alone."""
+def test_a_claim_belongs_to_the_state_that_created_it() -> None:
+    """After an interrupted `up` the claim is not in the state, which identifies it only by this annotation."""
     ledger = ledger_config_map("dev", make_ledger())
     claim = claim_config_map({**ledger, "metadata": with_state(ledger["metadata"], "a" * 32)}, NOW)
     assert of_others({identity(claim): claim["metadata"]}, OwnState("a" * 32), "dev") == {}
     assert of_others({identity(claim): claim["metadata"]}, OwnState("b" * 32), "dev") == {"a" * 32: (identity(claim),)}
 
 
-def test_a_ledger_that_no_config_map_can_hold_is_refused_beforehand() -> None:
-    """The launch would be made, and its ledger never."""
+def test_a_ledger_that_is_too_large_for_a_config_map_is_refused() -> None:
+    """Otherwise the launch would be created without its ledger."""
     launch = {"kind": "Job", "metadata": {"name": "train-1-2"}, "spec": {"args": ["x" * (1 << 20)]}}
     with pytest.raises(WorkloadError, match=r"workload train: the ledger of train-1 needs 1048\d+ bytes"):
         ledger_config_map("dev", make_ledger(launch=launch))
 
 
-def test_a_ledger_is_read_as_it_was_written() -> None:
-    """A frozen launch is declared again from it, to the letter."""
+def test_a_ledger_survives_a_round_trip() -> None:
+    """A frozen launch is declared again from its ledger, byte for byte."""
     ledger = make_ledger(launch=manifest(make_run(env={"A": "ü $$"}), "dev", make_launch()))
     assert read_ledger(ledger_config_map("dev", ledger)) == ledger
     both = make_ledger(companions=({"kind": "TrainingRuntime", "metadata": {"name": "train-1-2"}},))
@@ -115,17 +116,17 @@ def test_a_ledger_is_read_as_it_was_written() -> None:
         make_run(kind="JobSet", replicated_jobs=(ReplicatedJob(name="node"),)),
     ],
 )
-def test_a_launch_tells_which_wrapper_its_pods_mount(workload: Workload) -> None:
-    """However its kind nests the pods; an unmanaged one has none."""
+def test_the_wrapper_is_read_from_the_pods_of_a_launch(workload: Workload) -> None:
+    """This applies to every kind. An unmanaged launch has none."""
     ledger = make_ledger(launch=manifest(workload, "dev", make_launch()))
     assert wrapper_of(ledger.objects) == "trainstack-wrapper-0"
-    verbatim = workload.model_copy(update={"managed": False})
-    assert wrapper_of([manifest(verbatim, "dev", make_launch())]) is None
+    unmanaged = workload.model_copy(update={"managed": False})
+    assert wrapper_of([manifest(unmanaged, "dev", make_launch())]) is None
 
 
 @pytest.mark.parametrize("data", [None, {"run": "train-1"}, {"attempt": "x"}, {"launch": "{"}])
 def test_a_ledger_that_was_edited_is_refused(data: dict[str, str] | None) -> None:
-    """To read it as no ledger would train again."""
+    """If it counted as missing, the run would be launched again."""
     config_map = ledger_config_map("dev", make_ledger())
     config_map["data"] = data if data is None or "run" in data else {**config_map["data"], **data}
     with pytest.raises(WorkloadError, match="ConfigMap research/run-train-1 records a launch, but cannot be read"):
@@ -133,7 +134,7 @@ def test_a_ledger_that_was_edited_is_refused(data: dict[str, str] | None) -> Non
 
 
 def test_the_wrapper_is_named_after_its_content() -> None:
-    """It never changes under a running pod."""
+    """It never changes while a pod uses it."""
     reference = wrapper_reference("print()")
     assert wrapper_config_map("research", "dev", "print()") == {
         "apiVersion": "v1",
@@ -165,23 +166,24 @@ WRONG: tuple[str, ...] = (
 )
 
 
-@pytest.mark.parametrize("key", ["launch", "companions", "trials", "attempt"])
-@pytest.mark.parametrize("text", WRONG)
-def test_a_ledger_that_was_edited_to_another_type_is_refused(key: str, text: str) -> None:
-    """Or it is read as one of the right types: whoever reads on meets nothing else."""
-    config_map = ledger_config_map("dev", make_ledger())
-    config_map["data"] = {**config_map["data"], key: text}
-    try:
-        ledger = read_ledger(config_map)
-    except WorkloadError:
-        return
-    assert all(isinstance(each["kind"], str) and isinstance(each["metadata"], dict) for each in ledger.objects)
-    assert all(isinstance(each, str) for each in ledger.trials)
-    assert (key, text) in {("companions", "[]"), ("trials", "[]"), ("attempt", "5")}
+def test_a_ledger_that_was_edited_to_another_type_is_refused() -> None:
+    """Every accepted ledger has the right types."""
+    accepted = set()
+    for key, text in product(("launch", "companions", "trials", "attempt"), WRONG):
+        config_map = ledger_config_map("dev", make_ledger())
+        config_map["data"] = {**config_map["data"], key: text}
+        try:
+            ledger = read_ledger(config_map)
+        except WorkloadError:
+            continue
+        accepted.add((key, text))
+        assert all(isinstance(body["kind"], str) and isinstance(body["metadata"], dict) for body in ledger.objects)
+        assert all(isinstance(trial, str) for trial in ledger.trials)
+    assert accepted == {("companions", "[]"), ("trials", "[]"), ("attempt", "5")}
 
 
 @pytest.mark.parametrize("spec", [None, [], 5, {"template": None}, {"template": {"spec": {"volumes": [5]}}}])
 def test_a_launch_whose_pods_cannot_be_read_is_refused(spec: object) -> None:
-    """The ledger that holds it was edited further inside."""
+    """A nested value of the ledger was edited."""
     with pytest.raises(WorkloadError, match="the pods of launch train-1-2 cannot be read"):
         wrapper_of([{"kind": "Job", "metadata": {"name": "train-1-2"}, "spec": spec}])

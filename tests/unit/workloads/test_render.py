@@ -1,4 +1,4 @@
-"""A whole environment as manifests."""
+"""The manifests of an environment."""
 
 import hashlib
 from pathlib import Path
@@ -14,17 +14,17 @@ from trainstack.settings.sections.environment import Environment
 from trainstack.settings.sections.operators import Kueue, Operators
 from trainstack.settings.sections.workloads import Data, Image
 
-HERE = Operators()
+NO_OPERATORS = Operators()
 
 
 def order(settings: Settings, inputs: Inputs) -> list[str]:
-    """Kind and name of each object, in order."""
-    return [f"{each['kind']} {each['metadata']['name']}" for each in Declared(settings, inputs).manifests()]
+    """Return kind and name of each object, in order."""
+    return [f"{body['kind']} {body['metadata']['name']}" for body in Declared(settings, inputs).manifests()]
 
 
-def test_objects_come_in_the_order_of_their_creation() -> None:
-    """What others refer to first; the wrapper before the run, and the ledger after it."""
-    settings = make_settings(make_run(), operators=HERE)
+def test_objects_are_in_the_order_of_their_creation() -> None:
+    """Referenced objects are first; the wrapper is before the run, and the ledger after it."""
+    settings = make_settings(make_run(), operators=NO_OPERATORS)
     inputs = Inputs(wrapper="print()", commit="abc")
     (run,) = Declared(settings, inputs).runs
     wrapper = hashlib.sha256(b"print()").hexdigest()[:8]
@@ -48,46 +48,46 @@ def test_objects_come_in_the_order_of_their_creation() -> None:
 @pytest.mark.parametrize(
     ("layer", "first", "last"), [("platform", "Namespace", "LocalQueue"), ("training", "Pers", "ConfigMap run-")]
 )
-def test_a_stack_of_one_layer_has_that_layer_alone(layer: str, first: str, last: str) -> None:
-    """Together the two layers are the whole."""
+def test_a_stack_of_one_layer_has_only_that_layer(layer: str, first: str, last: str) -> None:
+    """The two layers together are the complete environment."""
     environment = {"layers": (layer,), "namespaces": ({"name": "research"},)}
-    settings = make_settings(make_run(), operators=HERE, environment=Environment.model_validate(environment))
-    made = order(settings, Inputs())
-    assert made[0].startswith(first)
-    assert made[-1].startswith(last)
+    settings = make_settings(make_run(), operators=NO_OPERATORS, environment=Environment.model_validate(environment))
+    names = order(settings, Inputs())
+    assert names[0].startswith(first)
+    assert names[-1].startswith(last)
 
 
 def test_the_same_input_gives_the_same_manifests_and_is_not_changed() -> None:
     """Builders are pure."""
-    settings = make_settings(make_run(), make_distributed(name="far"), operators=HERE)
+    settings = make_settings(make_run(), make_distributed(name="far"), operators=NO_OPERATORS)
     before = settings.model_dump()
     inputs = Inputs(wrapper="print()", commit="abc")
     assert Declared(settings, inputs).manifests() == Declared(settings, inputs).manifests()
     assert settings.model_dump() == before
 
 
-def test_a_wrapper_stands_once_in_each_namespace_with_a_managed_workload() -> None:
-    """A verbatim workload needs none."""
-    verbatim = make_run(name="c", namespace="plain", managed=False, record=None)
-    settings = make_settings(make_run(name="a"), make_run(name="b"), verbatim, operators=HERE)
-    wrappers = [each for each in order(settings, Inputs()) if each.startswith("ConfigMap trainstack-wrapper")]
+def test_each_namespace_with_a_managed_workload_has_one_wrapper() -> None:
+    """An unmanaged workload needs none."""
+    unmanaged = make_run(name="c", namespace="plain", managed=False, record=None)
+    settings = make_settings(make_run(name="a"), make_run(name="b"), unmanaged, operators=NO_OPERATORS)
+    wrappers = [name for name in order(settings, Inputs()) if name.startswith("ConfigMap trainstack-wrapper")]
     assert len(wrappers) == 1
 
 
-def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
-    """Sorted, each with the setting that names it."""
+def test_all_missing_files_are_reported_together(tmp_path: Path) -> None:
+    """They are sorted, each with its setting."""
     workload = make_run(
         image=Image(build="workloads/none"), data=Data(manifest="data.json", volume="training", path="data")
     )
-    with pytest.raises(InputsError) as caught:
-        read_inputs(make_settings(workload, operators=HERE), tmp_path, commit="abc")
-    first, second = str(caught.value).splitlines()
+    with pytest.raises(InputsError) as error:
+        read_inputs(make_settings(workload, operators=NO_OPERATORS), tmp_path, commit="abc")
+    first, second = str(error.value).splitlines()
     assert "data.manifest: data.json" in first
     assert "image.build: workloads/none" in second
 
 
 def test_inputs_are_read_from_the_project(tmp_path: Path) -> None:
-    """The release's objects, the image's name, the data's digest, the wrapper."""
+    """They are the release's objects, the image's name, the data's digest, and the wrapper."""
     release = b"{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}"
     (tmp_path / "release.yaml").write_bytes(release)
     (tmp_path / "data.json").write_bytes(b"{}")
@@ -107,20 +107,20 @@ def test_inputs_are_read_from_the_project(tmp_path: Path) -> None:
 
 
 def test_a_release_by_its_address_has_no_file() -> None:
-    """Whoever reads it puts the path of its download in the place of the address."""
+    """The caller replaces the address by the path of the download."""
     with pytest.raises(ReleaseError, match=r"example\.org/release\.yaml: the release manifest was not downloaded; run"):
         release_path(make_manifest(), Path("/p"))
     assert release_path(make_manifest(url=None, path="/cache/release.yaml"), Path("/p")) == Path("/cache/release.yaml")
 
 
-def test_all_releases_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
-    """With the names of their operators, so that the others can be rendered."""
+def test_all_unreadable_releases_are_reported_together(tmp_path: Path) -> None:
+    """The error has the names of their operators, so that the others can be rendered."""
     missing = make_manifest(url=None, path="none.yaml")
     operators = Operators(kueue=Kueue(manifest=missing), training_operator=make_training_operator())
-    with pytest.raises(ReleasesError) as caught:
+    with pytest.raises(ReleasesError) as error:
         read_inputs(make_settings(operators=operators), tmp_path, commit="abc")
-    assert caught.value.operators == ("kueue", "training-operator")
-    first, second = str(caught.value).splitlines()
+    assert error.value.operators == ("kueue", "training-operator")
+    first, second = str(error.value).splitlines()
     assert f"{tmp_path / 'none.yaml'}: the release manifest does not exist; " in first
     assert "https://example.org/release.yaml" in second
-    assert operators.without(caught.value.operators) == Operators()
+    assert operators.without(error.value.operators) == Operators()

@@ -1,4 +1,4 @@
-"""Which images an environment's runs have, and from which folders they are built."""
+"""The images of an environment's runs, and the folders from which they are built."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ COMMON = "kind: Job, namespace: lab, managed: false"
 
 
 def images(root: Path, *runs: str) -> list[RunImage]:
-    """The images of an environment with these runs."""
+    """Return the images of an environment with these runs."""
     (root / "Pulumi.lab.yaml").write_text(ENVIRONMENT + "".join(f"      - {{{run}}}\n" for run in runs))
     loaded = load_with_places(root, "lab")
     return run_images(loaded.settings, root, loaded.places)
@@ -33,7 +33,7 @@ def dockerfile(root: Path, name: str, text: str = "FROM scratch\n") -> None:
 
 
 def test_a_named_image_is_built_from_the_folder_of_its_run(tmp_path: Path) -> None:
-    """One image of two runs is listed once; an image without a folder is somebody else's."""
+    """An image of two runs is listed once; an image without a folder cannot be built."""
     dockerfile(tmp_path, "hello")
     hello = 'image: {name: "example.org/hello:1"}'
     found = images(
@@ -53,7 +53,7 @@ def test_a_named_image_is_built_from_the_folder_of_its_run(tmp_path: Path) -> No
 
 
 def test_a_run_has_the_folder_of_the_workload_that_it_is_based_on(tmp_path: Path) -> None:
-    """By `from`, which its own name does not tell."""
+    """`from` names the folder, not the run's own name."""
     dockerfile(tmp_path, "hello")
     (tmp_path / "workloads" / "hello" / "workload.yaml").write_text("kind: Job\nmanaged: false\n")
     (found,) = images(tmp_path, 'name: again, from: hello, namespace: lab, image: {name: "example.org/again:1"}')
@@ -61,7 +61,7 @@ def test_a_run_has_the_folder_of_the_workload_that_it_is_based_on(tmp_path: Path
 
 
 def test_a_built_image_is_named_by_its_content_in_the_registry_of_the_environment(tmp_path: Path) -> None:
-    """As the pods have it."""
+    """The pods use the same name."""
     dockerfile(tmp_path, "hello")
     (found,) = images(tmp_path, f"name: any, {COMMON}, image: {{build: workloads/hello}}")
     reference = workload_reference(tmp_path / "workloads" / "hello", "registry.example.org")
@@ -71,7 +71,7 @@ def test_a_built_image_is_named_by_its_content_in_the_registry_of_the_environmen
 
 
 def test_an_image_with_two_dockerfiles_is_not_built(tmp_path: Path) -> None:
-    """Nobody could say which of them is meant."""
+    """The choice would be ambiguous."""
     for name in ("one", "two"):
         dockerfile(tmp_path, name)
     runs = (f'name: {name}, {COMMON}, image: {{name: "example.org/same:1"}}' for name in ("one", "two"))
@@ -83,7 +83,7 @@ def test_an_image_with_two_dockerfiles_is_not_built(tmp_path: Path) -> None:
 
 
 def test_an_image_by_digest_is_not_built(tmp_path: Path) -> None:
-    """A build makes a digest of its own."""
+    """A build would have another digest."""
     dockerfile(tmp_path, "hello")
     digest = content_tag(tmp_path) * 4
     (found,) = images(tmp_path, f'name: hello, {COMMON}, image: {{name: "example.org/hello@sha256:{digest}"}}')
@@ -98,6 +98,6 @@ def test_an_image_by_digest_is_not_built(tmp_path: Path) -> None:
         ("ARG BASELINE\nFROM python\n", None),
     ],
 )
-def test_how_a_dockerfile_takes_its_base(text: str, expected: str | None) -> None:
-    """Only by an argument of exactly this name."""
+def test_the_base_argument_of_a_dockerfile(text: str, expected: str | None) -> None:
+    """Only an argument with exactly this name counts."""
     assert base_argument(text) == expected

@@ -24,27 +24,27 @@ PROGRAM = ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py"]
 
 
 def ids(planned: PlannedSweep) -> list[str]:
-    """The run ids of the trials by number."""
+    """Return the run ids of the trials by number."""
     return list(planned.trials)
 
 
 def only_container(job: Any) -> Any:
-    """The one container of a Job's pods."""
+    """Return the only container of a Job's pods."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
     return container
 
 
 def variables(job: Any) -> dict[str, str]:
-    """Its variables that have a value."""
-    return {each["name"]: each["value"] for each in only_container(job)["env"] if "value" in each}
+    """Return the container's variables that have a value."""
+    return {entry["name"]: entry["value"] for entry in only_container(job)["env"] if "value" in entry}
 
 
 def test_a_trial_is_launched_as_a_run_with_its_set() -> None:
-    """Its arguments, its number, and its set in what is recorded; labelled as its sweep's."""
+    """It has its arguments, its number, its set in the record, and the labels of its sweep."""
     planned = make_planned()
     run_id = ids(planned)[1]
     ledger = planned.job(run_id)
-    marks = {
+    labels = {
         "trainstack.dev/workload": "search",
         "trainstack.dev/run": run_id,
         "trainstack.dev/launch": ledger.launch_name,
@@ -52,8 +52,8 @@ def test_a_trial_is_launched_as_a_run_with_its_set() -> None:
         "trainstack.dev/set": planned.trials[run_id].set_id,
     }
     container = only_container(ledger.launch)
-    assert ledger.launch["metadata"]["labels"] == {**marks, **QUEUED, **MARK}
-    assert ledger.launch["spec"]["template"]["metadata"]["labels"] == marks
+    assert ledger.launch["metadata"]["labels"] == {**labels, **QUEUED, **MARK}
+    assert ledger.launch["spec"]["template"]["metadata"]["labels"] == labels
     assert container["command"] == [*PROGRAM, "--batch-size=64"]
     assert container["env"][-1] == {"name": "JOB_ID", "value": "2"}
     assert json.loads(variables(ledger.launch)["TRAINSTACK_RUN"]) == {
@@ -81,8 +81,8 @@ def test_a_trial_is_launched_as_a_run_with_its_set() -> None:
     assert ledger.launch_name.startswith(f"{run_id}-")
 
 
-def test_a_program_that_knows_nothing_of_us_finds_its_set_by_number_in_the_file() -> None:
-    """The file as it is committed, mounted where the program looks, beside JOB_ID and nothing else."""
+def test_an_unmanaged_program_reads_its_set_by_number_from_the_file() -> None:
+    """The committed file is mounted at the program's path, and JOB_ID is the only variable."""
     run = make_run(name="search", managed=False, record=None, volumes=(), command=("bash", "-c", "python main.py"))
     space = make_space(args=(), file="/mnist-training/hyperparams.yml")
     planned = make_planned(run=run, space=space, sets_text="- the file\n")
@@ -117,8 +117,8 @@ def test_a_program_that_knows_nothing_of_us_finds_its_set_by_number_in_the_file(
     assert (file_of(ledger.objects), number_of(ledger.launch)) == (file, 4)
 
 
-def test_a_trial_keeps_run_and_launch_whatever_number_it_has() -> None:
-    """A set that is added before it, or reordered, changes its number and the file, and neither of its names."""
+def test_run_and_launch_of_a_trial_do_not_depend_on_its_number() -> None:
+    """A set that is added before it changes its number and the file, but neither name."""
     before = make_planned(space=make_space(file="/f"), sets_text="one")
     sets: tuple[dict[str, Value], ...] = ({"batch_size": 16}, *SETS)
     after = make_planned(space=make_space(file="/f"), expansion=make_expansion(*sets), sets_text="two")
@@ -131,8 +131,8 @@ def test_a_trial_keeps_run_and_launch_whatever_number_it_has() -> None:
         assert after.job(run_id, number=number_of(first.launch), file=file_of(first.objects)) == first
 
 
-def test_all_roles_of_a_distributed_trial_are_told_their_set() -> None:
-    """Also those with arguments of their own."""
+def test_all_roles_of_a_distributed_trial_get_their_set() -> None:
+    """Roles with their own arguments get it too."""
     run = make_distributed(name="search", args=("--x",))
     run = run.model_copy(update={"roles": {**run.roles, "Worker": run.roles["Worker"].model_copy(update={"args": ()})}})
     planned = make_planned(run=run)
@@ -140,11 +140,11 @@ def test_all_roles_of_a_distributed_trial_are_told_their_set() -> None:
     containers = {role: spec["template"]["spec"]["containers"][0] for role, spec in replicas.items()}
     assert containers["Master"]["command"][-2:] == ["--x", "--batch-size=32"]
     assert containers["Worker"]["command"][-1:] == ["--batch-size=32"]
-    assert [each["env"][-1] for each in containers.values()] == [{"name": "JOB_ID", "value": "1"}] * 2
+    assert [container["env"][-1] for container in containers.values()] == [{"name": "JOB_ID", "value": "1"}] * 2
 
 
 def test_a_trainjobs_runtime_has_the_file_and_its_job_the_number() -> None:
-    """Each of both objects what is its own."""
+    """The number is read from the TrainJob, and the file from its runtime."""
     planned = make_planned(run=make_distributed(name="search", kind="TrainJob"), space=make_space(file="/f"))
     ledger = planned.job(ids(planned)[2])
     assert number_of(ledger.launch) == 3
@@ -152,19 +152,19 @@ def test_a_trainjobs_runtime_has_the_file_and_its_job_the_number() -> None:
 
 
 def test_many_trials_as_one_job() -> None:
-    """Each index finds its trial in the file; the deadline is each pod's, the retries are each index's."""
+    """Each index reads its trial from the file. The deadline is per pod, the retries are per index."""
     run = make_run(
         name="search", active_deadline_seconds=600, backoff_limit=2, ttl_seconds_after_finished=60, env={"A": "b"}
     )
     planned = make_indexed(run=run, active_deadline_seconds=7200, max_failed_indexes=3)
     ledger = planned.batch(ids(planned), "sweep-search-0")
-    marks = {
+    labels = {
         "trainstack.dev/workload": "search",
         "trainstack.dev/run": ledger.run_id,
         "trainstack.dev/launch": ledger.launch_name,
         "trainstack.dev/sweep": "search",
     }
-    told = (
+    record = (
         '{"args":[],"attempt":1,"command":["python3","train.py"],"commit":"abc","data":null,"env":{"A":"b"},'
         '"image":"python:3.11","seed":null,"workload":"search"}'
     )
@@ -174,7 +174,7 @@ def test_many_trials_as_one_job() -> None:
         "metadata": {
             "name": ledger.launch_name,
             "namespace": "research",
-            "labels": {**marks, **QUEUED, **MARK},
+            "labels": {**labels, **QUEUED, **MARK},
             "annotations": {"pulumi.com/skipAwait": "true"},
         },
         "spec": {
@@ -189,7 +189,7 @@ def test_many_trials_as_one_job() -> None:
             },
             "ttlSecondsAfterFinished": 60,
             "template": {
-                "metadata": {"labels": marks},
+                "metadata": {"labels": labels},
                 "spec": {
                     "activeDeadlineSeconds": 600,
                     "automountServiceAccountToken": False,
@@ -204,7 +204,7 @@ def test_many_trials_as_one_job() -> None:
                                 {"name": "TRAINSTACK_RUN_ID", "value": ledger.run_id},
                                 {"name": "TRAINSTACK_LAUNCH", "value": ledger.launch_name},
                                 {"name": "TRAINSTACK_RECORD", "value": "/mnt/training/runs"},
-                                {"name": "TRAINSTACK_RUN", "value": told},
+                                {"name": "TRAINSTACK_RUN", "value": record},
                                 {
                                     "name": "TRAINSTACK_POD",
                                     "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
@@ -242,7 +242,7 @@ def test_many_trials_as_one_job() -> None:
 
 
 def test_with_a_target_the_first_trial_that_reaches_it_ends_the_job() -> None:
-    """The others fail their index, without a retry, by the wrapper's exit code."""
+    """The wrapper's exit code fails the index of the other trials without a retry."""
     objective = make_space().objective.model_copy(update={"target": 0.9})
     planned = make_indexed(space=make_space(objective=objective))
     spec = planned.batch(ids(planned), "").launch["spec"]
@@ -258,8 +258,8 @@ def test_with_a_target_the_first_trial_that_reaches_it_ends_the_job() -> None:
     }
 
 
-def test_a_batch_is_named_after_its_trials_and_what_is_alike_for_them() -> None:
-    """Not after their numbers, the file or the commit."""
+def test_a_batch_is_named_after_its_trials_and_their_common_values() -> None:
+    """Its name does not depend on their numbers, the file or the commit."""
     planned = make_indexed()
     before = planned.batch(ids(planned), "a")
     reordered = make_indexed(expansion=make_expansion(*reversed(SETS)))
@@ -274,7 +274,7 @@ def test_a_batch_is_named_after_its_trials_and_what_is_alike_for_them() -> None:
 
 
 def test_a_sweep_in_another_form_has_the_same_trials() -> None:
-    """So nothing runs twice; a batch is compared with what it would be in the form that it has."""
+    """No trial therefore runs twice. A batch is compared with its launch in its own form."""
     one_by_one, together = make_planned(), make_indexed(max_failed_indexes=1)
     assert ids(one_by_one) == ids(together)
     batch = together.batch(ids(together), "")
@@ -282,49 +282,49 @@ def test_a_sweep_in_another_form_has_the_same_trials() -> None:
 
 
 def test_a_gang_is_no_larger_than_its_trials() -> None:
-    """Two at most, where there is one."""
+    """With parallelism 2 and one trial it has one pod."""
     planned = make_indexed()
     spec = planned.batch(ids(planned)[:1], "").launch["spec"]
     assert (spec["parallelism"], spec["completions"], spec["completionMode"]) == (1, 1, "Indexed")
 
 
-def test_no_more_trials_may_fail_than_there_are() -> None:
-    """The API server refuses a Job that says otherwise, as the first with one value more would."""
+def test_max_failed_indexes_is_at_most_the_number_of_trials() -> None:
+    """The API server refuses a larger value, for example for a Job with one added value."""
     planned = make_indexed(max_failed_indexes=3)
     launch = planned.batch(ids(planned)[:2], "").launch
     assert (launch["spec"]["maxFailedIndexes"], launch["spec"]["completions"]) == (2, 2)
 
 
-def test_a_batch_sets_the_variables_of_its_trials_itself() -> None:
-    """Two values of one name would let chance decide."""
+def test_the_variables_of_a_batch_are_reserved() -> None:
+    """Two values of one name would be ambiguous."""
     planned = make_indexed(run=make_run(name="search", env={"TRAINSTACK_TRIALS": "x"}))
     with pytest.raises(WorkloadError, match="env sets TRAINSTACK_TRIALS"):
         planned.batch(ids(planned), "")
 
 
-def test_a_trials_number_is_not_set_by_its_workload() -> None:
-    """Two values of one name would let chance decide."""
+def test_the_variable_with_a_trials_number_is_reserved() -> None:
+    """Two values of one name would be ambiguous."""
     planned = make_planned(run=make_run(name="search", env={"JOB_ID": "1"}))
     with pytest.raises(WorkloadError, match="env sets JOB_ID, which is reserved for a Job"):
         planned.job(ids(planned)[0])
 
 
-def test_a_sweeps_objects_are_rendered_as_they_would_be_launched_first() -> None:
-    """Its file, its launches, then their ledgers; of form `indexed` three objects for any number of trials."""
+def test_the_objects_of_a_sweep_are_rendered_in_the_order_of_their_creation() -> None:
+    """The file, the launches, then their ledgers; form `indexed` has three objects for any number of trials."""
     inputs = Inputs(releases={"kueue": (), "training-operator": ()}, wrapper="print()", commit="abc")
 
     def rendered(**changes: Any) -> list[str]:
         settings = make_settings(sweeps=make_sweeps(**changes), operators=Operators())
-        found = [
-            each
-            for each in Declared(settings, inputs).manifests()
-            if "trainstack.dev/sweep" in each["metadata"]["labels"]
+        bodies = [
+            body
+            for body in Declared(settings, inputs).manifests()
+            if "trainstack.dev/sweep" in body["metadata"]["labels"]
         ]
-        return [f"{each['kind']} {each['metadata']['name'].rpartition('-')[0]}" for each in found]
+        return [f"{body['kind']} {body['metadata']['name'].rpartition('-')[0]}" for body in bodies]
 
     file, batch, ledger = rendered(form="indexed", parallelism=2)
     assert (file, ledger) == ("ConfigMap sweep-search", "ConfigMap run-search")
     assert batch.startswith("Job search-")
     jobs = rendered(space=make_space(file="/f"), run=make_run(name="search", image=Image(name="x:1")))
-    assert [each.partition("-")[0] for each in jobs] == ["ConfigMap sweep", *["Job search"] * 4, *["ConfigMap run"] * 4]
+    assert [name.partition("-")[0] for name in jobs] == ["ConfigMap sweep", *["Job search"] * 4, *["ConfigMap run"] * 4]
     assert len(rendered()) == 8

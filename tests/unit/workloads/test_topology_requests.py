@@ -1,4 +1,4 @@
-"""Topology requests of runs: what is refused, and the annotations that Kueue reads."""
+"""Topology requests of runs: validation, and the annotations that Kueue reads."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ REQUIRED = TopologyRequest(required=RACK)
 
 
 def annotations(workload: Workload) -> dict[str, dict[str, str]]:
-    """Of the pods of a launch, by pod set."""
+    """Return the annotations of a launch's pods by pod set."""
     kind = WORKLOAD_KINDS[workload.kind]
     launch = make_launch()
     others = [kind.companion(workload, "dev", launch)] if kind.companion else []
@@ -46,19 +46,21 @@ def annotations(workload: Workload) -> dict[str, dict[str, str]]:
 def test_kueue_reads_a_request_from_annotations(request_: TopologyRequest, expected: dict[str, str]) -> None:
     """Source: Build in Kueue's pkg/controller/jobframework/tas.go."""
     run = make_run(parallelism=4, completions=4, topology_request=request_, annotations={"team": "a"})
-    assert annotations(run) == {"main": {"team": "a", **{f"kueue.x-k8s.io/{key}": it for key, it in expected.items()}}}
+    assert annotations(run) == {
+        "main": {"team": "a", **{f"kueue.x-k8s.io/{key}": value for key, value in expected.items()}}
+    }
 
 
-def test_every_kind_has_it() -> None:
+def test_every_kind_has_the_annotations() -> None:
     """A role's own request replaces the run's."""
     required = {"kueue.x-k8s.io/podset-required-topology": RACK}
-    two = {"Master": Role(), "Worker": Role(topology_request=TopologyRequest(unconstrained=True))}
+    roles = {"Master": Role(), "Worker": Role(topology_request=TopologyRequest(unconstrained=True))}
     jobs = (ReplicatedJob(name="train", topology_request=REQUIRED),)
     assert annotations(make_run(kind="Pod", topology_request=REQUIRED)) == {"main": {**required, SKIP_AWAIT: "true"}}
     assert annotations(make_run(kind="DataLoader", managed=False, topology_request=REQUIRED)) == {"main": required}
     assert annotations(make_run(kind="JobSet", replicated_jobs=jobs)) == {"train": required}
     assert annotations(make_distributed(kind="TrainJob", topology_request=REQUIRED)) == {"node": required}
-    assert annotations(make_distributed(roles=two, topology_request=REQUIRED)) == {
+    assert annotations(make_distributed(roles=roles, topology_request=REQUIRED)) == {
         "master": required,
         "worker": {"kueue.x-k8s.io/podset-unconstrained-topology": "true"},
     }
@@ -90,7 +92,7 @@ def test_a_request_is_not_part_of_a_runs_identity() -> None:
         ),
     ],
 )
-def test_what_kueue_refuses_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_requests_that_kueue_refuses_are_refused(fields: dict[str, Any], message: str) -> None:
     """Source: ValidateTASPodSetRequest in Kueue's tas_validation.go."""
     with pytest.raises(ValidationError, match=message):
         TopologyRequest(**fields)
@@ -114,13 +116,13 @@ GROUP = TopologyRequest(required=RACK, pod_set_group_name="g")
         ),
     ],
 )
-def test_a_request_suits_the_pods(run: dict[str, Any], message: str) -> None:
+def test_a_request_must_match_the_pods(run: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         make_run(**run)
 
 
-def test_a_group_is_a_leader_and_its_workers() -> None:
-    """With one level. Source: ValidatePodSetGroupingTopology in Kueue's tas_validation.go."""
+def test_a_group_has_a_leader_and_workers() -> None:
+    """They have the same level. Source: ValidatePodSetGroupingTopology in Kueue's tas_validation.go."""
     make_distributed(topology_request=GROUP)
     other = TopologyRequest(required=BLOCK, pod_set_group_name="g")
     with pytest.raises(ValidationError, match="request different levels: use one level"):
@@ -131,7 +133,7 @@ def test_a_group_is_a_leader_and_its_workers() -> None:
 
 
 def test_the_nodes_of_a_trainjob_are_one_pod_set() -> None:
-    """So its roles cannot be a group, and a slice may have pods of both."""
+    """Its roles therefore cannot be a group, and a slice may have pods of both."""
     make_distributed(kind="TrainJob", topology_request=SLICES)
     with pytest.raises(ValidationError, match="group g has 1 pod sets"):
         make_distributed(kind="TrainJob", topology_request=GROUP)

@@ -27,29 +27,29 @@ RANKS = [
         },
     },
 ]
-"""What each of three nodes is told: the variables that a PyTorchJob's pods have."""
+"""The variables of each of three nodes, which are those of a PyTorchJob's pods."""
 
 
 def make_trainjob(**changes: Any) -> Workload:
-    """`make_distributed` by another word."""
+    """Return `make_distributed` as a TrainJob."""
     return make_distributed(kind="TrainJob", **changes)
 
 
 def runtime_of(workload: Workload) -> dict[str, Any]:
-    """The workload's one companion."""
+    """Return the workload's only companion."""
     (runtime,) = companions(workload, "dev", make_launch())
     return runtime
 
 
 def job_of(workload: Workload) -> dict[str, Any]:
-    """The Job in the workload's runtime."""
+    """Return the Job in the workload's runtime."""
     (job,) = runtime_of(workload)["spec"]["template"]["spec"]["replicatedJobs"]
     spec: dict[str, Any] = job["template"]["spec"]
     return spec
 
 
-def test_what_differs_is_the_jobs_and_the_pods_are_the_runtimes() -> None:
-    """`suspend` and `podTemplateOverrides` are Kueue's; volumes would be lost there, so the runtime has them."""
+def test_the_trainjob_has_the_program_and_the_runtime_has_the_pods() -> None:
+    """Kueue sets `suspend` and `podTemplateOverrides`; volumes would be lost there, so the runtime has them."""
     workload = make_trainjob(managed=False, record=None, args=("--a",), env={"A": "1"}, annotations={"n": "m"})
     assert manifest(workload, "dev", make_launch()) == {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -80,7 +80,7 @@ def test_what_differs_is_the_jobs_and_the_pods_are_the_runtimes() -> None:
         "volumes": [{"name": "training", "persistentVolumeClaim": {"claimName": "training"}}],
     }
     template = {"metadata": {"labels": LAUNCH_LABELS, "annotations": {"n": "m"}}, "spec": pod}
-    trains = {
+    job = {
         "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
         "spec": {"template": template},
     }
@@ -92,21 +92,21 @@ def test_what_differs_is_the_jobs_and_the_pods_are_the_runtimes() -> None:
             "metadata": {"name": "train-1-2", "namespace": "research", "labels": {**LAUNCH_LABELS, **own}},
             "spec": {
                 "mlPolicy": {"numNodes": 3, "torch": {"numProcPerNode": 1}},
-                "template": {"spec": {"replicatedJobs": [{"name": "node", "template": trains}]}},
+                "template": {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}},
             },
         },
     )
 
 
 def test_a_managed_run_is_recorded_by_node_0() -> None:
-    """The wrapper goes by RANK, as in a PyTorchJob; it comes by the runtime, which says which one it is."""
+    """The wrapper uses RANK, as in a PyTorchJob. The runtime mounts it, and refers to its version."""
     workload = make_trainjob(run_as_user=1000, backoff_limit=3, active_deadline_seconds=60)
     launched = manifest(workload, "dev", make_launch())
     trainer = launched["spec"]["trainer"]
     assert trainer["command"] == ["python3", "/opt/trainstack/run.py", "--", "python3", "train.py"]
-    told = {entry["name"]: entry.get("value") for entry in trainer["env"]}
-    assert told["TRAINSTACK_RECORD"] == "/mnt/training/runs"
-    assert (told["WORLD_SIZE"], told["RANK"], told["TRAINSTACK_POD"]) == ("3", None, None)
+    variables = {entry["name"]: entry.get("value") for entry in trainer["env"]}
+    assert variables["TRAINSTACK_RECORD"] == "/mnt/training/runs"
+    assert (variables["WORLD_SIZE"], variables["RANK"], variables["TRAINSTACK_POD"]) == ("3", None, None)
     job = job_of(workload)
     assert (job["backoffLimit"], job["activeDeadlineSeconds"]) == (3, 60)
     assert violations(job["template"]["spec"]) == []
@@ -123,7 +123,7 @@ def test_a_managed_run_is_recorded_by_node_0() -> None:
 
 
 def test_a_launch_is_named_after_both_of_its_objects() -> None:
-    """A field that only the runtime has makes another launch of the same run."""
+    """A change of a field that only the runtime has makes another launch of the same run."""
     facts = make_launch().facts
     once, again = (plan(make_trainjob(shared_memory=size), "dev", facts) for size in (None, "1Gi"))
     assert once.run_id == again.run_id
@@ -142,20 +142,20 @@ def test_a_launch_is_named_after_both_of_its_objects() -> None:
     ],
 )
 def test_roles_that_differ_are_refused_with_the_field(worker: dict[str, Any], field: str) -> None:
-    """A TrainJob's nodes are all alike."""
+    """All nodes of a TrainJob are equal."""
     workload = make_trainjob(roles={"Master": Role(), "Worker": Role(replicas=2, **worker)})
-    said = (
+    message = (
         rf"^workload train: roles\.Worker\.{field} differs from Master's, but a TrainJob has one kind of node; use the "
         r"same value in all roles, or set kind to PyTorchJob$"
     )
-    with pytest.raises(WorkloadError, match=said):
+    with pytest.raises(WorkloadError, match=message):
         manifest(workload, "dev", make_launch())
-    with pytest.raises(WorkloadError, match=said):
+    with pytest.raises(WorkloadError, match=message):
         companions(workload, "dev", make_launch())
 
 
-def test_what_is_said_in_each_role_alike_is_no_difference() -> None:
-    """It counts what the pods get, not where it is written."""
+def test_equal_values_in_all_roles_are_no_difference() -> None:
+    """The values of the pods count, not their place in the settings."""
     output = make_mount(volume="output", mount_path="/output")
     role: dict[str, Any] = {"env": {"A": "1"}, "volumes": (make_mount(), output)}
     workload = make_trainjob(roles={"Master": Role(**role), "Worker": Role(replicas=2, **role)})
@@ -164,21 +164,21 @@ def test_what_is_said_in_each_role_alike_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"env": {"PET_NNODES": "1"}}, "env sets PET_NNODES, which is reserved for Trainer; remove it"),
         ({"env": {"RANK": "1"}}, "env sets RANK, which is reserved for a TrainJob"),
         ({"roles": {"Master": Role(restart_policy="Always")}}, r"roles\.Master\.restartPolicy is Always"),
     ],
 )
-def test_what_a_trainjob_has_no_place_for_is_refused(changes: dict[str, Any], said: str) -> None:
-    """Never dropped without a word."""
-    with pytest.raises(WorkloadError, match=f"^workload train: {said}"):
+def test_values_that_a_trainjob_cannot_have_are_refused(changes: dict[str, Any], message: str) -> None:
+    """They are never dropped silently."""
+    with pytest.raises(WorkloadError, match=f"^workload train: {message}"):
         manifest(make_trainjob(**changes), "dev", make_launch())
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"ttl_seconds_after_finished": 60}, "a TrainJob has no ttlSecondsAfterFinished: leave it out"),
         ({"container": "pytorch"}, r"must be named node \(got pytorch\): leave out container"),
@@ -186,15 +186,15 @@ def test_what_a_trainjob_has_no_place_for_is_refused(changes: dict[str, Any], sa
         ({"roles": {"Worker": Role()}}, r"a TrainJob needs roles\.Master: add it"),
     ],
 )
-def test_a_trainjob_that_cannot_be_is_refused(changes: dict[str, Any], said: str) -> None:
-    """By the settings, before anything is built."""
-    with pytest.raises(ValidationError, match=said):
+def test_an_invalid_trainjob_is_refused(changes: dict[str, Any], message: str) -> None:
+    """The settings refuse it before it is built."""
+    with pytest.raises(ValidationError, match=message):
         make_trainjob(**changes)
 
 
-def test_nodes_find_the_first_one_by_the_name_that_the_object_has() -> None:
-    """Which is not the launch's under `naming: fixed`; the runtime is the launch's alone all the same."""
+def test_nodes_resolve_the_first_node_by_the_objects_name() -> None:
+    """With `naming: fixed` it differs from the launch's name, which the runtime still has."""
     spec = manifest(make_trainjob(naming="fixed"), "dev", make_launch())["spec"]
-    told = {entry["name"]: entry.get("value") for entry in spec["trainer"]["env"]}
-    assert told["MASTER_ADDR"] == "train-node-0-0.train"
+    variables = {entry["name"]: entry.get("value") for entry in spec["trainer"]["env"]}
+    assert variables["MASTER_ADDR"] == "train-node-0-0.train"
     assert spec["runtimeRef"]["name"] == "train-1-2"

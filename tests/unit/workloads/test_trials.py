@@ -1,4 +1,4 @@
-"""The trials of a sweep: ordinary workloads, whose run ids say what they train and not where they stand."""
+"""The trials of a sweep are ordinary workloads; their run ids depend on their sets and not on their numbers."""
 
 from tests.unit.make import make_distributed, make_expansion, make_run, make_settings, make_space, make_sweep
 from trainstack.declared.declared import Declared
@@ -23,13 +23,13 @@ SETS = make_expansion({"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "adam
 
 
 def ids(**changes: object) -> dict[str, str]:
-    """The run ids of a sweep's trials, by set."""
+    """Return the run ids of a sweep's trials by set."""
     settings: Settings = make_settings(sweeps=Sweeps(sweeps=(make_sweep(**changes),)))
     return {trial.set_id: run_id for run_id, trial in Declared(settings, Inputs()).trials["search"].items()}
 
 
 def test_a_set_becomes_arguments_and_variables() -> None:
-    """After those of the workload and over them; what names a parameter that the set lacks is left out."""
+    """They follow and override those of the workload. A template with a missing parameter is left out."""
     run = make_run(name="search", args=("--epochs=1",), env={"A": "own", "B": "own"})
     first, second = trials(make_sweep(run=run, space=TWO, expansion=SETS))
     assert [trial.number for trial in (first, second)] == [1, 2]
@@ -42,8 +42,8 @@ def test_a_set_becomes_arguments_and_variables() -> None:
     )
 
 
-def test_roles_with_arguments_of_their_own_get_the_set_too() -> None:
-    """A role that has none takes the workload's, which has it already."""
+def test_roles_with_their_own_arguments_get_the_set_too() -> None:
+    """A role without arguments inherits the workload's, which already have the set."""
     run = make_distributed(name="search", roles={"Master": Role(), "Worker": Role(args=("-w",), env={"W": "1"})})
     first, _ = trials(make_sweep(run=run, space=TWO, expansion=SETS))
     assert first.workload.roles["Master"] == Role()
@@ -52,17 +52,16 @@ def test_roles_with_arguments_of_their_own_get_the_set_too() -> None:
 
 
 def test_a_sweep_that_is_not_expanded_has_no_trials() -> None:
-    """Nothing is made up."""
     assert trials(make_sweep(expansion=None)) == ()
 
 
-def test_run_ids_do_not_depend_on_number_form_or_what_a_run_may_be_given() -> None:
-    """A set that moves, another form, cap or queue: the same runs."""
+def test_run_ids_do_not_depend_on_number_form_or_launch_part() -> None:
+    """A moved set, another form, parallelism or queue are the same runs."""
     before = ids()
     sets: list[dict[str, Value]] = [{"batch_size": size} for size in (512, 8, 64, 32)]
     moved = ids(expansion=make_expansion(*sets))
-    assert {each: moved[each] for each in moved.keys() & before.keys()} == {
-        each: before[each] for each in moved.keys() & before.keys()
+    assert {set_id: moved[set_id] for set_id in moved.keys() & before.keys()} == {
+        set_id: before[set_id] for set_id in moved.keys() & before.keys()
     }
     assert len(moved.keys() & before.keys()) == 3
     assert ids(form="indexed", parallelism=2, max_failed_indexes=1) == before
@@ -70,14 +69,14 @@ def test_run_ids_do_not_depend_on_number_form_or_what_a_run_may_be_given() -> No
     assert len({*before.values()}) == 4
 
 
-def test_a_set_that_only_the_file_tells_is_another_run() -> None:
+def test_a_set_that_is_only_in_the_file_is_another_run() -> None:
     """A program that reads hyperparams.yml has the same arguments for every set."""
     found = ids(space=make_space(args=(), file="/work/hyperparams.yml"))
     assert len({*found.values()}) == 4
 
 
 def test_a_run_has_no_parameters_in_its_identity() -> None:
-    """So the runs that there were before there were sweeps keep their ids."""
+    """Runs from before the introduction of sweeps therefore keep their ids."""
     declared = Declared(make_settings(sweeps=Sweeps(sweeps=(make_sweep(),))), Inputs())
     (first, *_) = declared.trials["search"].values()
     shared = declared.facts(declared.settings.sweeps.sweeps[0].run)

@@ -1,4 +1,4 @@
-"""Which images an environment uses, and what its manifests call them once they are pinned."""
+"""The images that an environment uses, and their pinned names in its manifests."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ CODE = Code(git="https://git.example.org/a.git", revision="0" * 40, mount_path="
 
 
 def make_deployment(name: str, container: str, image: str) -> Manifest:
-    """A controller as a release has it."""
+    """Return a controller of a release."""
     pod = {"containers": [{"name": container, "image": image, "imagePullPolicy": "Always"}]}
     return {
         "apiVersion": "apps/v1",
@@ -30,7 +30,7 @@ def make_deployment(name: str, container: str, image: str) -> Manifest:
 
 
 def make_inputs() -> Inputs:
-    """Two small releases, and the image of a folder."""
+    """Return the inputs with two small releases and a built image."""
     config: Manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -56,22 +56,22 @@ def make_inputs() -> Inputs:
 
 
 def make_environment(**changes: Any) -> Settings:
-    """An environment with an image of every origin."""
+    """Return an environment with an image of every origin."""
     install = Operators(kueue=make_kueue(), training_operator=make_training_operator())
     runs = (make_run(code=CODE), make_run(name="built", image=Image(build="mine")))
     return make_settings(*runs, **{"operators": install, **changes})
 
 
 def images_of(manifest: object) -> set[str]:
-    """Every image of a manifest's containers."""
+    """Return all images of a manifest's containers."""
     if isinstance(manifest, dict):
         own = {manifest["image"]} if isinstance(manifest.get("image"), str) else set()
-        return own.union(*(images_of(each) for each in manifest.values()))
-    return set().union(*(images_of(each) for each in manifest)) if isinstance(manifest, list | tuple) else set()
+        return own.union(*(images_of(value) for value in manifest.values()))
+    return set().union(*(images_of(item) for item in manifest)) if isinstance(manifest, list | tuple) else set()
 
 
-def test_every_image_is_found_with_the_setting_that_brings_it_in() -> None:
-    """Of runs, of controllers, and of what pods need beside their program."""
+def test_every_image_is_listed_with_its_setting() -> None:
+    """Images of runs, of controllers, and of the other containers of pods."""
     assert used_images(Declared(make_environment(), make_inputs())) == [
         UsedImage("alpine/git:2.47.2", "cluster.gitImage"),
         UsedImage("busybox:1.35", "cluster.loader.image"),
@@ -83,28 +83,29 @@ def test_every_image_is_found_with_the_setting_that_brings_it_in() -> None:
     ]
 
 
-def test_an_override_stands_for_the_image_of_the_release() -> None:
-    """And one that has a digest needs no pin."""
+def test_an_override_replaces_the_image_of_the_release() -> None:
+    """An override with a digest needs no pin."""
     image = f"mirror.example.org/kueue@{DIGEST}"
     settings = make_environment(operators=Operators(kueue=make_kueue().model_copy(update={"image": image})))
-    (found,) = (each for each in used_images(Declared(settings, make_inputs())) if each.path == "operators.kueue.image")
+    used = used_images(Declared(settings, make_inputs()))
+    (found,) = (item for item in used if item.path == "operators.kueue.image")
     assert (found.reference, found.by_digest) == (image, True)
 
 
-def test_a_half_alone_has_its_own_images() -> None:
+def test_a_single_layer_has_only_its_own_images() -> None:
     """A team does not pin the platform's controllers."""
     settings = make_environment(environment=Environment(layers=("training",)))
-    assert not [each for each in used_images(Declared(settings, make_inputs())) if each.path.startswith("operators.")]
+    assert not [item for item in used_images(Declared(settings, make_inputs())) if item.path.startswith("operators.")]
 
 
-def test_pinned_every_manifest_names_digests() -> None:
-    """Tag and digest; what has moved since is not pulled, and what cannot move is not pulled again."""
+def test_all_manifests_of_a_pinned_environment_have_digests() -> None:
+    """The names have tag and digest: a moved tag is not pulled, and an unchanged image is not pulled again."""
     settings, inputs = make_environment(), make_inputs()
-    pins = {each.reference: DIGEST for each in used_images(Declared(settings, inputs))}
+    pins = {item.reference: DIGEST for item in used_images(Declared(settings, inputs))}
     pinned = settings.model_copy(update={"pins": pins})
     loader = "busybox:1.35"
     assert images_of(Declared(pinned, inputs).manifests()) == {
-        f"{each}@{DIGEST}" for each in pins if each not in (loader, "busybox:1.35.0")
+        f"{reference}@{DIGEST}" for reference in pins if reference not in (loader, "busybox:1.35.0")
     }
     kueue, operator = (install.deployments[0] for install in Declared(pinned, inputs).operators.values())
     (manager,) = kueue["spec"]["template"]["spec"]["containers"]
@@ -114,14 +115,14 @@ def test_pinned_every_manifest_names_digests() -> None:
     assert used_images(Declared(pinned, inputs)) == used_images(Declared(settings, inputs))
 
 
-def test_without_pins_nothing_is_another() -> None:
-    """A pin of an image that nobody uses changes no object."""
+def test_a_pin_of_an_unused_image_changes_no_manifest() -> None:
+
     settings, inputs = make_environment(), make_inputs()
     other = settings.model_copy(update={"pins": {"else:1": DIGEST}})
     assert Declared(other, inputs).manifests() == Declared(settings, inputs).manifests()
 
 
-def test_what_has_a_digest_keeps_it() -> None:
-    """A pin does not speak for another content."""
+def test_an_image_with_a_digest_keeps_it() -> None:
+    """A pin does not apply to another digest."""
     settings = make_settings(pins={f"a@{DIGEST}": f"sha256:{'2' * 64}"}, cluster=Cluster())
     assert settings.pinned(f"a@{DIGEST}") == f"a@{DIGEST}"

@@ -1,4 +1,4 @@
-"""Several pods at one run: one publishes, whatever dies or falls asleep."""
+"""Several pods of one run: exactly one publishes, even if pods die or are stopped."""
 
 import signal
 from contextlib import ExitStack
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.unit.wrapper.pods import (
     DEADLINE_SECONDS,
     RUN_ID,
-    UNTIL_TOLD,
+    UNTIL_SIGTERM,
     WRITE_RESULT,
     pod,
     python,
@@ -35,23 +35,23 @@ def test_many_pods_at_once_one_runs_and_publishes(tmp_path: Path) -> None:
 
 
 def test_a_pod_waits_for_a_living_holder(tmp_path: Path) -> None:
-    """However long the holder works: its signs of life count, not its age."""
-    with pod(tmp_path, python(UNTIL_TOLD), name="first", **SOON) as first:
+    """The duration of the holder's work does not matter: its heartbeats count, not its age."""
+    with pod(tmp_path, python(UNTIL_SIGTERM), name="first", **SOON) as first:
         read_until(first, "ready")
         with pod(tmp_path, python("print('ran')"), name="second", **SOON) as second:
             read_until(second, "first (launch unknown, since")
             claim = tmp_path / RUN_ID / "claims" / "000001"
-            born = claim.stat().st_mtime_ns
-            wait_until(lambda: claim.stat().st_mtime_ns - born > 1_000_000_000)
+            created = claim.stat().st_mtime_ns
+            wait_until(lambda: claim.stat().st_mtime_ns - created > 1_000_000_000)
             assert second.poll() is None
             assert not (claim.parent / "000002").exists()
             second.send_signal(signal.SIGTERM)
             assert second.wait(DEADLINE_SECONDS) == 143
 
 
-def test_sigterm_goes_to_the_command_and_the_next_pod_starts_at_once(tmp_path: Path) -> None:
-    """The command's own exit code comes back; the claim is given back, so no stale time is waited for."""
-    with pod(tmp_path, python(UNTIL_TOLD), name="first") as first:
+def test_sigterm_is_sent_to_the_command_and_the_next_pod_starts_at_once(tmp_path: Path) -> None:
+    """The wrapper returns the command's exit code and releases the claim, so the next pod does not wait."""
+    with pod(tmp_path, python(UNTIL_SIGTERM), name="first") as first:
         read_until(first, "ready")
         first.send_signal(signal.SIGTERM)
         assert first.wait(DEADLINE_SECONDS) == 143
@@ -62,9 +62,9 @@ def test_sigterm_goes_to_the_command_and_the_next_pod_starts_at_once(tmp_path: P
     assert "waiting" not in output
 
 
-def test_a_command_that_was_told_to_stop_has_not_finished(tmp_path: Path) -> None:
-    """Even if it ends with 0 after it wrote its checkpoint; nothing is published, and the next pod goes on."""
-    graceful = UNTIL_TOLD.replace("sys.exit(143)", "sys.exit(0)")
+def test_a_command_that_was_stopped_by_sigterm_has_not_finished(tmp_path: Path) -> None:
+    """It may write its checkpoint and exit with 0. Nothing is published, and the next pod resumes."""
+    graceful = UNTIL_SIGTERM.replace("sys.exit(143)", "sys.exit(0)")
     with pod(tmp_path, python(graceful), name="first") as first:
         read_until(first, "ready")
         first.send_signal(signal.SIGTERM)
@@ -76,9 +76,9 @@ def test_a_command_that_was_told_to_stop_has_not_finished(tmp_path: Path) -> Non
     assert (tmp_path / RUN_ID / "_SUCCESS").exists()
 
 
-def test_a_killed_holder_is_taken_over(tmp_path: Path) -> None:
-    """After the stale time, by one of those who wait."""
-    with pod(tmp_path, python(UNTIL_TOLD), name="first", **SOON) as first:
+def test_the_run_of_a_killed_holder_is_taken_over(tmp_path: Path) -> None:
+    """One of the waiting pods takes it over after the stale time."""
+    with pod(tmp_path, python(UNTIL_SIGTERM), name="first", **SOON) as first:
         read_until(first, "ready")
         first.send_signal(signal.SIGKILL)
         ran = tmp_path / "ran"
@@ -91,9 +91,9 @@ def test_a_killed_holder_is_taken_over(tmp_path: Path) -> None:
     assert "silent for 0.6 s: taking the run over" in "".join(outputs)
 
 
-def test_a_holder_that_fell_asleep_stops_its_command_and_publishes_nothing(tmp_path: Path) -> None:
-    """Stopped, taken over, woken: it ends with 75 and the result is the other's."""
-    with pod(tmp_path, python(UNTIL_TOLD), name="first", **SOON) as first:
+def test_a_suspended_holder_stops_its_command_and_publishes_nothing(tmp_path: Path) -> None:
+    """After the takeover it continues and exits with 75; the result is that of the other pod."""
+    with pod(tmp_path, python(UNTIL_SIGTERM), name="first", **SOON) as first:
         read_until(first, "ready")
         first.send_signal(signal.SIGSTOP)
         assert run(tmp_path, python(WRITE_RESULT), name="second", **SOON)[0] == 0
@@ -105,7 +105,7 @@ def test_a_holder_that_fell_asleep_stops_its_command_and_publishes_nothing(tmp_p
 
 
 def test_a_takeover_that_the_heartbeat_missed_is_noticed_before_publishing(tmp_path: Path) -> None:
-    """Publishing takes the next generation first, which another pod has."""
+    """Publishing claims the next generation first, which another pod has."""
     taken = f"{WRITE_RESULT}; open({str(tmp_path / RUN_ID / 'claims' / '000002')!r}, 'w').close()"
     code, output = run(tmp_path, python(taken), TRAINSTACK_HEARTBEAT_SECONDS="1000")
     assert code == 75
@@ -114,7 +114,7 @@ def test_a_takeover_that_the_heartbeat_missed_is_noticed_before_publishing(tmp_p
 
 
 def test_a_result_is_never_replaced(tmp_path: Path) -> None:
-    """Even a holder that sleeps between its last check and the rename finds the other's result in its way."""
+    """A holder that is suspended between its last check and the rename fails, because the other result exists."""
     result = tmp_path / RUN_ID / "result"
     other = f"{WRITE_RESULT}; os.mkdir({str(result)!r}); open({str(result / 'theirs')!r}, 'w').close()"
     code, output = run(tmp_path, python(other))
@@ -125,8 +125,8 @@ def test_a_result_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_a_record_deleted_under_a_run_ends_it(tmp_path: Path) -> None:
-    """The holder cannot publish what nobody may find complete."""
-    with pod(tmp_path, python(UNTIL_TOLD)) as process:
+    """The holder does not publish an incomplete record."""
+    with pod(tmp_path, python(UNTIL_SIGTERM)) as process:
         read_until(process, "ready")
         (tmp_path / RUN_ID / "claims").rename(tmp_path / "gone")
         process.communicate(timeout=DEADLINE_SECONDS)

@@ -1,4 +1,4 @@
-"""Waiting for the data that a run was declared with."""
+"""The wait for the declared data of a run."""
 
 import hashlib
 import json
@@ -9,19 +9,19 @@ from tests.unit.wrapper.pods import DEADLINE_SECONDS, pod, python, read_until, r
 
 
 def make_manifest(size: int) -> bytes:
-    """A manifest of one file."""
+    """Return a manifest with one file."""
     return json.dumps({"files": {"images": {"sha256": "-", "size": size}}}).encode()
 
 
-def asked(folder: Path, manifest: bytes) -> dict[str, str]:
-    """The variables for data in `folder` with that manifest."""
+def data_variables(folder: Path, manifest: bytes) -> dict[str, str]:
+    """Return the variables for data in `folder` with this manifest."""
     return {"TRAINSTACK_DATA": json.dumps({"path": str(folder), "manifest": hashlib.sha256(manifest).hexdigest()})}
 
 
 def test_the_command_starts_when_the_data_is_complete(tmp_path: Path) -> None:
-    """It says what it waits for at each step: no manifest, another one, a file that is still growing."""
+    """The wrapper prints the reason of each wait: no manifest, another one, an incomplete file."""
     folder, manifest = tmp_path / "data", make_manifest(3)
-    with pod(tmp_path / "runs", python("print('ran')"), **asked(folder, manifest)) as process:
+    with pod(tmp_path / "runs", python("print('ran')"), **data_variables(folder, manifest)) as process:
         read_until(process, f"waiting for data (0 of 1800 s): No such file or directory: {folder / 'manifest.json'}")
         folder.mkdir()
         (folder / "manifest.json").write_bytes(make_manifest(4))
@@ -34,18 +34,18 @@ def test_the_command_starts_when_the_data_is_complete(tmp_path: Path) -> None:
         assert process.wait(DEADLINE_SECONDS) == 0
 
 
-def test_data_that_does_not_come_ends_the_wait(tmp_path: Path) -> None:
-    """66 with the last state; the run is not claimed."""
-    wanted = asked(tmp_path / "data", make_manifest(3))
-    code, output = run(tmp_path / "runs", python(""), TRAINSTACK_DATA_TIMEOUT="0.1", **wanted)
+def test_missing_data_ends_the_wait(tmp_path: Path) -> None:
+    """The exit code is 66, the message has the last state, and the run is not claimed."""
+    variables = data_variables(tmp_path / "data", make_manifest(3))
+    code, output = run(tmp_path / "runs", python(""), TRAINSTACK_DATA_TIMEOUT="0.1", **variables)
     assert code == 66
     assert "no data after 0.1 s: No such file or directory" in output
     assert not list((tmp_path / "runs").rglob("claims"))
 
 
 def test_sigterm_ends_the_wait(tmp_path: Path) -> None:
-    """143, so that the pod is started again."""
-    with pod(tmp_path / "runs", python(""), **asked(tmp_path / "data", b"")) as process:
+    """The exit code is 143, so that the pod is restarted."""
+    with pod(tmp_path / "runs", python(""), **data_variables(tmp_path / "data", b"")) as process:
         read_until(process, "waiting for data")
         process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_SECONDS) == 143

@@ -1,4 +1,4 @@
-"""The record that the wrapper keeps of one pod's run."""
+"""The record that the wrapper writes for a run with one pod."""
 
 import ast
 import hashlib
@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.wrapper.pods import (
     RUN_ID,
-    UNTIL_TOLD,
+    UNTIL_SIGTERM,
     WRAPPER,
     WRITE_RESULT,
     pod,
@@ -23,7 +23,7 @@ from tests.unit.wrapper.pods import (
 
 
 def test_a_successful_run_leaves_a_complete_record(tmp_path: Path) -> None:
-    """Result, log and the completed run.json with hashes; _SUCCESS seals run.json."""
+    """It has the result, the log and the completed run.json with hashes; _SUCCESS has the hash of run.json."""
     definition = {"commit": "abc", "seed": 1}
     code, _ = run(
         tmp_path / "runs",
@@ -61,16 +61,16 @@ def test_a_successful_run_leaves_a_complete_record(tmp_path: Path) -> None:
     assert read_json(record / "_SUCCESS") == {"run_id": RUN_ID, "run_json_sha256": digest}
 
 
-def test_run_json_is_there_while_the_command_runs(tmp_path: Path) -> None:
-    """People see what runs before it has ended."""
-    with pod(tmp_path, python(UNTIL_TOLD)) as process:
+def test_run_json_exists_while_the_command_runs(tmp_path: Path) -> None:
+    """Users can read it before the run has ended."""
+    with pod(tmp_path, python(UNTIL_SIGTERM)) as process:
         read_until(process, "ready")
         written = read_json(tmp_path / RUN_ID / "run.json")
     assert (written["state"], written["run_id"]) == ("started", RUN_ID)
 
 
 def test_output_and_errors_go_to_the_pod_and_to_the_log(tmp_path: Path) -> None:
-    """Both streams, in order, byte for byte."""
+    """Both streams are copied byte for byte, in order."""
     command = python("import os; os.write(1, b'one\\n'); os.write(2, b'two \\xff\\n'); os.write(1, b'no newline')")
     with pod(tmp_path, command) as process:
         assert process.stdout is not None
@@ -89,8 +89,8 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     assert "is finished" in output
 
 
-def test_a_published_run_without_its_seal_is_completed(tmp_path: Path) -> None:
-    """A pod that died between publishing and _SUCCESS: the next one only finishes, with the same bytes."""
+def test_a_published_run_without_success_file_is_completed(tmp_path: Path) -> None:
+    """A pod died between publishing and _SUCCESS: the next one only completes the record, with the same bytes."""
     run(tmp_path, python(WRITE_RESULT))
     record = tmp_path / RUN_ID
     before = {path: (record / path).read_bytes() for path in ("_SUCCESS", "run.json")}
@@ -100,8 +100,8 @@ def test_a_published_run_without_its_seal_is_completed(tmp_path: Path) -> None:
     assert {path: (record / path).read_bytes() for path in before} == before
 
 
-def test_a_failed_attempt_keeps_its_end_and_the_next_resumes(tmp_path: Path) -> None:
-    """The command's exit code, its last 50 lines, no result; the next attempt sees the checkpoint and publishes."""
+def test_a_failed_attempt_is_recorded_and_the_next_resumes(tmp_path: Path) -> None:
+    """The failure has the exit code and the last lines, without a result. The next attempt resumes and publishes."""
     fails = (
         "import os; open(os.environ['TRAINSTACK_CHECKPOINT'] + '/c', 'w').close();"
         "print(os.environ['TRAINSTACK_RESUME']);"
@@ -125,12 +125,12 @@ def test_a_failed_attempt_keeps_its_end_and_the_next_resumes(tmp_path: Path) -> 
 
 
 def test_the_command_ended_by_a_signal_gives_128_and_its_number(tmp_path: Path) -> None:
-    """As a shell does."""
+    """A shell does the same."""
     assert run(tmp_path, python("import os; os.kill(os.getpid(), 9)"))[0] == 137
 
 
-def test_a_command_that_is_not_there(tmp_path: Path) -> None:
-    """127, told in words, and the attempt is kept as failed."""
+def test_a_missing_command(tmp_path: Path) -> None:
+    """The exit code is 127 with a message, and the attempt is recorded as failed."""
     code, output = run(tmp_path, ["no-such-program"])
     assert code == 127
     assert "cannot start 'no-such-program'" in output
@@ -138,7 +138,7 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_tokens_in_the_command_are_replaced(tmp_path: Path) -> None:
-    """Also inside of an argument; other dollars stay as they are."""
+    """They are replaced also within an argument; other dollar signs are kept."""
     show = "import sys; print(sys.argv[1:])"
     arguments = ["--output=$TRAINSTACK_OUTPUT/x", "$TRAINSTACK_CHECKPOINT", "$TRAINSTACK_RUN_ID", "$HOME"]
     _, output = run(tmp_path, python(show, *arguments))
@@ -163,7 +163,7 @@ def test_tokens_in_the_command_are_replaced(tmp_path: Path) -> None:
 def test_a_wrong_environment_is_refused(
     tmp_path: Path, environment: dict[str, str], command: list[str], message: str
 ) -> None:
-    """64 and the name of what is wrong; nothing is written."""
+    """The exit code is 64, the message names the fault, and nothing is written."""
     with pod(tmp_path / "runs", command, **environment) as process:
         output = process.communicate()[0]
     assert process.returncode == 64
@@ -171,11 +171,11 @@ def test_a_wrong_environment_is_refused(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("where", ["file/runs", "/proc/runs"])
-def test_a_record_that_cannot_be_written_is_told(tmp_path: Path, where: str) -> None:
-    """73, the path and what to look at; the command does not run."""
+@pytest.mark.parametrize("folder", ["file/runs", "/proc/runs"])
+def test_a_record_that_cannot_be_written_is_an_error(tmp_path: Path, folder: str) -> None:
+    """The exit code is 73, the message has the path and a hint, and the command does not run."""
     (tmp_path / "file").touch()
-    code, output = run(tmp_path / where, python("print('ran')"))
+    code, output = run(tmp_path / folder, python("print('ran')"))
     assert code == 73
     assert "cannot write the run's record" in output
     assert "is the volume mounted" in output
@@ -183,7 +183,7 @@ def test_a_record_that_cannot_be_written_is_told(tmp_path: Path, where: str) -> 
 
 
 def test_the_wrapper_needs_python_3_8_and_its_library_only() -> None:
-    """It runs in images that people bring. (Their Python may be old: the syntax is checked against 3.8.)"""
+    """It runs in users' images, whose Python may be old: the syntax is checked against 3.8."""
     parsed = ast.parse(WRAPPER.read_text(), feature_version=(3, 8))
     imports = [name.name for node in ast.walk(parsed) if isinstance(node, ast.Import) for name in node.names]
     imports += [str(node.module) for node in ast.walk(parsed) if isinstance(node, ast.ImportFrom)]

@@ -1,4 +1,4 @@
-"""The wrapper in a sweep's indexed Job: each index is a run of its own."""
+"""The wrapper in a sweep's Indexed Job: each index is a run."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import trainstack.runs.wrapper.run as run_py
-from tests.unit.wrapper.pods import UNTIL_TOLD, WRITE_RESULT, pod, python, read_json, read_until, run, tree
+from tests.unit.wrapper.pods import UNTIL_SIGTERM, WRITE_RESULT, pod, python, read_json, read_until, run, tree
 
 TARGET = {"metric": "val_accuracy", "direction": "maximize", "epoch": "best", "target": 0.9}
 SHARED = {"args": ["--epochs=3"], "env": {"A": "b"}, "commit": "abc"}
@@ -16,7 +16,7 @@ SHOW = "import os, sys; print(sys.argv[1:], *(os.environ.get(name) for name in (
 
 
 def make_entry(number: int, lr: float) -> dict[str, Any]:
-    """The entry of the trial `digits-…<number>`."""
+    """Return the entry of the trial `digits-…<number>`."""
     return {
         "run_id": f"digits-000000000{number}",
         "number": number,
@@ -28,7 +28,7 @@ def make_entry(number: int, lr: float) -> dict[str, Any]:
 
 
 def make_file(folder: Path, objective: dict[str, Any] | None = None, **lists: list[str]) -> Path:
-    """What two trials' Job mounts, with lists beside it."""
+    """Write the file that a Job with two trials mounts, and the lists of withdrawn or stopped trials."""
     folder.mkdir(exist_ok=True)
     file = folder / "trials.json"
     file.write_text(json.dumps({"objective": objective, "trials": [make_entry(7, 0.1), make_entry(3, 0.5)]}))
@@ -37,8 +37,8 @@ def make_file(folder: Path, objective: dict[str, Any] | None = None, **lists: li
     return file
 
 
-def told(file: Path, index: int = 1) -> dict[str, str]:
-    """The variables of the pod with this completion index."""
+def pod_variables(file: Path, index: int = 1) -> dict[str, str]:
+    """Return the variables of the pod with this completion index."""
     return {
         "TRAINSTACK_RUN_ID": "digits-batch",
         "TRAINSTACK_RUN": json.dumps(SHARED),
@@ -49,15 +49,15 @@ def told(file: Path, index: int = 1) -> dict[str, str]:
 
 
 def writes(*lines: str) -> list[str]:
-    """A command that leaves these lines of metrics."""
+    """Return a command that writes these lines of metrics."""
     path = "os.environ['TRAINSTACK_OUTPUT'] + '/metrics.jsonl'"
     text = "".join(f"{line}\n" for line in lines)
     return python(f"import os; open({path}, 'w').write({text!r})")
 
 
 def test_an_index_is_the_run_of_its_entry(tmp_path: Path) -> None:
-    """Its arguments come last, its variables and number are in the environment, its record is any other run's."""
-    code, output = run(tmp_path / "runs", python(SHOW, "--epochs=3"), **told(make_file(tmp_path / "sweep")))
+    """Its arguments are last, its variables and number are in the environment, and its record is that of a run."""
+    code, output = run(tmp_path / "runs", python(SHOW, "--epochs=3"), **pod_variables(make_file(tmp_path / "sweep")))
     record = tmp_path / "runs" / "digits-0000000003"
     assert code == 0
     written = f"{record}/attempts/pod-a-1/output"
@@ -76,14 +76,14 @@ def test_an_index_is_the_run_of_its_entry(tmp_path: Path) -> None:
 
 
 def test_a_trial_that_is_finished_is_not_run_again(tmp_path: Path) -> None:
-    """Whichever index and number it has this time."""
+    """Its index and number may have changed."""
     file = make_file(tmp_path / "sweep")
-    run(tmp_path / "runs", python(WRITE_RESULT), **told(file))
-    turned = json.loads(file.read_text())
-    turned["trials"].reverse()
-    turned["trials"][0]["number"] = 1
-    file.write_text(json.dumps(turned))
-    code, output = run(tmp_path / "runs", python("raise SystemExit(9)"), **told(file, 0))
+    run(tmp_path / "runs", python(WRITE_RESULT), **pod_variables(file))
+    reordered = json.loads(file.read_text())
+    reordered["trials"].reverse()
+    reordered["trials"][0]["number"] = 1
+    file.write_text(json.dumps(reordered))
+    code, output = run(tmp_path / "runs", python("raise SystemExit(9)"), **pod_variables(file, 0))
     assert (code, "run digits-0000000003 is finished" in output) == (0, True)
 
 
@@ -104,10 +104,10 @@ def test_a_trial_that_is_finished_is_not_run_again(tmp_path: Path) -> None:
         ({"target": None}, ['{"val_accuracy": 0.1}'], 0),
     ],
 )
-def test_a_trial_is_judged_by_what_it_wrote(
+def test_the_metrics_of_a_trial_decide_whether_the_target_is_reached(
     tmp_path: Path, objective: dict[str, Any], lines: list[str], code: int
 ) -> None:
-    """By its best, its last or a given epoch; what is no finite number counts as nothing."""
+    """The best, the last or a given epoch counts; a value that is not finite is ignored."""
     file = make_file(tmp_path / "sweep", {**TARGET, **objective})
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text("".join(f"{line}\n" for line in lines))
@@ -115,33 +115,39 @@ def test_a_trial_is_judged_by_what_it_wrote(
 
 
 @pytest.mark.parametrize(("value", "code"), [(0.9, 0), (0.89, 79)])
-def test_the_exit_code_tells_whether_the_target_is_reached(tmp_path: Path, value: float, code: int) -> None:
-    """After the record is finished, and again when the finished record is found."""
+def test_the_exit_code_shows_whether_the_target_is_reached(tmp_path: Path, value: float, code: int) -> None:
+    """Both when the record is finished, and when a finished record is found."""
     file = make_file(tmp_path / "sweep", TARGET)
-    assert run(tmp_path / "runs", writes(json.dumps({"epoch": 1, "val_accuracy": value})), **told(file))[0] == code
+    assert (
+        run(tmp_path / "runs", writes(json.dumps({"epoch": 1, "val_accuracy": value})), **pod_variables(file))[0]
+        == code
+    )
     assert (tmp_path / "runs" / "digits-0000000003" / "_SUCCESS").exists()
-    assert run(tmp_path / "runs", python("raise SystemExit(9)"), name="pod-b", **told(file))[0] == code
+    assert run(tmp_path / "runs", python("raise SystemExit(9)"), name="pod-b", **pod_variables(file))[0] == code
 
 
 def test_a_trial_that_fails_ends_with_its_own_exit_code(tmp_path: Path) -> None:
-    """Not with that of a target which is not reached: it is tried again."""
-    assert run(tmp_path / "runs", python("raise SystemExit(3)"), **told(make_file(tmp_path / "sweep", TARGET)))[0] == 3
+    """That code differs from that of a missed target, so the trial is retried."""
+    assert (
+        run(tmp_path / "runs", python("raise SystemExit(3)"), **pod_variables(make_file(tmp_path / "sweep", TARGET)))[0]
+        == 3
+    )
 
 
 @pytest.mark.parametrize(("objective", "code"), [(None, 0), ({**TARGET, "target": None}, 0), (TARGET, 79)])
-def test_a_withdrawn_trial_does_not_begin(tmp_path: Path, objective: dict[str, Any] | None, code: int) -> None:
-    """It leaves no attempt; where one success ends the sweep, it is none."""
+def test_a_withdrawn_trial_does_not_start(tmp_path: Path, objective: dict[str, Any] | None, code: int) -> None:
+    """It has no attempt. If a success would end the sweep, it does not count as one."""
     file = make_file(tmp_path / "sweep", objective, withdrawn=["digits-0000000003"])
-    done, output = run(tmp_path / "runs", python("raise SystemExit(9)"), **told(file))
+    done, output = run(tmp_path / "runs", python("raise SystemExit(9)"), **pod_variables(file))
     assert (done, "is withdrawn" in output) == (code, True)
     assert tree(tmp_path / "runs" / "digits-0000000003") == []
-    assert run(tmp_path / "runs", python("raise SystemExit(9)"), **told(file, 0))[0] == 9
+    assert run(tmp_path / "runs", python("raise SystemExit(9)"), **pod_variables(file, 0))[0] == 9
 
 
-def test_a_withdrawn_trial_that_runs_goes_on_until_it_is_named(tmp_path: Path) -> None:
-    """Then its command gets SIGTERM, and no other pod tries it again."""
+def test_a_running_withdrawn_trial_continues_until_it_is_stopped(tmp_path: Path) -> None:
+    """Then its command gets SIGTERM, and no other pod retries it."""
     file = make_file(tmp_path / "sweep")
-    with pod(tmp_path / "runs", python(UNTIL_TOLD), **told(file)) as process:
+    with pod(tmp_path / "runs", python(UNTIL_SIGTERM), **pod_variables(file)) as process:
         read_until(process, "ready")
         (file.parent / "withdrawn.json").write_text('["digits-0000000003"]')
         (file.parent / "stopped.json").write_text('["digits-0000000007"]')
@@ -164,16 +170,16 @@ def test_a_withdrawn_trial_that_runs_goes_on_until_it_is_named(tmp_path: Path) -
     ],
 )
 def test_a_pod_without_its_entry_is_refused(tmp_path: Path, change: dict[str, str], message: str) -> None:
-    """64, and nothing is written."""
-    code, output = run(tmp_path / "runs", ["x"], **{**told(make_file(tmp_path / "sweep")), **change})
+    """The exit code is 64, and nothing is written."""
+    code, output = run(tmp_path / "runs", ["x"], **{**pod_variables(make_file(tmp_path / "sweep")), **change})
     assert (code, message in output) == (64, True)
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"trials": [], "objective": null, "x": 1}', '{"trials": [{}, {}]}'])
 def test_a_file_of_trials_that_was_edited_is_refused(tmp_path: Path, content: str) -> None:
-    """With its name."""
+    """The message has the file's name."""
     file = make_file(tmp_path / "sweep")
     file.write_text(content)
-    code, output = run(tmp_path / "runs", ["x"], **told(file))
+    code, output = run(tmp_path / "runs", ["x"], **pod_variables(file))
     assert (code, str(file) in output) == (64, True)

@@ -130,26 +130,33 @@ def ready_problem(node: Manifest, since: float) -> str:
     return f"node {name} has not reported yet"
 
 
+def real_node_problem(api: Api, name: str, spec: ClusterSpec, since: float) -> str:
+    """Return why the real node does not accept pods yet, or an empty string. `since`: as of `ready_problem`."""
+    node = api.find(f"/api/v1/nodes/{name}")
+    account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
+    if node is None:
+        return f"node {name} is not registered yet"
+    if not_ready := ready_problem(node, since):
+        return not_ready
+    if any(simulated.real_node_patch(node, spec)):
+        return f"node {name} does not advertise its GPUs yet"
+    if account is None:
+        return "namespace default does not accept pods yet: its service account does not exist"
+    return ""
+
+
 def _node_problem(layout: Layout, api: Api, spec: ClusterSpec, record: Run) -> str:
     """Return why a node is not ready or lacks its GPUs or folders, or an empty string."""
     try:
         absent = folders.absent(layout, spec.node_folders, record.init.pid)
-        node = api.find(f"/api/v1/nodes/{NODE_NAME}")
+        problem = real_node_problem(api, NODE_NAME, spec, record.started)
         listed = api.request("GET", f"/api/v1/nodes?{simulated.SELECTOR}") if spec.simulated_nodes else {"items": []}
-        account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
     except (ApiError, OSError) as error:
         return str(error)
     if absent:
         return f"the folder {absent[0]} is not mounted on node {NODE_NAME} yet"
-    if node is None:
-        return f"node {NODE_NAME} is not registered yet"
-    if any(simulated.real_node_patch(node, spec)):
-        return f"node {NODE_NAME} does not advertise its GPUs yet"
-    if account is None:
-        return "namespace default does not accept pods yet: its service account does not exist"
     # A simulated node's last heartbeat may be older than this start.
-    problems = [ready_problem(node, record.started), *(ready_problem(other, 0) for other in listed["items"])]
-    return next((problem for problem in problems if problem), "")
+    return problem or next(filter(None, (ready_problem(other, 0) for other in listed["items"])), "")
 
 
 def status(state: Path) -> Status:

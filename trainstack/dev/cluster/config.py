@@ -1,4 +1,4 @@
-"""The components' configuration files and the cluster's first objects, from templates/.
+"""The components, their configuration files and the cluster's first objects, from templates/.
 
 - containerd: `restrict_oom_score_adj`, since otherwise root without CAP_SYS_RESOURCE could not start a pod.
 - registries/_default/hosts.toml sends pulls of every registry name to the cluster's own registry. The settings occur
@@ -15,8 +15,11 @@
 - audit-policy: log each response to a user or pod, without bodies, and none to the cluster's own parts.
 """
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import yaml
 
@@ -24,7 +27,8 @@ from trainstack.dev.cluster import network
 from trainstack.dev.cluster.api import Manifest
 from trainstack.dev.cluster.layout import KUBELET_ROOT, Layout
 from trainstack.dev.cluster.network import Slot
-from trainstack.dev.cluster.registry_access import SERVER, RegistryAccess
+from trainstack.dev.cluster.plan import Component, Probe
+from trainstack.dev.cluster.registry_access import CLIENT, SERVER, RegistryAccess
 from trainstack.dev.cluster.spec import NODE_NAME, ClusterSpec
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
@@ -36,6 +40,8 @@ STORAGE_ACCOUNT = "local-path-provisioner"
 STORAGE_CONFIG_MAP = "local-path-config"
 SHARED_FOLDER, NODE_FOLDER = "shared", "node"
 """The provisioners' folders in the folder of dynamic volumes."""
+RECONCILED = "/run/trainstack-reconciled"
+"""Created in the cluster's /run once its objects are applied."""
 
 TEMPLATES = Path(__file__).with_name("templates")
 _FILES = (
@@ -70,24 +76,71 @@ def _registry_values(access: RegistryAccess, folder: Path) -> dict[str, object]:
     }
 
 
-def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
-    """Return every configuration file: path below the `config` folder to text."""
-    values = _registry_values(RegistryAccess(slot.registry, layout.certs), registry_folder) | {
+def _values(layout: Layout, slot: Slot) -> dict[str, object]:
+    return {
+        "api_port": network.API_PORT,
+        "audit": layout.audit,
+        "audit_policy": layout.audit_policy,
         "certs": layout.certs,
         "cgroup": layout.cgroup,
         "config": layout.config,
         "containerd": layout.containerd,
         "containerd_socket": CONTAINERD_SOCKET,
         "dns_ip": network.DNS_SERVICE_IP,
+        "etcd": layout.etcd,
         "helper_image": HELPER_IMAGE,
         "kubelet_root": KUBELET_ROOT,
-        "max_pods": spec.max_pods,
         "node": NODE_NAME,
-        "node_folder": f"{volumes}/{NODE_FOLDER}",
         "node_ip": slot.node_ip,
         "pause_image": PAUSE_IMAGE,
         "pod_logs": layout.pod_logs,
+        "pod_range": network.POD_RANGE,
         "pod_subnet": network.REAL_POD_SUBNET,
+        "python": sys.executable,
+        "reconciled": RECONCILED,
+        "registry": slot.registry,
+        "registry_client": CLIENT,
+        "server": slot.server,
+        "service_range": network.SERVICE_RANGE,
+        "simulated_pod_subnet": network.SIMULATED_POD_SUBNET,
+        "state": layout.state,
+        "storage_account": STORAGE_ACCOUNT,
+        "storage_config_map": STORAGE_CONFIG_MAP,
+        "storage_namespace": STORAGE_NAMESPACE,
+    }
+
+
+def components(layout: Layout, slot: Slot, spec: ClusterSpec, find: Callable[[str], Path]) -> tuple[Component, ...]:
+    """Return the cluster's programs with their arguments, each after those that it needs."""
+    values = _values(layout, slot)
+
+    def component(entry: dict[str, Any]) -> Component:
+        executable = str(find(entry["program"])) if "program" in entry else fill(entry["command"])
+        probe: dict[str, Any] = {key: fill(value) for key, value in entry["probe"].items()}
+        arguments = [*entry["arguments"], *(entry.get("audit", ()) if spec.audit else ())]
+        return Component(
+            entry["name"],
+            (executable, *map(fill, arguments)),
+            Probe(**probe),
+            tuple(entry.get("after", ())),
+            entry.get("once", False),
+            entry.get("environment", {}),
+        )
+
+    def fill(text: str) -> str:
+        return Template(text).substitute(values)
+
+    entries = yaml.safe_load((TEMPLATES / "components.yaml").read_text(encoding="utf-8"))
+    return tuple(component(entry) for entry in entries if entry["name"] != "kwok" or spec.simulated_nodes)
+
+
+def files(layout: Layout, slot: Slot, spec: ClusterSpec, registry_folder: Path, volumes: Path) -> dict[str, str]:
+    """Return every configuration file: path below the `config` folder to text."""
+    values = {
+        **_values(layout, slot),
+        **_registry_values(RegistryAccess(slot.registry, layout.certs), registry_folder),
+        "max_pods": spec.max_pods,
+        "node_folder": f"{volumes}/{NODE_FOLDER}",
         "shared_folder": f"{volumes}/{SHARED_FOLDER}",
     }
     names = [*_FILES, *([layout.audit_policy.name] if spec.audit else [])]

@@ -5,12 +5,12 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from trainstack.dev.cluster import archive, certificates, cgroups, config, folders, network
 from trainstack.dev.cluster.command import run
-from trainstack.dev.cluster.components import components
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.layout import HIDDEN, Layout
 from trainstack.dev.cluster.network import Slot
@@ -34,6 +34,12 @@ KILL_SECONDS = 10.0
 """How long the kernel may take to end killed processes."""
 
 
+def environment(caller: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the cluster's programs. The caller provides only GOGC, in particular no proxy."""
+    own = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+    return own | {name: caller[name] for name in ("GOGC",) if name in caller}
+
+
 def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
     """Start the supervisor in new namespaces, where it reads its plan from a pipe; return it and its guard outside."""
     log = str(layout.log / "supervisor.log")
@@ -41,8 +47,7 @@ def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
     guard = os.posix_spawn(
         shutil.which("unshare", path=PATH) or "unshare",
         ["unshare", *NAMESPACES, "--mount-proc", "--fork", "--kill-child=SIGKILL", "--wd=/", *supervisor],
-        # Nothing of the caller's, in particular no proxy.
-        {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"},
+        environment(os.environ),
         file_actions=[
             (os.POSIX_SPAWN_DUP2, plan, 0),
             (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
@@ -146,7 +151,7 @@ def start(layout: Layout, spec: ClusterSpec) -> Run:
                 link=network.NODE_LINK,
                 service_range=network.SERVICE_RANGE,
                 certs=str(layout.certs),
-                components=components(layout, slot, spec, find),
+                components=config.components(layout, slot, spec, find),
                 node_folders=spec.node_folders,
             )
             pipe.write(plan.to_json().encode())

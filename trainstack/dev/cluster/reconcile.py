@@ -9,7 +9,6 @@ from pathlib import Path
 
 from trainstack.dev.cluster import config, folders, simulated
 from trainstack.dev.cluster.api import Api, Manifest
-from trainstack.dev.cluster.components import RECONCILED
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.network import API_PORT
@@ -19,17 +18,18 @@ INTERVAL_SECONDS = 2.0
 """Interval of adopting a changed spec, and of restoring the GPUs of a node that was created again."""
 
 
-def real_node(api: Api, spec: ClusterSpec) -> None:
-    """Set the real node's GPUs, once the kubelet has registered it."""
-    path = f"/api/v1/nodes/{NODE_NAME}"
+def real_node(api: Api, name: str, spec: ClusterSpec) -> bool:
+    """Set the real node's GPUs; return False if the kubelet has not registered it yet."""
+    path = f"/api/v1/nodes/{name}"
     node = api.find(path)
     if node is None:
-        return
+        return False
     labels, status = simulated.real_node_patch(node, spec)
     if labels:
         api.merge(path, labels)
     if status:
         api.merge(f"{path}/status", status)
+    return True
 
 
 def simulated_nodes(api: Api, spec: ClusterSpec) -> None:
@@ -62,12 +62,12 @@ def main() -> None:
     for manifest in config.objects(node_ip, layout.identity):
         api.apply(manifest)
     simulated_nodes(api, spec)
-    Path(RECONCILED).touch()
+    Path(config.RECONCILED).touch()
     while True:
         try:
             spec = ClusterSpec.from_json(layout.spec.read_text())
             folders.cover(layout, spec.node_folders)
-            real_node(api, spec)
+            real_node(api, NODE_NAME, spec)
         except (ClusterError, OSError) as error:
             print(error, file=sys.stderr, flush=True)
         time.sleep(INTERVAL_SECONDS)

@@ -33,7 +33,8 @@ def read(root: Path = Path("/")) -> Distribution:
     file = next((root / name for name in _FILES if (root / name).is_file()), None)
     if file is None:
         return Distribution()
-    fields = _fields(file.read_text(encoding="utf-8", errors="replace"))
+    assignments = shlex.split(file.read_text(encoding="utf-8", errors="replace"), comments=True)
+    fields = {key: value for key, _, value in (assignment.partition("=") for assignment in assignments)}
     version = fields.get("VERSION_ID", "").split(".")
     return Distribution(
         id=fields.get("ID", "linux"),
@@ -41,13 +42,3 @@ def read(root: Path = Path("/")) -> Distribution:
         version=tuple(int(part) for part in version) if all(part.isdecimal() for part in version) else (),
         codename=fields.get("VERSION_CODENAME", ""),
     )
-
-
-def _fields(text: str) -> dict[str, str]:
-    """Parse assignments whose values are quoted as in a shell."""
-    found = {}
-    for line in text.splitlines():
-        key, equals, value = line.strip().partition("=")
-        if equals and not key.startswith("#"):
-            found[key] = "".join(shlex.split(value))
-    return found

@@ -15,7 +15,3 @@ class MissingTool(ToolchainError):  # noqa: N818  the name states the condition
         )
         self.program = program
         self.group = group
-
-
-class NotLoggedIn(ToolchainError):  # noqa: N818  the name states the condition
-    """Pulumi has no backend for a state that is not embedded."""

@@ -3,15 +3,15 @@
 The engine starts it, reads the port from its first line of output and calls it over gRPC. The official host starts
 another process for the program; this one runs the program in its main thread. The output is the same: both run the same
 `__main__.py` and report its errors in the same format.
+
+For most commands the engine starts two hosts: it asks the first one only for facts about the project. So the SDK is
+imported only when a program runs (`program_run`).
 """
 
-import asyncio
 import json
-import logging
 import os
 import queue
 import re
-import runpy
 import signal
 import subprocess
 import sys
@@ -19,17 +19,14 @@ import threading
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import grpc
-import pulumi
 from google.protobuf import empty_pb2
-from pulumi.automation._server import LanguageServer
-from pulumi.runtime import reset_options, run_in_stack, set_all_config
-from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+
+from trainstack.dev.toolchain.protocol import language_pb2, language_pb2_grpc, plugin_pb2
 
 _MAX_MESSAGE_BYTES = 400 * 1024 * 1024
 """The engine's own message limit (rpcutil.GrpcChannelOptions); CRDs are large."""
@@ -38,18 +35,20 @@ _ORPHAN_CHECK_SECONDS = 2.0
 """Interval of the check that the engine is alive."""
 
 
-class LanguageHost(LanguageServer):
-    """The gRPC server. The SDK's server for inline programs implements the methods not overridden here."""
+class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
+    """The gRPC server."""
 
     def __init__(self, engine_address: str) -> None:
-        super().__init__(lambda: None)
-        self._engine_address = engine_address
+        self.engine_address = engine_address
         self.runs: queue.Queue[tuple[Any, Future[Any]]] = queue.Queue()
         """Programs for the main thread, the only one that may set signal handlers."""
 
     def Handshake(self, request: Any, context: object) -> Any:  # noqa: N802, ARG002  the name is the protocol's
-        self._engine_address = request.engine_address or self._engine_address
+        self.engine_address = request.engine_address or self.engine_address
         return language_pb2.LanguageHandshakeResponse()
+
+    def About(self, request: object, context: object) -> Any:  # noqa: N802, ARG002
+        return language_pb2.AboutResponse(executable=sys.executable, version=".".join(map(str, sys.version_info[:3])))
 
     def GetPluginInfo(self, request: object, context: object) -> Any:  # noqa: N802, ARG002
         return plugin_pb2.PluginInfo(version=metadata.version("pulumi"))
@@ -91,41 +90,6 @@ class LanguageHost(LanguageServer):
         self.runs.put((request, response))
         return response.result()
 
-    def run_program(self, request: Any) -> Any:
-        """Run one program to completion, as pulumi-language-python-exec does; report a failure in the response."""
-        reset_options(
-            project=request.project,
-            stack=request.stack,
-            root_directory=request.info.root_directory,
-            parallel=request.parallel,
-            engine_address=self._engine_address,
-            monitor_address=request.monitor_address,
-            preview=request.dryRun,
-            organization=request.organization or "organization",
-        )
-        set_all_config(dict(request.config), list(request.configSecretKeys))
-        program = _program(request)
-        sys.argv = [program, *request.args]
-        os.chdir(request.pwd or request.info.program_directory)
-        # As in the official host: asyncio would report every future that a failed program did not await.
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
-        executor = ThreadPoolExecutor(max_workers=max(request.parallel, 1) * 4)
-        loop.set_default_executor(executor)
-        loop.set_exception_handler(self._exception_handler)
-        try:
-            loop.run_until_complete(run_in_stack(lambda: _execute(program)))
-        except BaseException as error:  # noqa: BLE001  whatever a program raises is the program's failure
-            return _failure(error, program)
-        finally:
-            _end_tasks(loop)
-            executor.shutdown(wait=True, cancel_futures=True)
-            loop.close()
-            sys.stdout.flush()
-            sys.stderr.flush()
-        return language_pb2.RunResponse()
-
 
 def required_packages() -> Iterator[Any]:
     """Return the provider plugins of the installed packages, as named in their pulumi-plugin.json."""
@@ -138,54 +102,6 @@ def required_packages() -> Iterator[Any]:
                 yield plugin_pb2.PackageDependency(
                     name=name, kind="resource", version=f"v{version}", server=plugin.get("server", "")
                 )
-
-
-def traceback_of(error: BaseException, program: str) -> str:
-    """Format an error's traceback, starting at the program's first own frame."""
-    frames = traceback.extract_tb(error.__traceback__)
-    main = str(Path(program).resolve() / "__main__.py") if Path(program).is_dir() else str(Path(program).resolve())
-    own = next((index for index, frame in enumerate(frames) if Path(frame.filename).resolve() == Path(main)), 0)
-    return "".join(traceback.format_exception(error, limit=own - len(frames) if frames else None))
-
-
-def _program(request: Any) -> str:
-    """Return the program's folder, or its main file if Pulumi.yaml names one."""
-    folder = Path(request.info.program_directory or request.pwd)
-    return str(folder / (request.info.entry_point or request.program or "."))
-
-
-def _execute(program: str) -> None:
-    if Path(program).is_dir() and not (Path(program) / "__main__.py").exists():
-        raise pulumi.RunError(f"unable to find main python program `__main__.py` in `{Path(program).resolve()}`")
-    runpy.run_path(program, run_name="__main__")
-
-
-def _failure(error: BaseException, program: str) -> Any:
-    """Report the error to the user, then return a response with `bail` so that the engine does not report it again."""
-    if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE:
-        # The engine has closed the resource monitor: it has ended the operation and reported why.
-        return language_pb2.RunResponse()
-    if isinstance(error, SystemExit):
-        if error.code in (None, 0):
-            return language_pb2.RunResponse()
-        code = error.code if isinstance(error.code, int) else 1
-        if not isinstance(error.code, int):
-            sys.stderr.write(f"{error.code}\n")
-        return language_pb2.RunResponse(error=f"Program exited with non-zero exit code: {code}")
-    # The message must arrive before the response.
-    with suppress(grpc.RpcError):
-        if isinstance(error, pulumi.RunError):
-            pulumi.log.error(str(error))
-        else:
-            pulumi.log.error(f"Program failed with an unhandled exception:\n{traceback_of(error, program)}")
-    return language_pb2.RunResponse(bail=True)
-
-
-def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            loop.run_until_complete(task)
 
 
 def _installed() -> dict[str, str]:
@@ -227,8 +143,12 @@ def main() -> None:
     while True:
         request, response = host.runs.get()
         try:
-            response.set_result(host.run_program(request))
+            from trainstack.dev.toolchain.program_run import run_program  # noqa: PLC0415 (imports the SDK)
+
+            response.set_result(run_program(request, host.engine_address))
         except Exception as error:  # noqa: BLE001  the host's error, not the program's: the engine shows it
+            # The response has only the message, for example of an SDK that cannot be imported.
+            traceback.print_exc()
             response.set_exception(error)
 
 

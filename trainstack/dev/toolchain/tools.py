@@ -15,22 +15,8 @@ from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.engine import Engine, link, prepare
 from trainstack.dev.toolchain.errors import MissingTool, ToolchainError
 from trainstack.dev.toolchain.groups import BY_NAME, GROUP_OF, GROUPS
-from trainstack.dev.toolchain.places import cache_root, state_root
+from trainstack.dev.toolchain.places import state_root
 from trainstack.dev.toolchain.progress import say
-
-__all__ = [
-    "MANIFESTS",
-    "Engine",
-    "MissingTool",
-    "ToolchainError",
-    "cache_root",
-    "engine",
-    "ensure",
-    "kubectl",
-    "needed_groups",
-    "program",
-    "replacements",
-]
 
 MANIFESTS = "manifests"
 """The group of the operators' release manifests, which kubectl renders from the cluster group's modules."""

@@ -8,7 +8,6 @@ from dataclasses import asdict, astuple, dataclass
 from trainstack.dev.toolchain import debian, distribution, gomod, gotool, lock, official
 from trainstack.dev.toolchain.groups import GROUPS
 from trainstack.dev.toolchain.places import GO_LOCK, GO_MODULES, REQUIREMENTS_LOCK
-from trainstack.dev.toolchain.relock import SITE_LOCK
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,9 @@ def _own_main(group: str) -> Iterator[str]:
 
 
 def _python() -> Iterator[Version]:
-    for path in (REQUIREMENTS_LOCK, GO_LOCK, SITE_LOCK):
-        for locked in lock.load(path).values():
-            yield Version("python", locked.name, locked.version, f"trainstack/dev/toolchain/{path.name}")
+    for path in (REQUIREMENTS_LOCK, GO_LOCK, lock.SITE_LOCK):
+        for name, version in lock.load(path).items():
+            yield Version("python", name, version, f"trainstack/dev/toolchain/{path.name}")
 
 
 def _debian() -> Iterator[Version]:

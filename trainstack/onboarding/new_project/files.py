@@ -9,11 +9,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import jinja2
 
-from trainstack.onboarding.new_project.request import ProjectError, Request, faults
+from trainstack.errors import TrainstackError
+from trainstack.onboarding.new_project.request import Request, faults
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.values.stack_name import file_of
 
@@ -41,10 +43,10 @@ def new_files(request: Request, version: str, *, virtualenv: bool) -> dict[str, 
     """Return the texts of the files by their paths.
 
     `version`: of Trainstack, for the workflow. `virtualenv`: whether the engine uses the project's `.venv`. Raises
-    ProjectError with all faults.
+    TrainstackError with all faults.
     """
     if found := list(faults(request)):
-        raise ProjectError("\n".join(found))
+        raise TrainstackError("\n".join(found))
     values = {"request": request, "service": SERVICES[request.cluster], "workload": WORKLOAD}
     return {
         **owned_files(request.name, version, virtualenv=virtualenv),
@@ -84,7 +86,8 @@ def _digest(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
-def _render(template: str, **values: Any) -> str:
+@cache
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("trainstack.onboarding.new_project"),
         undefined=jinja2.StrictUndefined,
@@ -101,7 +104,11 @@ def _render(template: str, **values: Any) -> str:
         autoescape=False,  # noqa: S701  no HTML: every value passes `_scalar`, or is a constant
     )
     environment.filters["yaml"] = _scalar
-    return environment.get_template(f"{template}.j2").render(**values)
+    return environment
+
+
+def _render(template: str, **values: Any) -> str:
+    return _environment().get_template(f"{template}.j2").render(**values)
 
 
 def _scalar(text: str) -> str:

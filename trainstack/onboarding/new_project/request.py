@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainstack.errors import TrainstackError
 from trainstack.onboarding.new_project.services import SERVICES
 from trainstack.settings.values.stack_name import fault
 
@@ -13,10 +12,6 @@ _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 """Source: ValidateProjectName in sdk/go/common/tokens/names.go of Pulumi."""
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAMESPACE = "training"
-
-
-class ProjectError(TrainstackError):
-    """A project cannot be created or upgraded. The message has all reasons with their remedies."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trainstack.errors import TrainstackError
-from trainstack.objects.labels import CONFIG_HASH, RELEASE, Manifest, mark
+from trainstack.objects.labels import CONFIG_HASH, RELEASE, SKIP_AWAIT, Manifest, mark
 from trainstack.platform.namespaces import with_pod_security
 from trainstack.settings.sections.operators import Install
 from trainstack.settings.values.quantities import amount
@@ -73,7 +73,11 @@ def staged(
         labels = {**labels, **mark(stack)}
         if kind in _RELEASED:
             labels[RELEASE] = version
-        stages[_STAGES.get(kind, "setup")].append({**_all_scopes(manifest), "metadata": {**meta, "labels": labels}})
+        metadata = {**meta, "labels": labels}
+        if kind == "Service":
+            # The provider waits ten seconds for further endpoints, and the probe of the webhooks waits for the first.
+            metadata["annotations"] = {**meta.get("annotations", {}), SKIP_AWAIT: "true"}
+        stages[_STAGES.get(kind, "setup")].append({**_all_scopes(manifest), "metadata": metadata})
     setup = sorted(stages["setup"], key=lambda manifest: _SETUP_ORDER.get(manifest["kind"], 3))
     return OperatorManifests(
         crds=tuple(stages["crds"]),

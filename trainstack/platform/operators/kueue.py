@@ -52,6 +52,8 @@ def configuration(release: str, declared: KueueConfiguration) -> str:
             result["waitForPodsReady"]["recoveryTimeout"] = f"{ready.recovery_timeout_seconds}s"
     if declared.retain_finished_seconds is not None:
         result["objectRetentionPolicies"] = {"workloads": {"afterFinished": f"{declared.retain_finished_seconds}s"}}
+    if declared.client_connection is not None:
+        result["clientConnection"] = declared.client_connection.model_dump()
     return yaml.safe_dump({**result, **admission_fields(declared)}, sort_keys=True)
 
 

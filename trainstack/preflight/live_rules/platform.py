@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainstack.kueue.releases import MODELLED, is_modelled
 from trainstack.preflight import downgrades
-from trainstack.preflight.live_context import LiveContext, Operator, absent, declared, needed, unknown
+from trainstack.preflight.live_context import LiveContext, Operator, absent, declared, needed, unread
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rules.operators import version_clash
@@ -79,7 +79,7 @@ def operator_unready(context: LiveContext) -> Iterator[Violation]:
     for name, path in needed(context.settings).items():
         facts = OPERATORS[name]
         if context.live.operators is None:
-            yield unknown(path, f"{facts.title} is ready", "Deployments and pods")
+            yield unread(context, path, f"{facts.title} is ready", "Deployments and pods")
             continue
         found = context.live.operators.get(name)
         if found is None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from trainstack.kueue.resource_node import missing_objects
 from trainstack.kueue.verdict import Cause, Reason, Verdict
-from trainstack.preflight.live_context import LiveContext, absent_name, declared, unknown
+from trainstack.preflight.live_context import LiveContext, absent_name, declared, unread
 from trainstack.preflight.rule import Rule, Severity, Violation
 from trainstack.preflight.rules.admission import never_fits, remedy_of, resource_uncovered
 from trainstack.preflight.rules.operators import framework_unlisted
@@ -98,7 +98,7 @@ def framework_unmanaged(context: LiveContext) -> Iterator[Violation]:
             continue
         if managed is None:
             reported.add(framework)
-            yield unknown(f"{path}.kind", f"Kueue manages kind {kind}", "its configuration")
+            yield unread(context, f"{path}.kind", f"Kueue manages kind {kind}", "its configuration")
         elif framework not in managed:
             message = f"the cluster's Kueue does not manage kind {kind}: the run would start outside every quota"
             remedy = f"have {framework} added to integrations.frameworks of Kueue's configuration"

@@ -12,9 +12,17 @@ from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext, with_paths
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+from trainstack.runs.parameter_file import TooManySetsError, check_carried
 from trainstack.runs.status.kinds import shown_kind
 from trainstack.settings.sections.queues import PROVISIONING
+from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import with_article
+
+_INSTEAD = {
+    "TrainJob": "set kind to PyTorchJob or JobSet, which need no TrainingRuntime, or use another queue",
+    "Pod": "set kind to Job, or use another queue",
+}
+"""Remedies for kinds that another kind can replace."""
 
 
 @Rule(
@@ -71,29 +79,46 @@ def multikueue_parameters(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="multikueue-run",
+    may_be=("warning",),
     summary="A run or loader in a queue of MultiKueue cannot be dispatched to another cluster.",
     details=(
-        "Trainstack dispatches Jobs, JobSets and PyTorchJobs. MultiKueue copies only the launch: not the runtime of a "
-        "TrainJob, and not the parameter file of a sweep."
+        "Trainstack dispatches Jobs, JobSets and PyTorchJobs, also of sweeps, whose pods have the parameter file as "
+        "annotations: at most 240 KiB. MultiKueue does not copy the TrainingRuntime of a TrainJob. A warning for a "
+        "sweep of `managed: false`."
     ),
-    example="A sweep, or a run of `kind: TrainJob`, whose cluster queue has a check of MultiKueue.",
-    remedy="Use a queue without a check of MultiKueue.",
+    example="A run of `kind: TrainJob` whose cluster queue has a check of MultiKueue.",
+    remedy="Use a queue without a check of MultiKueue, or another `kind`.",
 )
 def multikueue_run(context: RuleContext) -> Iterator[Violation]:
     settings = context.settings
     for path, run in settings.trained():
         if not settings.queues.dispatches(run.namespace, run.queue):
             continue
-        if path.startswith("sweeps."):
-            yield Violation(f"{path}.queue", f"sweep {run.name} has a parameter file, which MultiKueue does not copy")
-        elif WORKLOAD_KINDS[run.kind].managed_by is None:
-            yield Violation(f"{path}.queue", f"{run.name} is {with_article(shown_kind(run))}, which is not dispatched")
+        if WORKLOAD_KINDS[run.kind].managed_by is None:
+            kind = with_article(shown_kind(run))
+            yield Violation(f"{path}.queue", f"{run.name} is {kind}, which is not dispatched", _INSTEAD.get(run.kind))
+    for path, sweep in context.sweeps():
+        if settings.queues.dispatches(sweep.run.namespace, sweep.run.queue):
+            yield from _sweep(path, sweep)
     queue, namespaces = settings.cluster.loader.queue, {volume.namespace for volume in settings.storage.volumes}
     for namespace in sorted(namespaces):
         if settings.queues.dispatches(namespace, queue):
             message = f"loaders of namespace {namespace} would start in a worker cluster, with its volume"
-            yield Violation("cluster.loader.queue", message)
+            yield Violation("cluster.loader.queue", message, "use a queue without a check of MultiKueue")
             break
+
+
+def _sweep(path: str, sweep: Sweep) -> Iterator[Violation]:
+    try:
+        check_carried(sweep)
+    except TooManySetsError as error:
+        yield Violation(path, error.message, error.remedy)
+    if not sweep.run.managed:
+        message = (
+            f"the results of sweep {sweep.name} are in the logs of its pods, which MultiKueue deletes when a trial ends"
+        )
+        remedy = "leave out `managed`, or have the program save its results elsewhere"
+        yield Violation(f"{path}.run.managed", message, remedy, "warning")
 
 
 @Rule(

@@ -45,20 +45,17 @@ def content_tag(
     context: Path,
     build_args: Mapping[str, str] | None = None,
     *,
-    dockerfile: Path | None = None,
     programs: Mapping[str, Path] | None = None,
 ) -> str:
     """The tag of an image that is built from these inputs: 16 hexadecimal digits.
 
-    `dockerfile` may be outside the context; None if it is one of the context's files. `programs` are additional files
-    of the context by their name in it. Times, owners and modes are ignored, except for the executable bit.
+    `programs` are additional files of the context by their name in it. Times, owners and modes are ignored, except for
+    the executable bit.
     """
     digest = hashlib.sha256()
     inputs = {path.as_posix(): context / path for path in context_files(context)}
     for name, path in sorted((inputs | dict(programs or {})).items()):
         _add(digest, "file", name, _mode(path), _content(path))
-    if dockerfile is not None:
-        _add(digest, "dockerfile", "", "", dockerfile.read_bytes())
     for key, value in sorted((build_args or {}).items()):
         _add(digest, "argument", key, "", value.encode())
     return digest.hexdigest()[:_TAG_DIGITS]

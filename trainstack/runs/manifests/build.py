@@ -1,8 +1,10 @@
 """From a workload to the manifest of its launch."""
 
 import re
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from trainstack.objects.labels import LIMIT, Manifest
 from trainstack.runs import names
@@ -11,6 +13,7 @@ from trainstack.runs.identity import Facts, digest, run_id
 from trainstack.runs.launch import InSweep, Launch
 from trainstack.runs.manifests.kind import Body
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
+from trainstack.runs.manifests.trial_pod import carry_files
 from trainstack.settings.sections.queues import MULTI_KUEUE
 from trainstack.settings.sections.workloads import Workload
 
@@ -22,20 +25,23 @@ def manifest(workload: Workload, stack: str, launch: Launch) -> Manifest:
     return WORKLOAD_KINDS[workload.kind].build(workload, stack, launch)
 
 
-def dispatched(workload: Workload, launch: Manifest) -> Manifest:
+def dispatched(workload: Workload, launch: Manifest, files: Mapping[str, str] | None = None) -> Manifest:
     """Return a copy of the launch's object that MultiKueue's controller manages: no pod starts in this cluster.
 
     Kueue's webhook sets the field too, but only once its cache has the queue's check. The launch's name does not depend
-    on it: a check that is added to a queue later changes no run.
+    on it: a check that is added to a queue later changes no run. `files`: those of its sweep, which its pods carry.
     """
-    path = WORKLOAD_KINDS[workload.kind].managed_by
-    if path is None:
+    kind = WORKLOAD_KINDS[workload.kind]
+    if kind.managed_by is None:
         return launch
-    result = {**launch}
+    result = deepcopy(launch)
     section = result
-    for key in path[:-1]:
-        section[key] = section = {**section.get(key, {})}
-    section[path[-1]] = MULTI_KUEUE
+    for key in kind.managed_by[:-1]:
+        section = section.setdefault(key, {})
+    section[kind.managed_by[-1]] = MULTI_KUEUE
+    for pods in kind.launched_pods(result, ()) if files else ():
+        # The templates are parts of `result`.
+        carry_files(cast("Manifest", pods.template), files or {})
     return result
 
 

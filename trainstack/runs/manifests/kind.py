@@ -1,6 +1,6 @@
 """What differs between the kinds of workloads: each kind's module has one `WorkloadKind`, and `registry` lists them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,9 +152,10 @@ def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
     yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
 
 
-def role_pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    """The pods of a kind for which each role is a pod set of Kueue, in alphabetical order."""
-    for name, role in sorted(run.roles.items()):
+def role_pod_sets(path: str, run: Workload, names: Iterable[str] | None = None) -> Iterator[PodSet]:
+    """The pods of a kind for which each role is a pod set of Kueue; `names`: their order, by default the alphabet."""
+    for name in sorted(run.roles) if names is None else names:
+        role = run.roles[name]
         yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
 
 

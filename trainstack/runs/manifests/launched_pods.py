@@ -20,5 +20,7 @@ def mounted(objects: Sequence[Body], volume: str) -> str | None:
     for pods in launched_pods(launch, companions):
         for each in pods.spec.get("volumes") or ():
             if each["name"] == volume:
-                return str(each["configMap"]["name"])
+                # Of a dispatched launch, see `trial_pod.carry_files`.
+                sources = each["projected"]["sources"] if "projected" in each else [each]
+                return next(str(source["configMap"]["name"]) for source in sources if "configMap" in source)
     return None

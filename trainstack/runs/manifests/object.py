@@ -20,7 +20,7 @@ from trainstack.runs.manifests.kind import (
     Replicas,
     WorkloadKind,
     count_replicas,
-    overridden,
+    role_pod_sets,
     status_conditions,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
@@ -104,9 +104,7 @@ def _conditions(launch: Body) -> Sequence[Body]:
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    for entry in _declared(run).pods:
-        role = run.roles[entry.name]
-        yield overridden(f"{path}.roles.{entry.name}", path, run, role, entry.name, role.replicas)
+    return role_pod_sets(path, run, [entry.name for entry in _declared(run).pods])
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:

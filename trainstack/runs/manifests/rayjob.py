@@ -16,7 +16,7 @@ from trainstack.runs.manifests.kind import (
     PodSet,
     Replicas,
     WorkloadKind,
-    overridden,
+    role_pod_sets,
     set_fields,
 )
 from trainstack.runs.manifests.pod_template import CONTAINER, pod_template
@@ -84,9 +84,7 @@ def _launched_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedP
 
 
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
-    for name in (_HEAD, *_groups(run), *({_SUBMITTER} & run.roles.keys())):
-        role = run.roles[name]
-        yield overridden(f"{path}.roles.{name}", path, run, role, name, role.replicas)
+    return role_pod_sets(path, run, (_HEAD, *_groups(run), *({_SUBMITTER} & run.roles.keys())))
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:

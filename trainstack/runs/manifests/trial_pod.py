@@ -1,6 +1,8 @@
 """The labels, variables and volumes that connect the pods of a launch to their sweep."""
 
-from trainstack.objects.labels import SET, SWEEP, Manifest
+from collections.abc import Mapping
+
+from trainstack.objects.labels import SET, SETS, SWEEP, TRIALS, Manifest
 from trainstack.runs.launch import Launch
 from trainstack.settings.search_space.hyperparams import SETS_FILE
 
@@ -8,6 +10,8 @@ TRIALS_FILE = "trials.json"
 SWEEP_FOLDER = "/opt/trainstack-sweep"
 """Where the sweep's files are mounted in the pods of an Indexed Job."""
 SWEEP_VOLUME = "trainstack-sweep"
+CARRIED = {SETS_FILE: SETS, TRIALS_FILE: TRIALS}
+"""The annotation of a dispatched pod with the content of each file."""
 NUMBER = "JOB_ID"
 """The variable with the number of a pod's set, from 1."""
 
@@ -53,3 +57,35 @@ def sweep_volumes(launch: Launch) -> list[Manifest]:
     if launch.sweep is None or not sweep_mounts(launch):
         return []
     return [{"name": SWEEP_VOLUME, "configMap": {"name": launch.sweep.file}}]
+
+
+def carried(files: Mapping[str, str], path: str | None) -> dict[str, str]:
+    """The annotations of a dispatched launch's pods. `files`: the sweep's; `path`: where the program reads the sets."""
+    return {
+        annotation: files[file]
+        for file, annotation in CARRIED.items()
+        if file in files and (file != SETS_FILE or path is not None)
+    }
+
+
+def carry_files(template: Manifest, files: Mapping[str, str]) -> None:
+    """Put the sweep's files into the annotations of a pod template, and mount them from there.
+
+    The volume keeps the name of the ConfigMap, which exists in the manager's cluster only: commands read it back.
+    """
+    spec = template["spec"]
+    volume = next((each for each in spec.get("volumes") or () if each["name"] == SWEEP_VOLUME), None)
+    if volume is None:
+        return
+    mounts = [mount for container in spec["containers"] for mount in container.get("volumeMounts") or ()]
+    path = next((mount["mountPath"] for mount in mounts if mount.get("subPath") == SETS_FILE), None)
+    annotations = carried(files, path)
+    metadata = template.setdefault("metadata", {})
+    metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
+    items = [
+        {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
+        for file, annotation in CARRIED.items()
+        if annotation in annotations
+    ]
+    config_map = {**volume.pop("configMap"), "optional": True}
+    volume["projected"] = {"sources": [{"downwardAPI": {"items": items}}, {"configMap": config_map}]}

@@ -83,6 +83,9 @@ class RunView:
     """In plain words; empty after admission."""
     cluster: str = ""
     """The worker cluster that MultiKueue has chosen for its pods; empty: they are in the environment's own."""
+    lost: str = ""
+    """Why Kueue does not reach that cluster, so that the state is the last known one; empty if Kueue reaches it, or if
+    that may not be read."""
     unreached: str = ""
     """Why that cluster was not read: its pods, claims and log are then unknown."""
     replicas: tuple[Replicas, ...] = ()
@@ -131,6 +134,7 @@ class RunView:
         if phase in ("running", "failed") and stuck:
             return f"{phase}; {'; '.join(stuck)}"
         where = f"in cluster {self.cluster}" if self.cluster else ""
+        where += ", which Kueue does not reach: its last known state" if self.lost else ""
         return "; ".join(filter(None, (phase, where, self.restarts, self.last_line)))
 
     @property
@@ -162,12 +166,14 @@ def run_view(read: RunObjects, now: datetime) -> RunView:
     workload = read.queueing.workload or {}
     waits, running = bare.launch.phase == "queued", bare.launch.phase == "running"
     pods = pod_views(read.pods or (), bare.launch.kind)
+    cluster = cluster_of(workload)
     return replace(
         bare,
         position=_position(read.positions, workload) if waits and bare.queue else None,
         admitted=conditions(workload).get("Admitted", {}).get("status") == "True",
         waits_because=why_waiting(bare.queue, read.queueing) if waits else "",
-        cluster=cluster_of(workload),
+        cluster=cluster,
+        lost=read.queueing.unconnected.get(cluster, "") if bare.launch.active else "",
         unreached=read.unreached,
         pods=pods,
         pods_known=read.pods is not None,

@@ -72,6 +72,13 @@ class Queueing:
     """{} if the namespace does not have that queue."""
     cluster_queue: Body | None = None
     """{} if it does not exist. Tenants cannot read it."""
+    dispatched: bool = False
+    """Whether MultiKueue manages the launch."""
+    unconnected: Mapping[str, str] = field(default_factory=dict)
+    """Why Kueue does not reach worker clusters that the launch may use, by name."""
+    copies: Mapping[str, Body | str] = field(default_factory=dict)
+    """The copies of the Workload in nominated worker clusters, by name: {} without a copy, or why it was not read.
+    Empty if none was looked for."""
     owners: Mapping[str, str] = field(default_factory=dict)
     """`<namespace>/<name>` of other launches by the uid of their objects, as far as they were read."""
 
@@ -90,6 +97,25 @@ def preemptor(workload: Body) -> str | None:
 def cluster_of(workload: Body) -> str:
     """The worker cluster that MultiKueue has chosen for a Workload; empty for this cluster, or before the choice."""
     return str((workload.get("status") or {}).get("clusterName") or "")
+
+
+def nominated_clusters(workload: Body) -> list[str]:
+    """The worker clusters in which a Workload waits for quota; none once MultiKueue has chosen one."""
+    return [] if cluster_of(workload) else list((workload.get("status") or {}).get("nominatedClusterNames") or ())
+
+
+def unconnected(cluster: Body) -> str:
+    """Why Kueue does not reach the cluster of a MultiKueueCluster; empty if it does."""
+    active = conditions(cluster).get("Active")
+    if active is None:
+        return "it has not been tried yet"
+    if active.get("status") == "True":
+        return ""
+    return ": ".join(filter(None, (active.get("reason"), active.get("message"))))
+
+
+def _unconnected(queueing: Queueing) -> str:
+    return "; ".join(f"Kueue does not reach {name} ({reason})" for name, reason in queueing.unconnected.items())
 
 
 def why_waiting(queue: str | None, queueing: Queueing) -> str:
@@ -114,12 +140,14 @@ def why_waiting(queue: str | None, queueing: Queueing) -> str:
     evicted = found.get("Evicted", {})
     if evicted.get("status") == "True" and evicted.get("reason") != "Deactivated":
         parts.append(_evicted(evicted, found.get("Preempted", {}), queueing.owners))
+        if queueing.dispatched and evicted.get("reason") == "AdmissionCheck" and _retried(workload):
+            parts[-1] = "MultiKueue requeued it: its worker cluster evicted it, or was lost for workerLostTimeout"
     again = (workload.get("status") or {}).get("requeueState", {})
     if again.get("requeueAt"):
         parts.append(f"it is requeued at {again['requeueAt']}")
     quota = found.get("QuotaReserved", {})
     if quota.get("status") == "True":
-        parts.append(_checks(workload))
+        parts += [_checks(workload, queueing), _unconnected(queueing)]
     elif message := quota.get("message", ""):
         parts.append(_queue_closed(queueing, message) or in_words(message))
     return "; ".join(filter(None, parts)) or "Kueue has not processed it yet"
@@ -140,7 +168,8 @@ def _queue_closed(queueing: Queueing, message: str) -> str:
     for what, body in (("cluster queue", queueing.cluster_queue), ("queue", queueing.local_queue)):
         active = conditions(body or {}).get("Active", {})
         if body and active.get("status") == "False" and (words := INACTIVE.get(active.get("reason", ""))):
-            return f"{what} {body['metadata']['name']} {words}"
+            why = _unconnected(queueing) if active["reason"] == "AdmissionCheckInactive" else ""
+            return f"{what} {body['metadata']['name']} {words}{f': {why}' if why else ''}"
     return ""
 
 
@@ -209,7 +238,25 @@ def _evicted(evicted: Body, preempted: Body, owners: Mapping[str, str]) -> str:
     return f"it was preempted by {by or 'another run'}{f', {why}' if why else ''}"
 
 
-def _checks(workload: Body) -> str:
+def _without_quota(copy: Body | str) -> str:
+    """Why a worker cluster has not reserved quota for a Workload."""
+    if isinstance(copy, str):
+        return copy
+    if not copy:
+        return "Kueue has not created its Workload there; `trainstack check --cluster` names what is missing"
+    return in_words(conditions(copy).get("QuotaReserved", {}).get("message", "")) or "Kueue has not processed it yet"
+
+
+def _retried(workload: Body) -> bool:
+    """Whether its only admission check, MultiKueue's, has sent the Workload back to the queue.
+
+    Kueue v0.15 does so if a worker cluster is lost, later releases also if the worker cluster evicts the Workload.
+    """
+    checks = list((workload.get("status") or {}).get("admissionChecks") or ())
+    return len(checks) == 1 and bool(checks[0].get("retryCount"))
+
+
+def _checks(workload: Body, queueing: Queueing) -> str:
     status = workload.get("status") or {}
     waiting = [check for check in status.get("admissionChecks") or () if check.get("state") != "Ready"]
     if not waiting:
@@ -218,7 +265,11 @@ def _checks(workload: Body) -> str:
     text = f"its quota is reserved; it waits for admission check {names}"
     if cluster := cluster_of(workload):
         return f"{text}, which starts it in cluster {cluster}"
-    if nominated := status.get("nominatedClusterNames"):
-        return f"{text}: no cluster has reserved quota for it yet ({', '.join(nominated)})"
+    if nominated := nominated_clusters(workload):
+        why = "; ".join(
+            f"{name}: {_without_quota(queueing.copies[name])}" if name in queueing.copies else name
+            for name in sorted(nominated)
+        )
+        return f"{text}: no cluster has reserved quota for it yet ({why})"
     messages = "; ".join(check["message"] for check in waiting if check.get("message"))
     return f"{text} ({messages})" if messages else text

@@ -48,8 +48,9 @@ def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
     yield path, node
     for key, value in node.entries.items():
         yield from walk(value, child(path, key))
-    for element_path, element in zip(element_paths(node, path), node.items, strict=True):
-        yield from walk(element, element_path)
+    if node.items:
+        for element_path, element in zip(element_paths(node, path), node.items, strict=True):
+            yield from walk(element, element_path)
 
 
 def element_paths(node: Node, path: str) -> list[str]:

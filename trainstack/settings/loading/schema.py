@@ -6,6 +6,7 @@ Files are merged, and `null` deletes: so the schemas require only the names of e
 import ast
 import inspect
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
@@ -76,7 +77,8 @@ def _sweep(sweep: Schema, run: Schema) -> Schema:
     return {**sweep, "properties": kept}
 
 
-def texts() -> dict[str, str]:
+@cache
+def texts() -> Mapping[str, str]:
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
 
 
@@ -135,10 +137,15 @@ def _field_docs(model: type[Section]) -> dict[str, str]:
     """The strings below fields. Pydantic's `use_attribute_docstrings` would parse the sources at every import."""
     docs: dict[str, str] = {}
     for base in reversed([base for base in model.__mro__ if issubclass(base, Section)]):
-        (definition,) = ast.parse(inspect.getsource(base)).body
-        assert isinstance(definition, ast.ClassDef)  # noqa: S101
-        for pair in pairwise(definition.body):
+        for pair in pairwise(_classes(base.__module__)[base.__name__].body):
             match pair:
                 case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(text))):
                     docs[field] = inspect.cleandoc(text)
     return docs
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """The definitions of a module's classes, by name. `inspect.getsource` would parse the module for each of them."""
+    source = inspect.getsource(sys.modules[module])
+    return {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}

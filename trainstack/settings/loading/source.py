@@ -5,13 +5,14 @@ YAML parsers disagree about unquoted words and numbers, and the Pulumi engine re
 and other ambiguous values (`0777`, `0x1F`, `1_000`, `True`, `2024-01-01`) are errors until they are quoted. Duplicate
 keys, merge keys (`<<`) and tags are errors, and so are values that a short file can make too large to read: deep
 nesting, aliases of aliases, numbers of thousands of digits, hundreds of thousands of values. A file must be regular and
-at most `settings.loading.files.MAX_BYTES` long.
+at most `settings.loading.files.MAX_BYTES` long. The engine rewrites the files of stacks, whose texts of several lines
+must not begin with white space: its YAML library (yaml.v3) drops a first line break, or writes an invalid file.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
@@ -48,12 +49,15 @@ _PLAIN_TEXT = "use plain UTF-8 text"
 
 
 class _Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's build
-    """PyYAML's loader with limits on nesting, which it parses by recursion, and on the number of values."""
+    """PyYAML's loader with limits on nesting, which it parses by recursion, and on the number of values.
+
+    The methods replaced would resolve tags by the path of a value, which no loader here does.
+    """
 
     levels = 0
     values = 0
 
-    def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:
+    def descend_resolver(self, parent: yaml.Node | None, _index: object) -> None:
         self.levels += 1
         self.values += 1
         if self.levels > _MAX_LEVELS:
@@ -64,11 +68,9 @@ class _Loader(_BASE):  # type: ignore[misc]  # the base depends on PyYAML's buil
             problem = ""
         if problem and parent is not None:
             raise yaml.composer.ComposerError(None, None, problem, parent.start_mark)
-        super().descend_resolver(parent, index)
 
     def ascend_resolver(self) -> None:
         self.levels -= 1
-        super().ascend_resolver()
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
         """Return the implicit tag of a value. `_Reader` resolves plain scalars, which is faster than doing it here."""
@@ -155,6 +157,7 @@ def read_text(text: str, name: str, findings: list[Finding]) -> Node:
 class _Reader:
     def __init__(self, file: str, findings: list[Finding]) -> None:
         self.file = file
+        self.is_stack_file = PurePath(file).match("Pulumi.*.yaml")
         self.findings = findings
         self.open: set[int] = set()
         self.read: set[int] = set()
@@ -210,6 +213,9 @@ class _Reader:
             if node.tag != implied:
                 remedy = "write the plain value, in quotes if it is a string"
                 self._fault(node, f"the tag before {text} is not supported", remedy)
+        if "\n" in text and text[0].isspace() and self.is_stack_file:
+            message = "a text of several lines begins with white space, which the engine cannot keep"
+            self._fault(node, message, "begin the text with its first word, or move it to a file of its own")
         return self._plain(node, text) if plain else text
 
     def _plain(self, node: yaml.ScalarNode, text: str) -> Scalar:

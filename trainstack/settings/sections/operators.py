@@ -93,6 +93,18 @@ class Transformation(Section):
     """The amount of each resource for one unit of the input; without outputs, `Replace` stops counting it."""
 
 
+class ClientConnection(Section):
+    """The limits of the requests that Kueue's controller sends to the API server.
+
+    Kueue sends about seven for each run, so these limits bound how many runs start in a second.
+    """
+
+    qps: Positive
+    """Requests in a second, on average."""
+    burst: Positive
+    """Requests at once, after a pause."""
+
+
 class KueueConfiguration(Section):
     """The fields of Kueue's Configuration that training depends on.
 
@@ -105,6 +117,8 @@ class KueueConfiguration(Section):
     wait_for_pods_ready: WaitForPodsReady | None = None
     retain_finished_seconds: NonNegative | None = None
     """How long finished Workloads are kept; None: they are never deleted, Kueue's default."""
+    client_connection: ClientConnection | None = None
+    """None: the release's: in v0.15, 50 requests a second and 100 at once."""
     fair_sharing: KueueFairSharing | None = None
     """None: cohorts lend by nominal quota, without regard to shares."""
     admission_fair_sharing: AdmissionFairSharing | None = None

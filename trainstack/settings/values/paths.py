@@ -18,7 +18,7 @@ def child(path: str, key: str) -> str:
 
 def elements(path: str, names: Sequence[str | None]) -> Iterator[str]:
     """Yield the paths of a list's elements, by name where it is unique, else by index from 0."""
-    count = Counter(names)
+    count = Counter(names) if names else {}
     for index, name in enumerate(names):
         yield f"{path}[{name if name is not None and count[name] == 1 else index}]"
 

@@ -6,6 +6,7 @@ Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/q
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -25,10 +26,12 @@ MAX = 2**63 - 1
 _HINT = 'write a Kubernetes quantity such as "500m", "2" or "1Gi"'
 
 
+@lru_cache(maxsize=4096)
 def amount(text: str) -> Fraction:
     """Return the exact value of a quantity in its base unit (cores, bytes, pieces).
 
-    Raises ValueError for an invalid or negative quantity, or one above the API server's limit.
+    Raises ValueError for an invalid or negative quantity, or one above the API server's limit. Environments repeat the
+    same few quantities thousands of times.
     """
     match = _FORM.fullmatch(text)
     if match is None:

@@ -1,4 +1,4 @@
-"""Models and workloads for tests of admission, said in a few words."""
+"""Short constructors of models and workloads for tests of admission."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,30 +25,30 @@ Quotas = Mapping[str, Mapping[str, Amount | tuple[Amount | None, ...]]]
 def make_queue(
     name: str = "q", quotas: Quotas | None = None, cohort: str | None = None, **changes: Any
 ) -> ClusterQueue:
-    """A cluster queue of one group, with 4 cpu on the flavor `cpu` if nothing else is said."""
-    said = quotas or {"cpu": {"cpu": 4}}
-    covered = frozenset(next(iter(said.values())))
-    found = {
+    """Return a cluster queue with one group, by default with 4 cpu on the flavor `cpu`."""
+    flavors = quotas or {"cpu": {"cpu": 4}}
+    covered = frozenset(next(iter(flavors.values())))
+    flavor_quotas = {
         (flavor, resource): make_quota(resource, figure)
-        for flavor, figures in said.items()
+        for flavor, figures in flavors.items()
         for resource, figure in figures.items()
     }
-    base = {"groups": (ResourceGroup(covered, tuple(said)),), "quotas": found, "cohort": cohort}
+    base = {"groups": (ResourceGroup(covered, tuple(flavors)),), "quotas": flavor_quotas, "cohort": cohort}
     return ClusterQueue(**{"name": name, **base, **changes})
 
 
 def make_quota(resource: str, figure: Amount | tuple[Amount | None, ...]) -> Quota:
-    """A quota of so much, with limits where there are any."""
+    """Return a quota, with limits if the figure is a tuple."""
     figures = figure if isinstance(figure, tuple) else (figure,)
     nominal, borrowing, lending = (
-        None if each is None else value(resource, each) for each in (*figures, None, None)[:3]
+        None if amount is None else value(resource, amount) for amount in (*figures, None, None)[:3]
     )
     assert nominal is not None
     return Quota(nominal, borrowing, lending)
 
 
 def make_model(*queues: ClusterQueue, cohorts: tuple[Cohort, ...] = (), **changes: Any) -> Model:
-    """Queues with a local queue each, of their name, in namespace `ns`; flavors as far as the queues name them."""
+    """Return a model with these queues, local queues of the same names in namespace `ns`, and their flavors."""
     names = [name for queue in queues for group in queue.groups for name in group.flavors]
     base = {
         "flavors": {name: Flavor(name) for name in names},
@@ -60,21 +60,21 @@ def make_model(*queues: ClusterQueue, cohorts: tuple[Cohort, ...] = (), **change
 
 
 def make_pods(name: str = "main", count: int = 1, path: str = "", **requests: Amount) -> PodSet:
-    """Pods of which each requests so much; `gpu` is `nvidia.com/gpu`."""
-    each = {"nvidia.com/gpu" if key == "gpu" else key: amount for key, amount in requests.items()}
-    totals = {resource: value(resource, amount) * count for resource, amount in each.items()}
+    """Return a pod set with these requests per pod; `gpu` is `nvidia.com/gpu`."""
+    per_pod = {"nvidia.com/gpu" if key == "gpu" else key: amount for key, amount in requests.items()}
+    totals = {resource: value(resource, amount) * count for resource, amount in per_pod.items()}
     return PodSet(name=name, count=count, requests=totals, path=path, resources_path=f"{path}.resources")
 
 
 def make_workload(*sets: PodSet, queue: str = "q", **changes: Any) -> Workload:
-    """The workload `asked` of these pods; one of 1 cpu if none are said."""
+    """Return the workload `asked` with these pod sets, by default one pod with 1 cpu."""
     base = {"name": "asked", "namespace": "ns", "queue": queue, "pod_sets": sets or (make_pods(cpu=1),)}
     return Workload(**{**base, **changes})
 
 
 def make_admitted(name: str, queue: str = "q", flavor: str = "cpu", **changes: Any) -> Admitted:
-    """A workload that has cpu on a flavor: 1 if nothing else is said."""
+    """Return an admitted workload with cpu on a flavor, by default 1."""
     cpu = changes.pop("cpu", 1)
-    own = {key: changes.pop(key) for key in ("priority", "created") if key in changes}
-    workload = make_workload(make_pods(cpu=cpu), queue=queue, name=name, **own)
+    workload_changes = {key: changes.pop(key) for key in ("priority", "created") if key in changes}
+    workload = make_workload(make_pods(cpu=cpu), queue=queue, name=name, **workload_changes)
     return Admitted(workload, queue, {(flavor, "cpu"): value("cpu", cpu)}, **changes)

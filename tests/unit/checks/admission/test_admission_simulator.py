@@ -1,4 +1,4 @@
-"""Verdicts: outcome, flavors, what is missing."""
+"""The verdicts of the admission simulator: outcomes, flavors and reasons."""
 
 from dataclasses import replace
 
@@ -27,32 +27,32 @@ TWO = {"a": {"cpu": 4}, "b": {"cpu": 4}}
 
 
 def flavors(verdict: Verdict) -> list[str]:
-    """The flavor of each pod set's cpu."""
-    return [each.flavors["cpu"] for each in verdict.assigned]
+    """Return the flavor of each pod set's cpu."""
+    return [pod_set.flavors["cpu"] for pod_set in verdict.assigned]
 
 
 def causes(verdict: Verdict) -> list[str]:
-    """Why not."""
-    return [each.cause for each in verdict.reasons]
+    """Return the causes of the verdict's reasons."""
+    return [reason.cause for reason in verdict.reasons]
 
 
-def test_a_workload_that_fits_is_told_its_flavors_and_its_usage() -> None:
-    """By pod set, on an idle cluster."""
+def test_the_verdict_on_a_workload_that_fits_has_its_flavors_and_usage() -> None:
+    """The flavors are per pod set; the cluster is idle."""
     found = simulate(make_workload(make_pods(count=2, cpu=1)), make_model(make_queue()))
     assert (found.outcome, found.cluster_queue, found.reasons) == ("fits", "q", ())
     assert found.assigned == (Assigned("main", 2, {"cpu": "cpu"}),)
     assert (found.usage, found.borrowed) == ({("cpu", "cpu"): 2000}, {})
 
 
-def test_what_the_queue_itself_lacks_is_borrowed() -> None:
-    """And it is told how much."""
+def test_quota_that_the_queue_lacks_is_borrowed() -> None:
+    """The verdict has the borrowed amount."""
     model = make_model(make_queue("q", {"cpu": {"cpu": 2}}, "lab"), make_queue("r", {"cpu": {"cpu": 4}}, "lab"))
     found = simulate(make_workload(make_pods(cpu=5)), model)
     assert (found.outcome, found.borrowed) == ("fits by borrowing", {("cpu", "cpu"): 3000})
 
 
-def test_a_request_of_nothing_borrows_nothing() -> None:
-    """Of seed 1: the queue borrows a resource already of which the workload requests none."""
+def test_a_request_of_zero_borrows_nothing() -> None:
+    """Found with seed 1: the queue already borrows a resource of which the workload requests 0."""
     model = make_model(
         make_queue("q", {"f": {"cpu": 4, "memory": 0}}, "lab"), make_queue("r", {"f": {"cpu": 4, "memory": 8}}, "lab")
     )
@@ -62,14 +62,14 @@ def test_a_request_of_nothing_borrows_nothing() -> None:
 
 
 def test_the_flavors_of_a_group_are_tried_in_its_order() -> None:
-    """The first that fits is given, each to a pod set by itself, beside those before it."""
+    """Each pod set gets the first flavor that fits in addition to the pod sets before it."""
     model = make_model(make_queue("q", TWO))
     found = simulate(make_workload(make_pods("one", cpu=3), make_pods("two", cpu=3)), model)
     assert flavors(found) == ["a", "b"]
 
 
-def test_a_pod_set_stands_on_one_flavor() -> None:
-    """Two flavors of 4 do not hold 5."""
+def test_a_pod_set_has_one_flavor() -> None:
+    """It requests 5 cpu, and each of the two flavors has 4."""
     found = simulate(make_workload(make_pods(cpu=5, path="run")), make_model(make_queue("q", TWO)))
     assert (found.outcome, causes(found)) == ("never fits", ["quota"])
     (reason,) = found.reasons
@@ -77,8 +77,8 @@ def test_a_pod_set_stands_on_one_flavor() -> None:
     assert reason.quota_path == "queues.clusterQueues[q].resourceGroups[0].flavors[a].resources[cpu].nominalQuota"
 
 
-def test_groups_give_a_flavor_each() -> None:
-    """Resources of different groups may stand on different flavors."""
+def test_each_resource_group_has_its_own_flavor() -> None:
+    """Resources of different groups may have different flavors."""
     queue = make_queue("q", {"x": {"cpu": 4}})
     gpu = make_queue("g", {"y": {"nvidia.com/gpu": 2}})
     both = replace(queue, groups=(*queue.groups, *gpu.groups), quotas={**queue.quotas, **gpu.quotas})
@@ -87,37 +87,40 @@ def test_groups_give_a_flavor_each() -> None:
 
 
 def test_a_covered_number_of_pods_is_counted() -> None:
-    """Where a queue has quota of `pods`."""
+    """The queue has a quota of `pods`."""
     model = make_model(make_queue("q", {"f": {"cpu": 9, "pods": 2}}))
     assert simulate(make_workload(make_pods(count=2, cpu=1)), model).usage[("f", "pods")] == 2
     assert simulate(make_workload(make_pods(count=3, cpu=1)), model).outcome == "never fits"
 
 
-def test_every_resource_that_is_requested_has_to_be_covered() -> None:
-    """Even a request of nothing; all that are not are told."""
+def test_every_requested_resource_must_be_covered() -> None:
+    """This applies also to a request of 0. The verdict has all uncovered resources."""
     workload = make_workload(make_pods("one", cpu=1, gpu=0), make_pods("two", memory="1Gi"))
     found = simulate(workload, make_model(make_queue()))
-    assert [(each.cause, each.pod_set, each.resource) for each in found.reasons] == [
+    assert [(reason.cause, reason.pod_set, reason.resource) for reason in found.reasons] == [
         ("uncovered", "one", "nvidia.com/gpu"),
         ("uncovered", "two", "memory"),
     ]
 
 
-def test_a_flavor_that_can_be_had_without_borrowing_may_be_preferred() -> None:
-    """With `whenCanBorrow: TryNextFlavor`, and the first one otherwise."""
+def test_a_flavor_without_borrowing_may_be_preferred() -> None:
+    """`whenCanBorrow: TryNextFlavor` has this effect; otherwise the first flavor is used."""
     other = make_queue("r", {"a": {"cpu": 9}, "b": {"cpu": 9}}, "lab")
     queue = make_queue("q", {"a": {"cpu": 1}, "b": {"cpu": 4}}, "lab")
-    tries = replace(queue, fungibility=FlavorFungibility(when_can_borrow="TryNextFlavor"))
-    asked = make_workload(make_pods(cpu=3))
-    assert (flavors(simulate(asked, make_model(queue, other))), simulate(asked, make_model(queue, other)).outcome) == (
+    tries_next = replace(queue, fungibility=FlavorFungibility(when_can_borrow="TryNextFlavor"))
+    workload = make_workload(make_pods(cpu=3))
+    assert (
+        flavors(simulate(workload, make_model(queue, other))),
+        simulate(workload, make_model(queue, other)).outcome,
+    ) == (
         ["a"],
         "fits by borrowing",
     )
-    assert flavors(simulate(asked, make_model(tries, other))) == ["b"]
+    assert flavors(simulate(workload, make_model(tries_next, other))) == ["b"]
 
 
 def test_an_attempt_that_fails_is_repeated_with_later_flavors() -> None:
-    """The first pod set takes what only the second can use; in the next attempt it begins with its next flavor."""
+    """The first pod set uses quota that only the second can use; its next attempt starts with its next flavor."""
     queue = make_queue("q", {"a": {"cpu": 4}, "b": {"cpu": 4}})
     model = make_model(queue, flavors={"a": Flavor("a", {"pool": "a"}), "b": Flavor("b", {"pool": "b"})})
     on_a = replace(make_pods("two", cpu=3), selector={"pool": "a"})
@@ -126,7 +129,7 @@ def test_an_attempt_that_fails_is_repeated_with_later_flavors() -> None:
 
 
 def test_kueue_does_not_try_every_combination() -> None:
-    """After its last flavor an attempt of a pod set begins with the first again, together with those of the others."""
+    """After its last flavor a pod set starts with the first one again, together with the other pod sets."""
     names = {"a": {"cpu": 4}, "b": {"cpu": 1}}
     model = make_model(
         make_queue("q", names), flavors={"a": Flavor("a", {"pool": "a"}), "b": Flavor("b", {"pool": "b"})}
@@ -140,19 +143,19 @@ def test_kueue_does_not_try_every_combination() -> None:
     )
 
 
-def test_pods_go_where_their_selectors_and_tolerations_allow() -> None:
-    """Else it is told of every flavor why not."""
+def test_selectors_and_tolerations_limit_the_flavors() -> None:
+    """The verdict has a reason for every excluded flavor."""
     spot = Flavor("a", {"pool": "a"}, (Taint("kind", "spot", "NoSchedule"),))
     model = make_model(make_queue("q", TWO), flavors={"a": spot, "b": Flavor("b", {"pool": "b"})})
     on_a = replace(make_pods(cpu=1), selector={"pool": "a"})
     found = simulate(make_workload(on_a), model)
-    assert [(each.cause, each.flavor) for each in found.reasons] == [("taint", "a"), ("affinity", "b")]
+    assert [(reason.cause, reason.flavor) for reason in found.reasons] == [("taint", "a"), ("affinity", "b")]
     tolerant = replace(on_a, tolerations=(Toleration("kind", "Exists", "", ""),))
     assert flavors(simulate(make_workload(tolerant), model)) == ["a"]
 
 
-def test_fewer_pods_are_admitted_where_the_workload_allows() -> None:
-    """As many as fit."""
+def test_partial_admission_admits_as_many_pods_as_fit() -> None:
+    """Down to `minCount`."""
     pods = replace(make_pods(count=9, cpu=1), min_count=2)
     found = simulate(make_workload(pods), make_model(make_queue()))
     assert (found.outcome, found.assigned[0].count, found.usage) == ("fits", 4, {("cpu", "cpu"): 4000})
@@ -189,22 +192,22 @@ def test_fewer_pods_are_admitted_where_the_workload_allows() -> None:
         (make_model(make_queue()), make_workload(replace(make_pods(cpu=1), faults=("too much",))), "pod-refused"),
     ],
 )
-def test_what_keeps_a_workload_out_for_ever(model: Model, workload: Workload, cause: str) -> None:
-    """Beside quota: queues, flavors and checks that are not there, circles, closed doors, refused pods."""
+def test_causes_of_never_fits_other_than_quota(model: Model, workload: Workload, cause: str) -> None:
+    """Missing queues, flavors and checks, cycles of cohorts, closed queues, refused pods."""
     found = simulate(workload, model)
     assert (found.outcome, causes(found)[0]) == ("never fits", cause)
 
 
-def test_a_check_is_told_of_workloads_on_its_flavors_alone() -> None:
-    """One that names no flavors is of all of them, and of a workload on none too if all are."""
+def test_a_check_applies_only_to_workloads_on_its_flavors() -> None:
+    """A check without flavors applies to all of them, and to a workload without flavors if all checks are like it."""
     active = {"budget": True, "spare": True}
     limited = make_queue("q", TWO, checks=("budget", "spare"), check_flavors={"spare": frozenset("b")})
     model = make_model(limited, active_checks=active)
     small, large = make_workload(make_pods(cpu=4)), make_workload(make_pods("one", cpu=4), make_pods("two", cpu=4))
-    assert [simulate(each, model).checks for each in (small, large)] == [("budget",), ("budget", "spare")]
-    nothing = make_workload(make_pods())
-    whole = make_model(make_queue("q", TWO, checks=("budget",)), active_checks=active)
-    assert [simulate(nothing, each).checks for each in (model, whole)] == [(), ("budget",)]
+    assert [simulate(workload, model).checks for workload in (small, large)] == [("budget",), ("budget", "spare")]
+    without_requests = make_workload(make_pods())
+    unlimited = make_model(make_queue("q", TWO, checks=("budget",)), active_checks=active)
+    assert [simulate(without_requests, queues).checks for queues in (model, unlimited)] == [(), ("budget",)]
 
 
 @pytest.mark.parametrize(
@@ -214,8 +217,8 @@ def test_a_check_is_told_of_workloads_on_its_flavors_alone() -> None:
         make_model(make_queue(), local_queues={("ns", "q"): LocalQueue("ns", "q", "q", "HoldAndDrain")}),
     ],
 )
-def test_a_queue_on_hold_lets_wait(model: Model) -> None:
-    """What would fit; what would not never fits all the same."""
+def test_workloads_of_a_queue_on_hold_wait(model: Model) -> None:
+    """A workload that never fits still has that verdict."""
     assert (simulate(make_workload(), model).outcome, causes(simulate(make_workload(), model))) == (
         "waits",
         ["queue-stopped"],
@@ -223,22 +226,22 @@ def test_a_queue_on_hold_lets_wait(model: Model) -> None:
     assert simulate(make_workload(make_pods(cpu=9)), model).outcome == "never fits"
 
 
-def test_what_may_not_be_read_is_unknown() -> None:
-    """And it is told who can tell."""
+def test_the_verdict_on_unreadable_queues_is_unknown() -> None:
+    """The message names who can read them."""
     found = simulate(make_workload(), make_model(make_queue(), cluster_queues=None))
     assert (found.outcome, causes(found)) == ("unknown", ["unread"])
     assert "the platform's owner can run" in found.reasons[0].message
 
 
-def test_admission_checks_come_after_the_quota() -> None:
-    """They are told beside the verdict."""
+def test_admission_checks_follow_the_quota() -> None:
+    """The verdict lists them."""
     model = make_model(make_queue(checks=("budget",)), active_checks={"budget": True})
     found = simulate(make_workload(), model)
     assert (found.outcome, found.checks) == ("fits", ("budget",))
 
 
-def test_others_that_use_the_quota_let_wait() -> None:
-    """It is told how much must become free."""
+def test_a_workload_waits_for_used_quota() -> None:
+    """The message has the amount that must be released."""
     found = simulate(make_workload(make_pods(cpu=2)), make_model(make_queue()), admitted=[make_admitted("w", cpu=3)])
     assert found.outcome == "waits"
     assert found.reasons[0].message == (
@@ -246,16 +249,16 @@ def test_others_that_use_the_quota_let_wait() -> None:
     )
 
 
-def test_others_of_lower_priority_give_way() -> None:
-    """Where the queue's policy says so; it is told who."""
+def test_workloads_of_lower_priority_are_preempted() -> None:
+    """The queue's policy must allow it. The verdict names the preempted workloads."""
     queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"))
-    using = [make_admitted("low", cpu=3), make_admitted("high", cpu=1, priority=9)]
-    found = simulate(make_workload(make_pods(cpu=2), priority=5), make_model(queue), admitted=using)
+    admitted = [make_admitted("low", cpu=3), make_admitted("high", cpu=1, priority=9)]
+    found = simulate(make_workload(make_pods(cpu=2), priority=5), make_model(queue), admitted=admitted)
     assert (found.outcome, found.preempts, found.borrowed) == ("fits by preempting", ("ns/low",), {})
 
 
-def test_borrowing_does_not_hide_what_is_in_use() -> None:
-    """With `BorrowingOverPreemption` Kueue nominates a workload whose own quota others use, and then skips it."""
+def test_borrowing_does_not_hide_used_quota() -> None:
+    """With `BorrowingOverPreemption` Kueue nominates a workload although others use its quota, and then skips it."""
     model = make_model(
         make_queue(
             "q",
@@ -267,22 +270,22 @@ def test_borrowing_does_not_hide_what_is_in_use() -> None:
         make_queue("r", {"cpu": {"cpu": 4, "memory": 2}}, "lab"),
     )
     borrower = make_workload(make_pods(memory=4), queue="r", name="borrower")
-    using = [Admitted(borrower, "r", {("cpu", "memory"): 4})]
-    asked = make_workload(make_pods(cpu=1, memory=1))
-    found = simulate(asked, model, admitted=using)
+    admitted = [Admitted(borrower, "r", {("cpu", "memory"): 4})]
+    workload = make_workload(make_pods(cpu=1, memory=1))
+    found = simulate(workload, model, admitted=admitted)
     assert (found.outcome, causes(found), found.preempts) == ("waits", ["in-use"], ())
-    assert simulate(asked, model).outcome == "fits by borrowing"
+    assert simulate(workload, model).outcome == "fits by borrowing"
 
 
-def test_a_topology_is_kueues_to_judge() -> None:
-    """Its quota is there, its nodes are unknown."""
+def test_the_verdict_with_a_topology_is_unknown() -> None:
+    """The quota is available, but the nodes are unknown."""
     model = make_model(make_queue(), flavors={"cpu": Flavor("cpu", {"pool": "a"}, topology="racks")})
     found = simulate(make_workload(), model)
     assert (found.outcome, causes(found), flavors(found)) == ("unknown", ["topology"], ["cpu"])
 
 
 def test_the_quota_of_a_worker_cluster_is_unknown() -> None:
-    """Where this cluster's quota suffices; a run that it never admits is not dispatched."""
+    """It matters only if this cluster's quota suffices: a run that this cluster never admits is not dispatched."""
     model = replace(
         make_model(make_queue(checks=("west",))), active_checks={"west": True}, multikueue_checks=frozenset({"west"})
     )
@@ -291,32 +294,32 @@ def test_the_quota_of_a_worker_cluster_is_unknown() -> None:
     assert simulate(make_workload(make_pods(cpu=99, memory=1)), model).outcome == "never fits"
 
 
-def test_pods_and_flavors_with_a_topology_go_together() -> None:
-    """Those that ask for none have no place on a flavor with one, unless the queue has no other."""
+def test_pods_and_flavors_with_a_topology_match() -> None:
+    """Pods without a topology request cannot use a flavor with a topology, unless the queue has no other flavor."""
     plain = make_workload()
-    asking = make_workload(replace(make_pods(cpu=1), topology=True))
+    requesting = make_workload(replace(make_pods(cpu=1), topology=True))
     model = make_model(make_queue("q", {"a": {"cpu": 1}, "b": {"cpu": 4}}))
     mixed = replace(model, flavors={"a": Flavor("a"), "b": Flavor("b", topology="racks")})
     large = make_workload(make_pods(cpu=4))
-    assert [reason.message for reason in simulate(asking, model).reasons] == [
+    assert [reason.message for reason in simulate(requesting, model).reasons] == [
         f"the pod requests a topology, but flavor {name} has none" for name in ("a", "b")
     ]
-    assert simulate(asking, mixed).assigned[0].flavors == {"cpu": "b"}
+    assert simulate(requesting, mixed).assigned[0].flavors == {"cpu": "b"}
     assert simulate(plain, mixed).outcome == "fits"
     assert [(reason.cause, reason.flavor) for reason in simulate(large, mixed).reasons] == [("quota", "a")]
-    spoilt = Flavor("a", taints=(Taint("x", "", "NoSchedule"),))
-    others = replace(mixed, flavors={"a": spoilt, "b": Flavor("b", topology="racks")})
-    assert [reason.message for reason in simulate(plain, others).reasons] == [
+    tainted = Flavor("a", taints=(Taint("x", "", "NoSchedule"),))
+    unsuitable = replace(mixed, flavors={"a": tainted, "b": Flavor("b", topology="racks")})
+    assert [reason.message for reason in simulate(plain, unsuitable).reasons] == [
         "flavor a has the taint x:NoSchedule, which the pod does not tolerate",
         "flavor b requires pods that request a topology; the pod does not",
     ]
 
 
-def test_a_judge_is_the_same_after_every_verdict() -> None:
-    """Simulated evictions, remedies and attempts leave no trace."""
+def test_a_verdict_does_not_change_the_simulator() -> None:
+    """Simulated evictions, remedies and attempts are undone."""
     queue = make_queue(preemption=Preemption(within_cluster_queue="LowerPriority"), cohort="lab")
-    asked = [make_workload(make_pods(cpu=number), priority=5) for number in (1, 4, 9)]
-    one = AdmissionSimulator(make_model(queue), [make_admitted("low", cpu=3)])
-    first = [one.verdict(each) for each in asked]
-    assert [each.outcome for each in first] == ["fits", "fits by preempting", "never fits"]
-    assert [one.verdict(each) for each in asked] == first
+    workloads = [make_workload(make_pods(cpu=number), priority=5) for number in (1, 4, 9)]
+    simulator = AdmissionSimulator(make_model(queue), [make_admitted("low", cpu=3)])
+    first = [simulator.verdict(workload) for workload in workloads]
+    assert [verdict.outcome for verdict in first] == ["fits", "fits by preempting", "never fits"]
+    assert [simulator.verdict(workload) for workload in workloads] == first

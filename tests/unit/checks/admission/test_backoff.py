@@ -1,4 +1,4 @@
-"""When scheduling cycles begin."""
+"""The start times of scheduling cycles."""
 
 from math import inf
 
@@ -7,25 +7,25 @@ import pytest
 from trainstack.kueue.backoff import Backoff
 
 
-def test_pauses_grow_to_a_tenth_of_a_second_until_somebody_is_admitted() -> None:
-    """None, 1, 2, 4, … 64, 100, 100 ms; then from the first again."""
+def test_pauses_grow_to_a_tenth_of_a_second_until_an_admission() -> None:
+    """The pauses are 0, 1, 2, 4, … 64, 100, 100 ms; an admission resets them."""
     backoff = Backoff(instant=False)
     assert ends(backoff, 10) == [0.0, 0.001, 0.003, 0.007, 0.015, 0.031, 0.063, 0.127, 0.227, 0.327]
     backoff.cycle_ended(admitted=True)
     assert ends(backoff, 2) == [0.427, 0.428]
 
 
-def test_who_is_admitted_shortens_no_pause_that_has_begun() -> None:
-    """The cycle after it comes when it would have come anyway."""
+def test_an_admission_does_not_shorten_the_current_pause() -> None:
+    """The next cycle starts at the same time."""
     backoff = Backoff(instant=False)
     backoff.skip(20, inf)
-    late = backoff.time
+    before = backoff.time
     backoff.cycle_ended(admitted=True)
-    assert backoff.time == pytest.approx(late + 0.1)
+    assert backoff.time == pytest.approx(before + 0.1)
 
 
-def test_after_a_rest_two_cycles_come_at_once() -> None:
-    """The pause of the first was over before there was anything to do."""
+def test_after_an_idle_time_a_cycle_starts_at_once() -> None:
+    """Its pause has ended during the idle time."""
     backoff = Backoff(instant=False)
     backoff.skip(20, inf)
     backoff.advance_to(9.0)
@@ -33,7 +33,7 @@ def test_after_a_rest_two_cycles_come_at_once() -> None:
 
 
 def ends(backoff: Backoff, cycles: int) -> list[float]:
-    """When the next one may begin after each of so many cycles that admit nobody."""
+    """Return the times at which the next cycle may start, after each of some cycles without admissions."""
     times = []
     for _ in range(cycles):
         backoff.cycle_ended(admitted=False)
@@ -42,8 +42,8 @@ def ends(backoff: Backoff, cycles: int) -> list[float]:
 
 
 @pytest.mark.parametrize(("cycles", "until"), [(5, inf), (1000, inf), (1000, 50.0), (1000, 0.02), (3, 0.0)])
-def test_many_cycles_are_skipped_as_if_each_were_made(cycles: int, until: float) -> None:
-    """As many as begin before something else happens, and they take as long."""
+def test_skipped_cycles_have_the_same_number_and_duration(cycles: int, until: float) -> None:
+    """Cycles that start before the next event are skipped."""
     backoff, slow = Backoff(instant=False), Backoff(instant=False)
     passed = 0
     while passed < cycles and slow.time < until:
@@ -53,19 +53,18 @@ def test_many_cycles_are_skipped_as_if_each_were_made(cycles: int, until: float)
     assert backoff.time == pytest.approx(slow.time)
 
 
-def test_a_cycle_that_is_waited_for_is_not_begun_earlier() -> None:
-    """What happens meanwhile is seen at its beginning."""
+def test_an_event_does_not_start_a_cycle_earlier() -> None:
+    """The cycle processes the event when it starts."""
     backoff = Backoff(instant=False)
     backoff.skip(20, inf)
-    late = backoff.time
-    backoff.advance_to(late - 0.05)
-    assert backoff.time == late
-    backoff.advance_to(late + 7)
-    assert backoff.time == late + 7
+    scheduled = backoff.time
+    backoff.advance_to(scheduled - 0.05)
+    assert backoff.time == scheduled
+    backoff.advance_to(scheduled + 7)
+    assert backoff.time == scheduled + 7
 
 
-def test_an_instant_lasts() -> None:
-    """Cycles that take no time."""
+def test_instant_cycles_take_no_time() -> None:
     backoff = Backoff(instant=True)
     backoff.cycle_ended(admitted=False)
     assert (backoff.skip(9, inf), backoff.time) == (9, 0.0)

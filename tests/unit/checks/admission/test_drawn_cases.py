@@ -1,4 +1,4 @@
-"""What the drawn cases take for granted before the real Kueue is asked."""
+"""The assumptions of drawn cases that hold before they run on the real Kueue."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ FLAVOR = f"{PREFIX}f0"
 
 
 def quota(cpu: str) -> list[Body]:
-    """One group of one flavor with so much cpu."""
+    """Return one group with this amount of cpu on one flavor."""
     return [
         {
             "coveredResources": ["cpu"],
@@ -21,14 +21,14 @@ def quota(cpu: str) -> list[Body]:
 
 
 def asking(name: str, queue: str, cpu: str) -> Body:
-    """A workload of one pod."""
+    """Return a workload with one pod."""
     container = {"name": "one", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     pods = {"name": "p0", "count": 1, "template": {"spec": {"containers": [container]}}}
     return made("Workload", f"{PREFIX}{name}", {"queueName": f"{PREFIX}{queue}", "podSets": [pods]}, NAMESPACE)
 
 
-def test_who_may_not_use_its_queue_uses_nothing() -> None:
-    """Of seed 205112: a queue that is closed to the namespace lends all that it has to the others of its cohort."""
+def test_a_workload_of_a_closed_queue_uses_nothing() -> None:
+    """Found with seed 205112: a queue that is closed to the namespace lends its whole quota to its cohort."""
     lab = f"{PREFIX}lab"
     others = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
     case = Case(
@@ -55,8 +55,8 @@ def test_who_may_not_use_its_queue_uses_nothing() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "slips"), [("StrictFIFO", True), ("BestEffortFIFO", False)])
-def test_a_strict_queue_takes_what_its_defaults_contradict(strategy: str, slips: bool) -> None:
-    """Of seed 290633: the default request is 2 cores, and the limit half a core; only the first attempts see that."""
+def test_a_strict_queue_admits_a_workload_that_contradicts_the_defaults(strategy: str, slips: bool) -> None:
+    """Found with seed 290633: the default request of 2 cores exceeds the limit; only the first attempts apply it."""
     asked = asking("asked", "open", "1")
     asked["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "500m"}}
     queue = {"namespaceSelector": {}, "queueingStrategy": strategy, "resourceGroups": quota("4")}
@@ -77,6 +77,6 @@ def test_a_strict_queue_takes_what_its_defaults_contradict(strategy: str, slips:
 
 @hypothesis_settings(max_examples=hypothesis_settings().max_examples // 2)
 @given(cases())
-def test_all_who_come_first_are_admitted(case: Case) -> None:
-    """Each as it comes; the bench waits until it is."""
+def test_all_earlier_workloads_are_admitted(case: Case) -> None:
+    """The bench waits for the admission of each before it creates the next."""
     assert None not in expected(case).before

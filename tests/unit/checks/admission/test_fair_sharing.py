@@ -1,4 +1,4 @@
-"""Fair sharing: who is preempted by the shares of queues and cohorts, and in which order heads are admitted."""
+"""Fair sharing: preemption by the shares of queues and cohorts, and the order in which heads are admitted."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,9 @@ import pytest
 
 from tests.unit.checks.admission.make import make_admitted, make_model, make_pods, make_queue, make_workload
 from trainstack.kueue.admission_simulator import simulate
-from trainstack.kueue.fair_sharing import NO_SHARE, share
+from trainstack.kueue.differences import release_of
+from trainstack.kueue.fair_sharing import NO_SHARE, borrows, share
+from trainstack.kueue.feature_gates import FeatureGates
 from trainstack.kueue.model import Admitted, Cohort, FairStrategy, FlavorFungibility, Model, Preemption, Workload
 from trainstack.kueue.scheduler import Scheduler
 from trainstack.kueue.snapshot import Snapshot
@@ -17,16 +19,16 @@ RECLAIMS = Preemption(within_cluster_queue="LowerPriority", reclaim_within_cohor
 
 
 def make_shared(*queues: str | Any, cohorts: tuple[Cohort, ...] = (), **changes: Any) -> Model:
-    """Queues with 3 cpu each, by name in cohort `lab`; each preempts in its queue and its cohort."""
-    made = [
+    """Return a model with queues of 3 cpu in cohort `lab`, which preempt in their queue and their cohort."""
+    cluster_queues = [
         make_queue(queue, {"cpu": {"cpu": 3}}, "lab", preemption=RECLAIMS) if isinstance(queue, str) else queue
         for queue in queues
     ]
-    return make_model(*made, cohorts=cohorts, **{"fair_sharing": BOTH, **changes})
+    return make_model(*cluster_queues, cohorts=cohorts, **{"fair_sharing": BOTH, **changes})
 
 
 def using(queue: str, *priorities: int, cpu: int = 1) -> list[Admitted]:
-    """Workloads of 1 cpu with these priorities, the first one admitted first: `q0`, `q1` and so on."""
+    """Return admitted workloads of 1 cpu with these priorities, in order of admission: `q0`, `q1` and so on."""
     return [
         make_admitted(f"{queue}{turn}", queue, cpu=cpu, priority=priority, reserved=float(turn))
         for turn, priority in enumerate(priorities)
@@ -55,14 +57,14 @@ def test_a_share_is_the_borrowed_part_of_what_can_be_lent_by_weight() -> None:
     assert sorted("srq", key=lambda name: share(snapshot.tree.queues[name])) == ["q", "r", "s"]
 
 
-def test_the_queue_with_the_largest_share_gives_way() -> None:
-    """Source: nextTarget, ordering.go: `r` borrows 3 and `s` 2 of 9, so the latest of `r` goes."""
+def test_the_queue_with_the_largest_share_is_preempted() -> None:
+    """Source: nextTarget, ordering.go: `r` borrows 3 and `s` 2 of 9, so the latest of `r` is preempted."""
     model = make_shared("q", "r", "s", make_queue("t", {"cpu": {"cpu": 2}}, "lab"))
     assert preempted(asking(), model, *using("r", *[0] * 6), *using("s", *[0] * 5)) == ["r5"]
 
 
-def test_candidates_are_taken_until_the_shares_are_equal() -> None:
-    """Source: LessThanOrEqualToFinalShare, strategy.go: `q` within its quota takes what `r` and `s` borrow."""
+def test_candidates_are_preempted_until_the_shares_are_equal() -> None:
+    """Source: LessThanOrEqualToFinalShare, strategy.go: `q`, within its quota, reclaims what `r` and `s` borrow."""
     model = make_shared("q", "r", "s")
     admitted = [*using("r", *[0] * 5), *using("s", *[0] * 4)]
     assert preempted(asking(3), model, *admitted) == ["r3", "r4", "s3"]
@@ -98,7 +100,7 @@ def test_the_second_strategy_compares_with_the_share_before() -> None:
 
 
 def test_a_first_strategy_by_the_share_before_takes_the_lowest_priority() -> None:
-    """Source: LessThanInitialShare, strategy.go; the other one passes over what would leave too small a share."""
+    """Source: LessThanInitialShare, strategy.go; the other one skips a workload that would leave too small a share."""
     model = make_shared("q", "r", "s")
     large, small = make_admitted("large", "r", cpu=4), make_admitted("small", "r", cpu=2, priority=5)
     admitted = [*using("q", 9, 9, 9), large, small]
@@ -116,7 +118,7 @@ def test_a_weight_divides_a_share(weight: float, names: list[str]) -> None:
     assert preempted(asking(2, priority=5), model, *admitted) == names
 
 
-def test_within_its_queue_a_workload_preempts_by_priority_whatever_the_shares() -> None:
+def test_within_its_queue_a_workload_preempts_by_priority_without_regard_to_shares() -> None:
     """Source: InClusterQueuePreemption in runFirstFsStrategy, preemption.go."""
     model = make_shared("q", "r")
     admitted = [*using("q", 0, 9, 9, 9), *using("r", 0, 0)]
@@ -138,7 +140,7 @@ def test_a_flavor_with_preemption_in_the_own_queue_ends_the_search() -> None:
 
 
 def test_shares_are_compared_below_the_lowest_common_cohort() -> None:
-    """Source: getAlmostLCAs, least_common_ancestor.go: cohort `right` borrows, though its queue `r` is one of many."""
+    """Source: getAlmostLCAs, least_common_ancestor.go: cohort `right` borrows, although `r` is one of many queues."""
     cohorts = (Cohort("left", "root"), Cohort("right", "root"))
     queues = [
         make_queue(name, {"cpu": {"cpu": 3}}, cohort, preemption=RECLAIMS)
@@ -166,7 +168,7 @@ def test_between_equal_shares_of_cohorts_the_verdict_is_unknown() -> None:
     assert preempted(asking(1), model, *uneven) == ["s4"]
 
 
-def test_where_kueue_crashes_the_verdict_is_unknown() -> None:
+def test_the_verdict_on_a_case_that_crashes_kueue_is_unknown() -> None:
     """Source: Iter, ordering.go, which reads the cohort of a queue without one after its last candidate."""
     model = make_model(make_queue(preemption=RECLAIMS), fair_sharing=BOTH)
     admitted = [make_admitted("low", cpu=1), make_admitted("high", cpu=3, priority=9)]
@@ -176,8 +178,8 @@ def test_where_kueue_crashes_the_verdict_is_unknown() -> None:
     assert preempted(asking(1, priority=5), model, *admitted) == ["low"]
 
 
-def test_preemption_leaves_no_trace() -> None:
-    """The preemptor's own usage, which counts in the shares, is removed again."""
+def test_simulated_preemption_is_undone() -> None:
+    """The usage of the preemptor, which counts in the shares, is removed again."""
     model = make_shared("q", "r")
     admitted = [*using("q", *[9] * 1), *using("r", 0, cpu=5)]
     for strategies in (BOTH, BOTH[:1]):
@@ -231,3 +233,66 @@ def test_shares_of_cohorts_decide_above_those_of_queues() -> None:
     late = asking(2, "r", name="late", created=9.0)
     early = asking(2, "q", name="early")
     assert admitted_in_order(model, early, late, before=(*before, make_admitted("r0", "r", cpu=0))) == ["late"]
+
+
+def of_release(model: Model, name: str, **gates: bool) -> Model:
+    release = release_of(name)
+    return replace(model, release=release, gates=FeatureGates.read({"featureGates": gates}, release.gates))
+
+
+def test_within_its_nominal_quota_a_queue_preempts_without_regard_to_shares_since_v0_17() -> None:
+    """Source: runFirstFsStrategy, preemption.go of v0.17: `q` borrows memory, and requests 2 cpu of its own quota."""
+    quotas = {"cpu": {"cpu": 2, "memory": 8}}
+    queues = [make_queue(name, quotas, "lab", preemption=RECLAIMS) for name in ("q", "r")]
+    borrowing = Admitted(make_workload(name="mem"), "q", {("cpu", "memory"): 14})
+    model, admitted = make_shared(*queues), (borrowing, *using("r", 0, 0, 0))
+    assert preempted(asking(2), of_release(model, "v0.16.2"), *admitted) == []
+    assert preempted(asking(2), of_release(model, "v0.17.0"), *admitted) == ["r2"]
+    off = of_release(model, "v0.17.0", FairSharingPreemptWithinNominal=False)
+    assert preempted(asking(2), off, *admitted) == []
+    assert preempted(asking(3), of_release(model, "v0.17.0"), *admitted) == []
+
+
+def test_a_queue_that_borrows_quota_that_cannot_be_lent_is_preempted_since_v0_17() -> None:
+    """Source: nextTarget, ordering.go of v0.17: `q` lends nothing, so the share of `r` is 0."""
+    keeping = make_queue("q", {"cpu": {"cpu": (2, None, 0)}}, "lab", preemption=RECLAIMS)
+    model, admitted = make_shared(keeping, make_queue("r", {"cpu": {"cpu": 0}}, "lab")), using("r", 0)
+    snapshot = Snapshot(model, admitted)
+    assert share(snapshot.tree.queues["r"]) == NO_SHARE
+    assert [borrows(snapshot.tree.queues[name]) for name in "qr"] == [False, True]
+    assert preempted(asking(2), of_release(model, "v0.16.2"), *admitted) == []
+    assert preempted(asking(2), of_release(model, "v0.17.0"), *admitted) == ["r0"]
+
+
+MEMORY = {("cpu", "memory"): 50}
+
+
+@pytest.mark.parametrize(("release", "first"), [("v0.15.2", "borrows"), ("v0.16.2", "nominal"), ("v0.17.0", "nominal")])
+def test_a_workload_that_does_not_borrow_is_first_since_v0_16(release: str, first: str) -> None:
+    """Source: less, fair_sharing_iterator.go: `r` has the larger share, because it borrows memory."""
+    queues = [
+        make_queue(name, {"cpu": {"cpu": cpu, "memory": memory}}, "lab")
+        for name, cpu, memory in (("q", 0, 0), ("r", 2, 0), ("s", 4, 100))
+    ]
+    before = Admitted(make_workload(name="mem"), "r", MEMORY), make_admitted("used", "s", cpu=5)
+    heads = asking(1, "q", name="borrows"), asking(1, "r", name="nominal", created=9.0)
+    model = of_release(make_shared(*queues), release)
+    assert admitted_in_order(model, *heads, before=before) == [first]
+    if first == "nominal":
+        off = of_release(make_shared(*queues), release, FairSharingPrioritizeNonBorrowing=False)
+        assert admitted_in_order(off, *heads, before=before) == ["borrows"]
+
+
+@pytest.mark.parametrize(("release", "first"), [("v0.15.2", "inner"), ("v0.16.2", "nominal"), ("v0.17.0", "inner")])
+def test_at_each_level_the_cohort_decides_whether_it_borrows_since_v0_17(release: str, first: str) -> None:
+    """Source: less, fair_sharing_iterator.go: `q` borrows from `p` in `left`, and `left` nothing from the root."""
+    cohorts = Cohort("left", "root"), Cohort("right", "root")
+    queues = [
+        make_queue(name, {"cpu": {"cpu": cpu, "memory": memory}}, cohort)
+        for name, cohort, cpu, memory in (("q", "left", 0, 0), ("p", "left", 1, 0), ("r", "right", 1, 0))
+    ]
+    bank = make_queue("s", {"cpu": {"cpu": 0, "memory": 100}}, "root")
+    model = of_release(make_shared(*queues, bank, cohorts=cohorts), release)
+    heads = asking(1, "q", name="inner"), asking(1, "r", name="nominal")
+    before = (Admitted(make_workload(name="mem"), "r", MEMORY),)
+    assert admitted_in_order(model, *heads, before=before)[0] == first

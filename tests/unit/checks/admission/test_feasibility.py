@@ -1,4 +1,4 @@
-"""The quick look before an attempt never says no where an attempt would succeed."""
+"""The quick feasibility check before an attempt never excludes a workload whose attempt would succeed."""
 
 import random
 from dataclasses import replace
@@ -16,7 +16,7 @@ POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
 
 
 def drawn_model(draw: random.Random) -> Model:
-    """Three queues in a tree of one or two cohorts."""
+    """Return three queues in a tree of one or two cohorts."""
 
     def quota() -> tuple[int, int | None, int | None]:
         lent = draw.choice((None, None, 1))
@@ -42,7 +42,7 @@ def drawn_model(draw: random.Random) -> Model:
 
 
 def drawn_workload(draw: random.Random, number: int) -> Workload:
-    """One or two kinds of pods, perhaps content with fewer."""
+    """Return a workload with one or two pod sets."""
     sets = [
         make_pods(f"set{index}", draw.choice((1, 2, 3)), cpu=draw.choice((1, 2)), gpu=draw.choice((0, 1, 2)))
         for index in range(draw.choice((1, 1, 2)))
@@ -57,32 +57,32 @@ def drawn_workload(draw: random.Random, number: int) -> Workload:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_has_no_hope_is_not_admitted(seed: int) -> None:
-    """In trees of cohorts, with limits and preemption, as they fill."""
+def test_an_infeasible_workload_is_not_admitted(seed: int) -> None:
+    """The cases are trees of cohorts, with limits and preemption, while they fill."""
     draw = random.Random(seed)
     model = drawn_model(draw)
     snapshot = Snapshot(model)
     feasibility = FeasibilityFilter(snapshot.cluster_queues.values())
-    hopeless = 0
+    infeasible = 0
     for number in range(60):
         workload = drawn_workload(draw, number)
         cq = snapshot.cluster_queues[workload.queue]
-        made = attempt(snapshot, cq, workload)
+        outcome = attempt(snapshot, cq, workload)
         if not feasibility.may_fit(cq, needs_of(workload, cq)):
-            hopeless += 1
-            assert not made.succeeds, workload
-        elif made.succeeds:
-            for each in made.targets:
-                snapshot.remove(each)
-                feasibility.invalidate(each.cluster_queue, each.usage)
-            usage = dict(made.assignment.usage)
+            infeasible += 1
+            assert not outcome.succeeds, workload
+        elif outcome.succeeds:
+            for target in outcome.targets:
+                snapshot.remove(target)
+                feasibility.invalidate(target.cluster_queue, target.usage)
+            usage = dict(outcome.assignment.usage)
             snapshot.add(Admitted(workload, workload.queue, usage, reserved=float(number)))
             feasibility.invalidate(workload.queue, usage)
-    assert hopeless
+    assert infeasible
 
 
-def test_the_floor_of_needs_is_below_each_of_them() -> None:
-    """Where nothing of it is to be had, neither is any of them."""
+def test_the_floor_of_needs_is_their_minimum() -> None:
+    """If the floor is infeasible, so is each of the needs."""
     cq = Snapshot(make_model(make_queue("q", {"one": {"cpu": 8, "nvidia.com/gpu": 8}}))).cluster_queues["q"]
     needs = [needs_of(make_workload(make_pods(cpu=cpu, gpu=gpu)), cq) for cpu, gpu in ((1, 4), (3, 2))]
     assert kind_of(needs[0]) == kind_of(needs[1])
@@ -94,23 +94,23 @@ def test_the_floor_of_needs_is_below_each_of_them() -> None:
 
 
 @pytest.mark.parametrize("flavors", [("one", "one"), ("one", "two")])
-def test_who_borrows_one_resource_may_free_another(flavors: tuple[str, str]) -> None:
-    """What is contested is contested together: a queue that borrows cpu gives back GPUs that it has of its own too.
+def test_the_preemption_of_a_borrower_may_release_another_resource(flavors: tuple[str, str]) -> None:
+    """The preemption of a workload that borrows cpu also releases GPUs of the queue's own quota.
 
-    In one group with it, or in another.
+    The GPUs are in the same group or in another one.
     """
     cpu, gpu = (flavors[0], "cpu"), (flavors[1], "nvidia.com/gpu")
     groups = {flavor: frozenset(name for at, name in (cpu, gpu) if at == flavor) for flavor in flavors}
-    said: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "groups": tuple(ResourceGroup(covered, (flavor,)) for flavor, covered in groups.items()),
         "quotas": {cpu: Quota(4000), gpu: Quota(4)},
         "cohort": "lab",
     }
     policy = Preemption(reclaim_within_cohort="LowerPriority", borrow_within_cohort=True)
-    model = make_model(replace(make_queue("q", preemption=policy), **said), replace(make_queue("r"), **said))
+    model = make_model(replace(make_queue("q", preemption=policy), **changes), replace(make_queue("r"), **changes))
     snapshot = Snapshot(model)
     other = make_workload(make_pods(cpu=6, gpu=4), name="other", queue="r")
     snapshot.add(Admitted(other, "r", {cpu: 6000, gpu: 4}))
-    asked, cq = make_workload(make_pods(cpu=4, gpu=6), priority=5), snapshot.cluster_queues["q"]
-    assert attempt(snapshot, cq, asked).succeeds
-    assert FeasibilityFilter(snapshot.cluster_queues.values()).may_fit(cq, needs_of(asked, cq))
+    workload, cq = make_workload(make_pods(cpu=4, gpu=6), priority=5), snapshot.cluster_queues["q"]
+    assert attempt(snapshot, cq, workload).succeeds
+    assert FeasibilityFilter(snapshot.cluster_queues.values()).may_fit(cq, needs_of(workload, cq))

@@ -1,4 +1,4 @@
-"""Kueue's feature gates: read from its Configuration and arguments, calculated, or named in an unknown verdict."""
+"""Kueue's feature gates: read from its Configuration and arguments, modelled, or named in an unknown verdict."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ Body = dict[str, Any]
 
 
 def make_objects(*others: Body) -> list[Body]:
-    """Two queues of one cohort: `q` without quota, and `r` with 4 cpu of which it lends 1."""
+    """Return two queues in one cohort: `q` without quota, and `r` with 4 cpu of which it lends 1."""
     queues = {"q": {"nominalQuota": "0"}, "r": {"nominalQuota": "4", "lendingLimit": "1"}}
-    found = [{"kind": "ResourceFlavor", "metadata": {"name": "f"}, "spec": {}}, *others]
+    objects = [{"kind": "ResourceFlavor", "metadata": {"name": "f"}, "spec": {}}, *others]
     for name, quota in queues.items():
         flavor = {"name": "f", "resources": [{"name": "cpu", **quota}]}
         spec = {
@@ -24,34 +24,34 @@ def make_objects(*others: Body) -> list[Body]:
             "namespaceSelector": {},
             "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}],
         }
-        found.append({"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec})
+        objects.append({"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec})
         local = {"name": name, "namespace": "ns"}
-        found.append({"kind": "LocalQueue", "metadata": local, "spec": {"clusterQueue": name}})
-    return found
+        objects.append({"kind": "LocalQueue", "metadata": local, "spec": {"clusterQueue": name}})
+    return objects
 
 
 def read(*others: Body, **gates: bool) -> Model:
     return read_model(make_objects(*others), kueue={"featureGates": gates})
 
 
-def test_each_gate_is_calculated_irrelevant_or_unknown_for_a_reason() -> None:
+def test_each_gate_is_modelled_irrelevant_or_unknown_for_a_reason() -> None:
     assert {gate.treatment for gate in GATES.values()} == {"modelled", "irrelevant", "unknown"}
     assert all(bool(gate.reason) is (gate.treatment != "modelled") for gate in GATES.values())
 
 
 @pytest.mark.parametrize("name", [*GATES, "AllAlpha", "FromALaterRelease"])
-def test_a_gate_that_is_not_calculated_makes_the_verdict_unknown_by_its_name(name: str) -> None:
-    """Unless it is irrelevant, or has its default."""
+def test_the_verdict_is_unknown_and_names_a_gate_that_is_not_modelled(name: str) -> None:
+    """A gate that is irrelevant or has its default does not count."""
     gate = GATES.get(name)
-    usual = gate is not None and gate.default
-    model = make_model(make_queue(), gates=read(**{name: not usual}).gates)
+    default = gate is not None and gate.default
+    model = make_model(make_queue(), gates=read(**{name: not default}).gates)
     found = simulate(make_workload(), model)
     unknown = gate is None or gate.treatment == "unknown"
     assert (found.outcome == "unknown", bool(found.reasons)) == (unknown, unknown)
     if unknown:
-        assert f"feature gate {name}={str(not usual).lower()}" in found.reasons[0].message
+        assert f"feature gate {name}={str(not default).lower()}" in found.reasons[0].message
     if gate is not None:
-        model = make_model(make_queue(), gates=read(**{name: usual}).gates)
+        model = make_model(make_queue(), gates=read(**{name: default}).gates)
         assert simulate(make_workload(), model).outcome == "fits"
 
 
@@ -65,7 +65,7 @@ def test_a_gate_that_is_not_calculated_makes_the_verdict_unknown_by_its_name(nam
         (["--feature-gates="], {}),
     ],
 )
-def test_gates_are_read_of_the_managers_arguments(arguments: list[str], gates: dict[str, bool]) -> None:
+def test_gates_are_read_from_the_managers_arguments(arguments: list[str], gates: dict[str, bool]) -> None:
     """Source: addFlags in cmd/kueue/main.go, and the flag's type in k8s.io/component-base/featuregate."""
     assert from_arguments(arguments) == gates
 
@@ -76,9 +76,9 @@ def test_defaults_are_no_changes() -> None:
 
 def test_without_lending_limits_a_queue_lends_everything() -> None:
     """Source: createResourceQuotas, pkg/cache/scheduler/resource.go."""
-    asked = make_workload(make_pods(cpu=3))
-    assert simulate(asked, read()).outcome == "never fits"
-    assert simulate(asked, read(LendingLimit=False)).outcome == "fits by borrowing"
+    workload = make_workload(make_pods(cpu=3))
+    assert simulate(workload, read()).outcome == "never fits"
+    assert simulate(workload, read(LendingLimit=False)).outcome == "fits by borrowing"
 
 
 def test_without_hierarchical_cohorts_a_cohort_has_no_quota_of_its_own() -> None:
@@ -86,18 +86,18 @@ def test_without_hierarchical_cohorts_a_cohort_has_no_quota_of_its_own() -> None
     flavor = {"name": "f", "resources": [{"name": "cpu", "nominalQuota": "9"}]}
     spec = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}]}
     cohort = {"kind": "Cohort", "metadata": {"name": "lab"}, "spec": spec}
-    asked = make_workload(make_pods(cpu=3))
-    assert simulate(asked, read(cohort)).outcome == "fits by borrowing"
-    assert simulate(asked, read(cohort, HierarchicalCohorts=False)).outcome == "never fits"
+    workload = make_workload(make_pods(cpu=3))
+    assert simulate(workload, read(cohort)).outcome == "fits by borrowing"
+    assert simulate(workload, read(cohort, HierarchicalCohorts=False)).outcome == "never fits"
 
 
 def test_without_topologies_flavors_and_pods_need_none() -> None:
     """Source: assignFlavors and checkFlavorForPodSets, flavorassigner.go."""
     topology = {"kind": "ResourceFlavor", "metadata": {"name": "f"}, "spec": {"topologyName": "racks"}}
-    asked = make_workload(make_pods(cpu=1))
+    workload = make_workload(make_pods(cpu=1))
     racks = {"kind": "Topology", "metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
-    assert simulate(asked, read(topology, racks)).outcome == "unknown"
-    assert simulate(asked, read(topology, TopologyAwareScheduling=False)).outcome == "fits by borrowing"
+    assert simulate(workload, read(topology, racks)).outcome == "unknown"
+    assert simulate(workload, read(topology, TopologyAwareScheduling=False)).outcome == "fits by borrowing"
 
 
 @pytest.mark.parametrize(

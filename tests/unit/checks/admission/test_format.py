@@ -1,4 +1,4 @@
-"""Verdicts in words and as plain data."""
+"""Verdicts as text and as plain data."""
 
 import json
 
@@ -7,7 +7,7 @@ from trainstack.kueue.verdict import Assigned, Reason, Remedy, Verdict
 
 
 def make_verdict(name: str = "train", **changes: object) -> Verdict:
-    """A run that fits on one flavor."""
+    """Return a verdict on a run that fits on one flavor."""
     base = {
         "name": name,
         "namespace": "research",
@@ -25,8 +25,8 @@ def make_verdict(name: str = "train", **changes: object) -> Verdict:
 GANG = (Assigned("master", 1, {"cpu": "cpu"}), Assigned("worker", 3, {"cpu": "cpu", "gpu": "a100"}))
 
 
-def test_what_a_run_takes_and_from_whom() -> None:
-    """Flavors, what is borrowed, who has to go, which checks follow."""
+def test_the_summary_of_a_run_that_fits() -> None:
+    """It has the flavors, the borrowed quota, the preempted workloads and the admission checks."""
     assert summary(make_verdict()) == "fits: on a100"
     verdict = make_verdict(
         outcome="fits by preempting",
@@ -41,23 +41,23 @@ def test_what_a_run_takes_and_from_whom() -> None:
     )
 
 
-def test_what_a_run_lacks_and_what_would_help() -> None:
-    """All of it; remedies are alternatives."""
+def test_the_summary_of_a_run_that_never_fits() -> None:
+    """It has all reasons, and the remedies as alternatives."""
     reasons = (Reason("quota", "too little", "p"), Reason("taint", "kept away", "p"))
     remedies = (Remedy("ask for less", (), "fits"), Remedy("raise it", (), "fits"))
     verdict = make_verdict(outcome="never fits", assigned=(), reasons=reasons, remedies=remedies)
     assert summary(verdict) == "never fits: too little; kept away; what would help: ask for less; or raise it"
 
 
-def test_runs_that_are_alike_are_told_together() -> None:
-    """In the order of the first of each."""
+def test_runs_with_the_same_summary_share_a_line() -> None:
+    """The lines have the order of their first runs."""
     verdicts = [make_verdict(f"t{number}") for number in range(6)]
     verdicts.insert(1, make_verdict("big", outcome="waits", assigned=(), reasons=(Reason("in-use", "in use", "p"),)))
     assert lines(verdicts) == ["t0, t1, t2, t3 and 2 more: fits: on a100", "big: waits: in use"]
 
 
 def test_amounts_are_quantities_for_programs() -> None:
-    """As Kubernetes writes them, so that they can be read back."""
+    """The quantities have Kubernetes' format, so that they can be parsed again."""
     reason = Reason("quota", "m", "p", resource="memory", missing=3 * 2**30)
     data = as_data(make_verdict(borrowed={("a100", "cpu"): 500}, reasons=(reason, Reason("taint", "m", "p"))))
     assert data["usage"] == [
@@ -65,5 +65,5 @@ def test_amounts_are_quantities_for_programs() -> None:
         {"flavor": "a100", "resource": "nvidia.com/gpu", "amount": "4"},
     ]
     assert data["borrowed"] == [{"flavor": "a100", "resource": "cpu", "amount": "500m"}]
-    assert [each["missing"] for each in data["lacks"]] == ["3Gi", ""]
+    assert [reason["missing"] for reason in data["lacks"]] == ["3Gi", ""]
     assert json.loads(json.dumps(data))["assigned"][0]["flavors"]["cpu"] == "a100"

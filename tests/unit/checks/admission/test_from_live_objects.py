@@ -1,4 +1,4 @@
-"""What a run would meet on a cluster: live objects as they will be, without the run itself."""
+"""The snapshot for the verdict on a run: live objects after the change, without the run itself."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ Body = dict[str, Any]
 
 
 def make_object(kind: str, name: str, spec: Body, namespace: str = "") -> Body:
-    """A live object."""
+    """Return a live object."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def make_workload(name: str, owner: str, run: str | None = None, *, namespace: str = "research") -> Body:
-    """Kueue's Workload of an object of this name; `run`: the run's id on its pods."""
+    """Return the Workload of an object of this name; `run` is the run id on its pods."""
     container = {"name": "training", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     template: Body = {"spec": {"containers": [container]}}
     if run is not None:
@@ -38,44 +38,44 @@ def make_workload(name: str, owner: str, run: str | None = None, *, namespace: s
     }
 
 
-def test_what_is_declared_wins_and_what_others_have_set_stays() -> None:
-    """By kind, namespace and name; what is not there yet comes."""
+def test_declared_fields_win_and_fields_of_others_are_kept() -> None:
+    """Objects match by kind, namespace and name; missing objects are added."""
     live = make_object("LocalQueue", "q", {"clusterQueue": "old", "stopPolicy": "Hold"}, "ns")
     other = make_object("LocalQueue", "q", {"clusterQueue": "old"}, "elsewhere")
-    wanted = make_object("LocalQueue", "q", {"clusterQueue": "new"}, "ns")
-    made = make_object("Cohort", "c", {})
+    declared = make_object("LocalQueue", "q", {"clusterQueue": "new"}, "ns")
+    added = make_object("Cohort", "c", {})
     changed = {**live, "spec": {"clusterQueue": "new", "stopPolicy": "Hold"}}
     changed["metadata"] = {**live["metadata"], "labels": {}}
-    assert list(with_declared([live, other], [wanted, made])) == [changed, other, made]
+    assert list(with_declared([live, other], [declared, added])) == [changed, other, added]
 
 
-def test_labels_that_others_gave_a_namespace_stay() -> None:
-    """A cluster queue of somebody else may be open to namespaces by them."""
+def test_labels_of_others_on_a_namespace_are_kept() -> None:
+    """A cluster queue of another owner may select namespaces by them."""
     live, own = make_object("Namespace", "ns", {}), make_object("Namespace", "ns", {})
     live["metadata"]["labels"] = {"team": "a", "stack": "old"}
     own["metadata"]["labels"] = {"stack": "new"}
-    (laid,) = with_declared([live], [own])
-    assert laid["metadata"]["labels"] == {"team": "a", "stack": "new"}
+    (merged,) = with_declared([live], [own])
+    assert merged["metadata"]["labels"] == {"team": "a", "stack": "new"}
 
 
-def test_what_an_environment_says_no_more_is_gone() -> None:
-    """A cohort that a queue has left lends it nothing; what somebody else has set too stays."""
+def test_fields_that_are_no_longer_declared_are_removed() -> None:
+    """An example is the cohort of a queue. A field that another manager also owns is kept."""
     live = make_object("ClusterQueue", "q", {"cohortName": "lab", "stopPolicy": "Hold", "fairSharing": {}})
     live["metadata"]["managedFields"] = [
         {"manager": "trainstack", "fieldsV1": {"f:spec": {"f:cohortName": {}, "f:stopPolicy": {}}}},
         {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}},
         {"manager": "kueue", "fieldsV1": {"f:status": {}}},
     ]
-    (laid,) = with_declared([live], [make_object("ClusterQueue", "q", {"queueingStrategy": "StrictFIFO"})])
-    assert laid["spec"] == {"stopPolicy": "Hold", "fairSharing": {}, "queueingStrategy": "StrictFIFO"}
+    (merged,) = with_declared([live], [make_object("ClusterQueue", "q", {"queueingStrategy": "StrictFIFO"})])
+    assert merged["spec"] == {"stopPolicy": "Hold", "fairSharing": {}, "queueingStrategy": "StrictFIFO"}
 
 
-def test_what_kueue_says_of_a_queue_is_of_what_it_was() -> None:
-    """Where the environment changes the queue it counts no more."""
+def test_the_status_of_a_changed_queue_is_dropped() -> None:
+    """The status of an unchanged queue is kept."""
     live = {**make_object("ClusterQueue", "q", {"stopPolicy": "None"}), "status": {"conditions": []}}
-    for own, stays in ({"stopPolicy": "None"}, True), ({"cohortName": "lab"}, False):
-        (laid,) = with_declared([live], [make_object("ClusterQueue", "q", own)])
-        assert ("status" in laid) is stays
+    for own, is_kept in ({"stopPolicy": "None"}, True), ({"cohortName": "lab"}, False):
+        (merged,) = with_declared([live], [make_object("ClusterQueue", "q", own)])
+        assert ("status" in merged) is is_kept
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_kueue_says_of_a_queue_is_of_what_it_was() -> None:
     ids=["derived", "generated"],
 )
 def test_a_run_does_not_compete_with_itself(own: Body) -> None:
-    """Whatever its object is called; one of another namespace, or of another run, stays."""
+    """The name of its object does not matter. Workloads of another namespace or another run are kept."""
     settings = make_settings(make_run())
     others = [
         make_workload("elsewhere", "train-x7k2p", "train-0123456789", namespace="other"),
@@ -97,11 +97,11 @@ def test_a_run_does_not_compete_with_itself(own: Body) -> None:
     ]
     without = {("research", "train-0123456789"), ("research", "train-0123456789-aaaaaa")}
     found = snapshot({"Workload": [own, *others]}, Declared(settings), without=without)
-    assert [each.name for each in found.pending] == ["elsewhere", "other-run", "bare"]
+    assert [workload.name for workload in found.pending] == ["elsewhere", "other-run", "bare"]
 
 
-def test_where_workloads_or_cohorts_may_not_be_read_nothing_is_known_of_queues() -> None:
-    """What they have left depends on who uses it, and what they lend on their cohorts; nodes are another matter."""
+def test_queues_are_unknown_without_the_right_to_read_workloads_or_cohorts() -> None:
+    """Workloads use their quota, and cohorts lend it. Nodes are independent of them."""
     for kind in ("Workload", "Cohort", "LimitRange"):
         assert snapshot({kind: None, "ClusterQueue": []}, Declared(make_settings())).model.cluster_queues is None
     found = snapshot({"RuntimeClass": None, "Node": [], "ClusterQueue": []}, Declared(make_settings()), grows=True)
@@ -110,8 +110,8 @@ def test_where_workloads_or_cohorts_may_not_be_read_nothing_is_known_of_queues()
     assert found.model.grows
 
 
-def test_a_check_that_up_creates_or_changes_is_as_good_as_active() -> None:
-    """Only of what stays as it is the controller has said whether it accepts it."""
+def test_a_check_that_up_creates_or_changes_counts_as_active() -> None:
+    """The controller's status is only about an unchanged check."""
     check = AdmissionCheck(name="nodes", controller_name="example.org/nodes")
     declared = Declared(make_settings(queues=make_queues(admission_checks=(check,))))
     live = make_object("AdmissionCheck", "nodes", {"controllerName": "example.org/nodes"})
@@ -122,8 +122,8 @@ def test_a_check_that_up_creates_or_changes_is_as_good_as_active() -> None:
         assert checks == {"nodes": active, "other": False}
 
 
-def test_an_install_replaces_what_the_running_kueues_configuration_says() -> None:
-    """`up` writes the whole Configuration; fields that the settings do not have are those of the release."""
+def test_an_install_replaces_the_running_kueues_configuration() -> None:
+    """`up` writes the whole Configuration; other fields have the release's values."""
     running = {
         "fairSharing": {},
         "featureGates": {"LendingLimit": False},
@@ -137,7 +137,7 @@ def test_an_install_replaces_what_the_running_kueues_configuration_says() -> Non
     assert not (model.excluded)
     assert not (model.blocks_admission)
     assert not (model.gates.changed)
-    assert [each.key for each in model.managed_namespaces] == ["team"]
+    assert [requirement.key for requirement in model.managed_namespaces] == ["team"]
     found = snapshot({}, Declared(make_settings(operators=Operators())), kueue=running).model
     assert found.fair_sharing
     assert (found.excluded, found.blocks_admission, found.gates.changed) == (

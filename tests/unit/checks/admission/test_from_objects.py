@@ -26,13 +26,13 @@ from trainstack.settings.sections.workloads import ReplicatedJob, Role
 
 
 def body(kind: str, name: str, spec: Any = None, **changes: Any) -> dict[str, Any]:
-    """An object."""
+    """Return an object."""
     metadata = {"name": name, **changes.pop("metadata", {})}
     return {"kind": kind, "metadata": metadata, **({} if spec is None else {"spec": spec}), **changes}
 
 
-def test_a_model_holds_what_the_objects_say() -> None:
-    """Every field that an admission depends on, in Kueue's integers; what is not written has Kueue's default."""
+def test_a_model_has_the_values_of_the_objects() -> None:
+    """It has every field that an admission depends on, in Kueue's integers, or with Kueue's default."""
     quota = {"name": "cpu", "nominalQuota": "1500m", "borrowingLimit": 2, "lendingLimit": "0"}
     group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [quota]}]}
     model = read_model(
@@ -93,7 +93,7 @@ def test_a_model_holds_what_the_objects_say() -> None:
 
 
 def test_a_queue_that_selects_no_namespace_is_closed() -> None:
-    """Left out it admits none, empty it admits all."""
+    """A missing selector admits no namespace, an empty one admits all."""
     model = read_model([body("ClusterQueue", "closed", {}), body("ClusterQueue", "open", {"namespaceSelector": {}})])
     assert {name: queue.namespaces for name, queue in (model.cluster_queues or {}).items()} == {
         "closed": None,
@@ -101,40 +101,39 @@ def test_a_queue_that_selects_no_namespace_is_closed() -> None:
     }
 
 
-def test_what_kueue_says_of_a_live_queue_counts_where_nothing_else_tells_it() -> None:
-    """A topology that is not there; a queue that goes. That it is on hold its own field says, as it will be."""
+def test_the_status_of_a_live_queue_counts_only_for_facts_that_no_field_has() -> None:
+    """Examples are a missing topology and a terminating queue. `stopPolicy` has the hold, also after the change."""
 
     def queue(name: str, reason: str, message: str) -> dict[str, Any]:
         active = {"type": "Active", "status": "False", "reason": reason, "message": message}
         return body("ClusterQueue", name, {}, status={"conditions": [active]})
 
-    going = body("ClusterQueue", "going", {}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-    told = 'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor "f".'
-    bodies = [queue("held", "Stopped", "is stopped"), queue("bare", "TopologyNotFound", told), going]
+    terminating = body("ClusterQueue", "terminating", {}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    message = 'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor "f".'
+    bodies = [queue("held", "Stopped", "is stopped"), queue("bare", "TopologyNotFound", message), terminating]
     model = read_model(bodies, unread=("Topology",))
-    assert {name: each.inactive for name, each in (model.cluster_queues or {}).items()} == {
+    assert {name: queue.inactive for name, queue in (model.cluster_queues or {}).items()} == {
         "held": "",
         "bare": 'there is no Topology "racks" for TAS flavor "f"',
-        "going": "it is being deleted",
+        "terminating": "it is being deleted",
     }
 
 
 def test_a_check_may_be_for_some_flavors() -> None:
-    """`onFlavors`; without it, it is for all."""
+    """`onFlavors` lists them; without it the check is for all flavors."""
     rules = [{"name": "budget"}, {"name": "spare", "onFlavors": ["b"]}]
     model = read_model([body("ClusterQueue", "q", {"admissionChecksStrategy": {"admissionChecks": rules}})])
     (queue,) = (model.cluster_queues or {}).values()
     assert (queue.checks, queue.check_flavors) == (("budget", "spare"), {"spare": frozenset("b")})
 
 
-def test_what_may_not_be_read_is_none() -> None:
-    """Not empty."""
+def test_unreadable_objects_are_none_and_not_empty() -> None:
     model = read_model([], unread=("ClusterQueue", "Node"))
     assert (model.cluster_queues, model.nodes, model.local_queues) == (None, None, {})
 
 
 def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
-    """Its runs with the settings that say their pods; a stack without the platform does not know the queues."""
+    """The runs have the paths of the settings of their pods. Without the platform the queues are unknown."""
     jobs = (ReplicatedJob(name="driver"), ReplicatedJob(name="workers", replicas=2, parallelism=3))
     settings = make_settings(
         make_distributed(),
@@ -144,12 +143,12 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
     )
     model = declared_model(Declared(settings))
     found = declared_workloads(Declared(settings), model)
-    assert [(each.name, each.path, each.priority) for each in found] == [
+    assert [(workload.name, workload.path, workload.priority) for workload in found] == [
         ("train", "workloads.runs[train]", 1000),
         ("trained", "workloads.runs[trained]", 1000),
         ("set", "workloads.runs[set]", 0),
     ]
-    assert [[(pods.name, pods.count, pods.path) for pods in each.pod_sets] for each in found] == [
+    assert [[(pods.name, pods.count, pods.path) for pods in workload.pod_sets] for workload in found] == [
         [
             ("master", 1, "workloads.runs[train].roles.Master"),
             ("worker", 2, "workloads.runs[train].roles.Worker"),
@@ -162,18 +161,18 @@ def test_an_environment_is_read_from_the_objects_that_it_declares() -> None:
     ]
     assert found[0].pod_sets[1].resources_path == "workloads.runs[train].resources"
     tenant = settings.model_copy(update={"environment": Environment(layers=("training",))})
-    assert [each.outcome for each in declared_verdicts(Declared(tenant))] == ["unknown"] * 3
+    assert [verdict.outcome for verdict in declared_verdicts(Declared(tenant))] == ["unknown"] * 3
 
 
 def test_a_run_that_cannot_be_built_is_left_out() -> None:
-    """Another rule tells why."""
+    """Another rule reports the reason."""
     run = make_distributed(kind="TrainJob", env={"PET_NNODES": "2"})
     settings = make_settings(run)
     assert declared_workloads(Declared(settings), declared_model(Declared(settings))) == ()
 
 
-def test_a_job_says_the_fewest_pods_that_will_do() -> None:
-    """By Kueue's annotation; what is no number counts for nothing, and other kinds have none."""
+def test_the_minimum_count_of_a_job_is_read_from_its_annotation() -> None:
+    """A value that is not a number is ignored."""
     job = {
         "kind": "Job",
         "metadata": {"name": "j", "namespace": "ns", "annotations": {"kueue.x-k8s.io/job-min-parallelism": "2"}},
@@ -181,21 +180,21 @@ def test_a_job_says_the_fewest_pods_that_will_do() -> None:
     }
     read = read_workload(job, (), make_model())
     assert (read.pod_sets[0].count, read.pod_sets[0].min_count) == (4, 2)
-    for said in ("some", "--2", "²", ""):
-        job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": said}  # type: ignore[index]
+    for annotation in ("some", "--2", "²", ""):
+        job["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": annotation}  # type: ignore[index]
         assert read_workload(job, (), make_model()).pod_sets[0].min_count is None
 
 
 def make_live(**status: Any) -> dict[str, Any]:
-    """A Workload of three pods on queue `l`, with this status."""
+    """Return a Workload with three pods on queue `l`, with this status."""
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
     spec = {"queueName": "l", "priority": 5, "podSets": [{"name": "main", "count": 3, "template": template}]}
     metadata = {"namespace": "ns", "creationTimestamp": "2026-01-01T00:00:10Z"}
     return body("Workload", "w", spec, metadata=metadata, status=status)
 
 
-def test_kueues_workloads_are_admitted_waiting_or_done() -> None:
-    """With what they take, of flavors; pods that are not needed any more give theirs back."""
+def test_kueues_workloads_are_admitted_waiting_or_finished() -> None:
+    """Admitted workloads have their usage of flavors; reclaimable pods release theirs."""
     usage = {"cpu": "3", "example.com/none": "0"}
     assigned = {"name": "main", "count": 3, "flavors": {"cpu": "f"}, "resourceUsage": usage}
     reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-01T00:00:20Z"}
@@ -217,60 +216,59 @@ def test_kueues_workloads_are_admitted_waiting_or_done() -> None:
         admission=admission,
         reclaimablePods=[{"name": "main", "count": 2}],
     )
-    going = read_kueue_workload(fewer, make_model())
-    assert isinstance(going, Admitted)
-    assert (going.usage, going.evicted) == ({("f", "cpu"): 1000}, True)
+    evicted = read_kueue_workload(fewer, make_model())
+    assert isinstance(evicted, Admitted)
+    assert (evicted.usage, evicted.evicted) == ({("f", "cpu"): 1000}, True)
     assert read_kueue_workload(make_live(conditions=[{"type": "Finished", "status": "True"}]), make_model()) is None
 
 
-def test_a_snapshot_tells_who_uses_what_and_who_waits() -> None:
-    """From one list of objects."""
+def test_a_snapshot_has_admitted_and_waiting_workloads() -> None:
+    """Both are in one list of objects."""
     assigned = {"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}}
     using = make_live(
         conditions=[{"type": "QuotaReserved", "status": "True"}],
         admission={"clusterQueue": "q", "podSetAssignments": [assigned]},
     )
     found = read_snapshot([using, {**make_live(), "metadata": {"name": "next", "namespace": "ns"}}])
-    assert [each.workload.name for each in found.admitted] == ["w"]
-    assert [each.name for each in found.pending] == ["next"]
+    assert [admitted.workload.name for admitted in found.admitted] == ["w"]
+    assert [workload.name for workload in found.pending] == ["next"]
     assert found.model.declared is False
 
 
-def test_paths_of_two_local_queues_of_one_name_are_by_place() -> None:
-    """As the settings name elements of a list; of a cluster they are the objects' own."""
+def test_paths_of_two_local_queues_with_the_same_name_have_an_index() -> None:
+    """In settings the path has the index of the element; on a cluster it has the object's namespace."""
     held = {(name, "q"): LocalQueue(name, "q", "q", stop_policy="Hold") for name in ("ns", "other")}
-    asked = make_workload(namespace="other")
+    workload = make_workload(namespace="other")
     for declared, path in ((True, "queues.localQueues[1].stopPolicy"), (False, "LocalQueue other/q spec.stopPolicy")):
-        verdict = simulate(asked, make_model(make_queue(), local_queues=held, declared=declared))
+        verdict = simulate(workload, make_model(make_queue(), local_queues=held, declared=declared))
         assert (verdict.outcome, [reason.path for reason in verdict.reasons]) == ("waits", [path])
 
 
-def test_a_cluster_queue_on_hold_is_found_by_its_setting() -> None:
-    """The run waits."""
+def test_the_path_of_a_cluster_queue_on_hold_is_its_stop_policy() -> None:
     settings = make_settings(make_run(), queues=make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold"),)))
     (verdict,) = declared_verdicts(Declared(settings))
     assert (verdict.outcome, verdict.reasons[0].path) == ("waits", "queues.clusterQueues[research].stopPolicy")
 
 
-def test_objects_that_say_nothing_are_read() -> None:
+def test_objects_without_a_spec_are_read() -> None:
     """Kueue's definitions require neither a spec nor a LocalQueue's cluster queue."""
     bare = {"apiVersion": "kueue.x-k8s.io/v1beta2", "metadata": {"name": "q", "namespace": "ns"}}
     kinds = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Cohort", "AdmissionCheck", "Workload", "Node")
     state = read_snapshot([{**bare, "kind": kind} for kind in kinds])
     assert [queue.cluster_queue for queue in (state.model.local_queues or {}).values()] == [""]
-    assert [simulate(each, state.model).outcome for each in state.pending] == ["never fits"]
+    assert [simulate(workload, state.model).outcome for workload in state.pending] == ["never fits"]
 
 
-def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:
-    """In version v1beta2 by being there, before that by `enable`."""
+def test_fair_sharing_is_read_from_kueues_configuration() -> None:
+    """In v1beta2 the presence of `fairSharing` enables it, in v1beta1 `enable`."""
     old = {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "fairSharing": {"preemptionStrategies": []}}
     off: list[dict[str, Any] | None] = [None, {}, {"fairSharing": {"enable": False}}, old]
     on: list[dict[str, Any]] = [
         {"fairSharing": {"enable": True}},
         {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}},
     ]
-    assert not any(read_model((), kueue=each).fair_sharing for each in off)
-    assert all(read_model((), kueue=each).fair_sharing for each in on)
+    assert not any(read_model((), kueue=configuration).fair_sharing for configuration in off)
+    assert all(read_model((), kueue=configuration).fair_sharing for configuration in on)
     objects = (
         body("ClusterQueue", "q", {"fairSharing": {"weight": "500m"}}),
         body("ClusterQueue", "r", {}),
@@ -286,7 +284,7 @@ def test_fair_sharing_is_on_where_kueues_configuration_says_so() -> None:
 
 
 def test_a_required_affinity_of_a_run_restricts_its_flavors() -> None:
-    """As Kueue reads it: by the labels of the queue's flavors; one that no flavor meets never fits."""
+    """As in Kueue, the labels of the queue's flavors count; an affinity that no flavor matches never fits."""
     fast, slow = (ResourceFlavor(name=name, node_labels={"disk": name}) for name in ("fast", "slow"))
     group = make_group(("slow", {"cpu": "2", "memory": "8Gi"}), ("fast", {"cpu": "2", "memory": "8Gi"}))
     queues = make_queues(flavors=(fast, slow), cluster_queues=(make_cluster_queue(resource_groups=(group,)),))
@@ -299,15 +297,15 @@ def test_a_required_affinity_of_a_run_restricts_its_flavors() -> None:
         (found,) = declared_verdicts(Declared(make_settings(run, queues=queues)))
         return found
 
-    assert [each.flavors["cpu"] for each in verdict("fast").assigned] == ["fast"]
-    assert [each.flavors["cpu"] for each in verdict("slow").assigned] == ["slow"]
+    assert [pod_set.flavors["cpu"] for pod_set in verdict("fast").assigned] == ["fast"]
+    assert [pod_set.flavors["cpu"] for pod_set in verdict("slow").assigned] == ["slow"]
     none = verdict("none")
     assert (none.outcome, {reason.cause for reason in none.reasons}) == ("never fits", {"affinity"})
 
 
 @pytest.mark.parametrize("kind", ["Job", "PyTorchJob", "TrainJob", "JobSet"])
 def test_the_pods_of_a_verdict_are_patched(kind: str) -> None:
-    """Resources of the main container and of added ones count, and so do selectors: object and verdict are one."""
+    """Resources of the main and of added containers and selectors count: the verdict is about the patched object."""
     helper = {"name": "helper", "image": "helper", "resources": {"requests": {"cpu": "250m"}}}
     program = {"name": {"PyTorchJob": "pytorch", "TrainJob": "node"}.get(kind, "training")}
     spec = {

@@ -1,4 +1,4 @@
-"""Runs whose quota is available and which Kueue does not admit all the same."""
+"""Runs that Kueue does not admit although their quota is available."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ QUEUE = make_model(make_queue())
 
 
 def reasons(verdict: Verdict) -> tuple[str, list[str]]:
-    """The outcome with the messages."""
+    """Return the outcome and the messages."""
     return verdict.outcome, [reason.message for reason in verdict.reasons]
 
 
@@ -58,14 +58,14 @@ def test_a_workload_has_at_most_eight_pod_sets(count: int, outcome: str) -> None
             },
             "ns",
             "fits",
-            id="asked of jobs without a queue alone",
+            id="applies only to jobs without a queue",
         ),
     ],
 )
 def test_kueue_manages_the_namespaces_that_its_configuration_selects(
     configuration: Any, namespace: str, outcome: str
 ) -> None:
-    """In another one the webhook suspends the run, and nothing admits it."""
+    """In other namespaces the webhook suspends the run, and nothing admits it."""
     objects = [
         body("ResourceFlavor", "cpu"),
         body("Namespace", "ns", metadata={"labels": {"team": "red"}}),
@@ -108,9 +108,9 @@ def test_admission_waits_for_ready_pods(ready: Any, blocks: bool) -> None:
     configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", **({"waitForPodsReady": ready} if ready else {})}
     model = replace(QUEUE, blocks_admission=read_model([], kueue=configuration).blocks_admission)
     starting, started = make_admitted("starting", ready=False), make_admitted("started")
-    asked = make_workload(name="new")
-    assert AdmissionSimulator(model, [started]).verdict(asked).outcome == "fits"
-    found = AdmissionSimulator(model, [started, starting]).verdict(asked)
+    workload = make_workload(name="new")
+    assert AdmissionSimulator(model, [started]).verdict(workload).outcome == "fits"
+    found = AdmissionSimulator(model, [started, starting]).verdict(workload)
     message = "waitForPodsReady.blockAdmission: Kueue admits nothing until the pods of ns/starting are ready"
     assert reasons(found) == (("waits", [message]) if blocks else ("fits", []))
 
@@ -119,7 +119,7 @@ def test_admission_waits_for_ready_pods(ready: Any, blocks: bool) -> None:
     ("ready", "blocks"), [({"enable": True}, True), ({"enable": False}, False), ({"timeout": "5m"}, False)]
 )
 def test_the_older_configuration_blocks_by_default(ready: Any, blocks: bool) -> None:
-    """In v1beta1 blockAdmission is what `enable` is, if it is not written."""
+    """In v1beta1 the default of blockAdmission is the value of `enable`."""
     configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "waitForPodsReady": ready}
     assert read_model([], kueue=configuration).blocks_admission is blocks
 
@@ -133,13 +133,13 @@ def test_preemption_does_not_wait_for_ready_pods() -> None:
 
 
 def strict(*pending: Workload, priority: int = 0, created: float = 9.0) -> Verdict:
-    """The verdict on a workload of 1 cpu in a StrictFIFO queue with 4 cpu, 2 of them used."""
+    """Return the verdict on a workload of 1 cpu in a StrictFIFO queue with 4 cpu, 2 of them used."""
     model = make_model(make_queue(strict=True))
     simulator = AdmissionSimulator(model, [make_admitted("busy", cpu=2)], pending)
     return simulator.verdict(make_workload(name="new", priority=priority, created=created))
 
 
-def test_a_strict_queue_stands_still_behind_a_head_that_never_fits() -> None:
+def test_a_head_that_never_fits_holds_up_a_strict_queue() -> None:
     """The verdict names it."""
     head = make_workload(make_pods(cpu=5), name="head")
     message = "cluster queue q is StrictFIFO: ns/head never fits, and holds up all workloads behind it"
@@ -172,12 +172,12 @@ def test_the_forecast_names_the_head_of_a_strict_queue() -> None:
 
 
 def defaulting(**changes: Any) -> Model:
-    """The model of an environment whose namespace has a queue `default`."""
+    """Return the model of an environment whose namespace has a queue `default`."""
     return declared_model(Declared(adopted(**changes)))
 
 
 def adopted(**changes: Any) -> Any:
-    """An environment with a run without a queue, and a queue `default` of 2 cpu."""
+    """Return an environment with a run without a queue, and a queue `default` of 2 cpu."""
     queues = make_queues(local_queues=(LocalQueue(name="default", namespace="research", cluster_queue="research"),))
     return make_settings(make_run(queue=None, resources=Resources(requests={"cpu": "2"}), **changes), queues=queues)
 
@@ -192,8 +192,8 @@ def test_kueue_puts_a_run_without_a_queue_into_default() -> None:
     assert timeline.spans[0].cluster_queue == "research"
 
 
-def test_kueue_leaves_a_run_of_another_kind_alone() -> None:
-    """And one where the feature is off."""
+def test_kueue_does_not_queue_a_run_of_an_unmanaged_kind() -> None:
+    """It does not queue a run with the feature gate off either."""
     pod = adopted(kind="Pod", managed=False, record=None, volumes=())
     assert declared_workloads(Declared(pod), declared_model(Declared(pod))) == ()
     model = defaulting()
@@ -202,20 +202,20 @@ def test_kueue_leaves_a_run_of_another_kind_alone() -> None:
 
 
 def test_a_global_default_is_the_priority_of_runs_without_one() -> None:
-    """The lowest, if there are several for a moment; a run with a class of Kueue's has that class's value."""
+    """If several defaults exist temporarily, the lowest counts. A WorkloadPriorityClass of the run has precedence."""
     classes = [
         body("PriorityClass", "usual", value=500, globalDefault=True),
         body("PriorityClass", "later", value=700, globalDefault=True),
         body("PriorityClass", "other", value=100),
     ]
     model = replace(defaulting(), default_priority=read_snapshot(classes).model.default_priority)
-    without, having = make_run(priority=None), make_run(name="having")
-    found = declared_workloads(Declared(make_settings(without, having)), replace(model, local_queues={}))
+    without_class, with_class = make_run(priority=None), make_run(name="having")
+    found = declared_workloads(Declared(make_settings(without_class, with_class)), replace(model, local_queues={}))
     assert [workload.priority for workload in found] == [500, 1000]
 
 
 def ranged(**resources: dict[str, str]) -> tuple[Model, Workload]:
-    """A workload of one pod in a namespace whose containers request 500m and have a limit of 1 cpu by default."""
+    """Return a workload of one pod in a namespace with a default request of 500m and a default limit of 1 cpu."""
     bounds = limit_ranges([{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "500m"}}])
     model = make_model(make_queue(), limit_ranges={"ns": bounds})
     template = {"spec": {"containers": [{"name": "one", "resources": resources}]}}
@@ -223,7 +223,7 @@ def ranged(**resources: dict[str, str]) -> tuple[Model, Workload]:
 
 
 def test_pods_above_a_default_limit_never_run_and_hold_quota() -> None:
-    """Kueue gives them quota, the API server refuses them: the forecast counts the quota."""
+    """Kueue reserves quota for them, and the API server refuses them: the forecast counts the quota."""
     model, workload = ranged(requests={"cpu": "3"})
     message = (
         "container one requests more cpu than the default limit of the namespace's LimitRange: the API server refuses "
@@ -242,7 +242,7 @@ def test_pods_above_a_default_limit_never_run_and_hold_quota() -> None:
 
 
 def test_a_default_request_above_the_own_limit_delays_the_admission() -> None:
-    """Only Kueue's first attempts see it; a strict queue makes the next one at once."""
+    """Only Kueue's first attempts apply it; a strict queue makes the next attempt at once."""
     model, workload = ranged(limits={"cpu": "250m"})
     message = (
         "container one has a limit of cpu below the default request of the LimitRange: Kueue refuses its first "

@@ -1,4 +1,4 @@
-"""What the program of Kueue's own code is asked, and what is taken for an answer."""
+"""The input and output of the program that runs Kueue's own code."""
 
 from pathlib import Path
 from typing import Any
@@ -20,37 +20,39 @@ OBJECTS: tuple[Body, ...] = (
 )
 
 
-def asked(kind: str, *objects: Body, pods: tuple[Body, ...] = ()) -> list[Body]:
-    """The objects of a kind in a case."""
+def objects_of(kind: str, *objects: Body, pods: tuple[Body, ...] = ()) -> list[Body]:
+    """Return the objects of a kind in a case."""
     found = case(read_snapshot([*OBJECTS, *objects]), pods, [], idle=False)
     return [body for body in found["objects"] if body["kind"] == kind]
 
 
-def test_requests_of_a_pod_as_a_whole_are_passed() -> None:
+def test_pod_level_requests_are_passed() -> None:
     resources = {"requests": {"cpu": "4"}, "limits": {"cpu": "8"}}
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n0", "containers": [{"name": "c"}], "resources": resources}}
-    (passed,) = asked("Pod", pods=(pod,))
+    (passed,) = objects_of("Pod", pods=(pod,))
     assert passed["spec"]["resources"] == {"requests": {"cpu": "4"}}
 
 
 def make_reserving(name: str, *conditions: str) -> Body:
     pods = {"name": "main", "count": 1, "template": {"spec": {"containers": []}}}
-    given = {"name": "main", "count": 1, "flavors": {}, "resourceUsage": {}}
+    assignment = {"name": "main", "count": 1, "flavors": {}, "resourceUsage": {}}
     return {
         "kind": "Workload",
         "metadata": {"name": name, "namespace": "ns", "creationTimestamp": NOW},
         "spec": {"queueName": "q", "podSets": [pods]},
         "status": {
-            "conditions": [{"type": each, "status": "True", "lastTransitionTime": NOW} for each in conditions],
-            "admission": {"clusterQueue": "q", "podSetAssignments": [given]},
+            "conditions": [
+                {"type": condition, "status": "True", "lastTransitionTime": NOW} for condition in conditions
+            ],
+            "admission": {"clusterQueue": "q", "podSetAssignments": [assignment]},
         },
     }
 
 
 def test_only_workloads_with_reserved_quota_are_passed() -> None:
-    """By default Kueue retains finished ones, so there may be thousands."""
+    """By default Kueue retains finished Workloads, so there may be thousands."""
     running, ended = make_reserving("a", "QuotaReserved"), make_reserving("b", "QuotaReserved", "Finished")
-    assert [body["metadata"]["name"] for body in asked("Workload", running, ended)] == ["a"]
+    assert [body["metadata"]["name"] for body in objects_of("Workload", running, ended)] == ["a"]
 
 
 @pytest.mark.parametrize("text", ["[]", '[{"verdicts": [', "{}", ""])

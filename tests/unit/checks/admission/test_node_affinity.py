@@ -1,4 +1,4 @@
-"""Taints against tolerations, labels against selectors, as Kueue compares them."""
+"""The comparison of taints with tolerations, and of labels with selectors, as in Kueue."""
 
 import pytest
 
@@ -21,12 +21,12 @@ SPOT = Taint("kind", "spot", "NoSchedule")
     ],
 )
 def test_a_toleration_fits_key_value_and_effect(toleration: Toleration, tolerated: bool) -> None:
-    """What it does not say it tolerates in any form."""
+    """Missing fields match any value."""
     assert untolerated([SPOT], [toleration]) == (None if tolerated else SPOT)
 
 
-def test_a_preference_keeps_nothing_away() -> None:
-    """Only NoSchedule and NoExecute do; the first that does is told."""
+def test_a_prefer_no_schedule_taint_is_ignored() -> None:
+    """Only NoSchedule and NoExecute count; the first untolerated taint is returned."""
     prefers, evicts = Taint("kind", "spot", "PreferNoSchedule"), Taint("drain", "", "NoExecute")
     assert untolerated([prefers], []) is None
     assert untolerated([prefers, evicts, SPOT], []) == evicts
@@ -54,33 +54,32 @@ def test_a_preference_keeps_nothing_away() -> None:
     ],
 )
 def test_an_expression(operator: str, values: tuple[str, ...], labels: dict[str, str], expected: bool) -> None:
-    """As the API server understands it; `Gt` and `Lt` compare whole numbers."""
+    """The semantics are the API server's; `Gt` and `Lt` compare integers."""
     assert matches(Requirement("pool", operator, values), labels) is expected
 
 
-def test_a_selector_of_nothing_takes_all_and_none_takes_nothing() -> None:
-    """An empty selector and an absent one are not the same."""
+def test_an_empty_selector_selects_all_and_a_missing_one_nothing() -> None:
     assert (selected((), {}), selected(None, {})) == (True, False)
 
 
 def test_only_the_labels_of_the_groups_flavors_are_compared() -> None:
-    """A selector for a label that no flavor has is the scheduler's affair."""
+    """The scheduler compares the other labels."""
     assert suits({"rack": "7"}, (), {"pool": "a"}, {"pool"})
     assert not suits({"pool": "b"}, (), {"pool": "a"}, {"pool"})
     assert not suits({"zone": "x"}, (), {"pool": "a"}, {"pool", "zone"})
 
 
-def test_of_the_terms_of_an_affinity_one_suffices() -> None:
-    """The expressions of a term hold together."""
+def test_one_term_of_an_affinity_must_match() -> None:
+    """All expressions of the term must match."""
     in_b, in_a = Requirement("pool", "In", ("b",)), Requirement("pool", "In", ("a",))
-    there = Requirement("zone", "Exists", ())
+    zone_exists = Requirement("zone", "Exists", ())
     keys, labels = {"pool", "zone"}, {"pool": "a"}
     assert suits({}, ((in_b,), (in_a,)), labels, keys)
-    assert not suits({}, ((in_a, there),), labels, keys)
+    assert not suits({}, ((in_a, zone_exists),), labels, keys)
 
 
-def test_a_term_without_labels_of_the_flavors_makes_the_affinity_count_for_nothing() -> None:
-    """It matches on some node of every flavor, and terms are alternatives."""
+def test_a_term_without_labels_of_the_flavors_disables_the_affinity() -> None:
+    """The term may match nodes of every flavor, and terms are alternatives."""
     in_b, rack = Requirement("pool", "In", ("b",)), Requirement("rack", "In", ("7",))
     assert suits({}, ((in_b,), (rack,)), {"pool": "a"}, {"pool"})
     assert not suits({}, ((in_b, rack),), {"pool": "a"}, {"pool"})

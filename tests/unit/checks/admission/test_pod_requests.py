@@ -1,4 +1,4 @@
-"""What a pod set requests, from its pods' template."""
+"""The requests of a pod set, from its pods' template."""
 
 from typing import Any
 
@@ -11,42 +11,41 @@ from trainstack.kueue.pod_requests import pod_set
 
 
 def container(name: str = "one", **resources: Any) -> dict[str, Any]:
-    """A container with `requests` and `limits`."""
+    """Return a container with `requests` and `limits`."""
     restart = resources.pop("restartPolicy", None)
     return {"name": name, "resources": resources, **({"restartPolicy": restart} if restart else {})}
 
 
 def requests(spec: dict[str, Any], model: Model | None = None, count: int = 1) -> dict[str, int]:
-    """The requests of pods of this spec, in namespace `ns`."""
+    """Return the requests of pods with this spec, in namespace `ns`."""
     return dict(pod_set("main", count, {"spec": spec}, "ns", model or make_model()).requests)
 
 
-def test_a_limit_stands_in_for_a_request_that_is_not_there() -> None:
-    """A request beside it counts for itself."""
-    said = container(requests={"cpu": "1"}, limits={"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"})
-    assert requests({"containers": [said]}, count=2) == {"cpu": 2000, "memory": 2 * 2**30, "nvidia.com/gpu": 2}
+def test_the_default_of_a_request_is_the_limit() -> None:
+    limited = container(requests={"cpu": "1"}, limits={"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"})
+    assert requests({"containers": [limited]}, count=2) == {"cpu": 2000, "memory": 2 * 2**30, "nvidia.com/gpu": 2}
 
 
-def test_a_request_of_nothing_is_one() -> None:
-    """Kueue asks for its resource to be covered."""
+def test_a_request_of_zero_counts_as_a_request() -> None:
+    """Kueue requires that its resource is covered."""
     assert requests({"containers": [container(limits={"nvidia.com/gpu": "0"})]}) == {"nvidia.com/gpu": 0}
 
 
 def test_containers_add_up_exactly_and_the_pod_is_rounded_up() -> None:
-    """Two times a tenth of a thousandth of a core is one thousandth; half a byte is one."""
+    """Two times a tenth of a millicore is one millicore; half a byte is one byte."""
     tiny = container(requests={"cpu": "100u", "memory": "500m"})
     assert requests({"containers": [tiny, {**tiny, "name": "two"}]}, count=3) == {"cpu": 3, "memory": 3}
 
 
-def test_the_largest_init_container_counts_where_it_is_more() -> None:
-    """They run one after the other, before the containers."""
+def test_the_largest_init_container_counts_if_it_exceeds_the_containers() -> None:
+    """Init containers run one after the other, before the containers."""
     first = [container("a", requests={"cpu": "3"}), container("b", requests={"cpu": "1", "memory": "4Gi"})]
     spec = {"initContainers": first, "containers": [container(requests={"cpu": "2", "memory": "1Gi"})]}
     assert requests(spec) == {"cpu": 3000, "memory": 4 * 2**30}
 
 
-def test_a_sidecar_runs_beside_all_that_come_after_it() -> None:
-    """It counts beside the containers, and beside later init containers, not beside earlier ones."""
+def test_a_sidecar_is_added_to_all_later_containers() -> None:
+    """It is added to the containers and to later init containers, not to earlier ones."""
     sidecar = container("proxy", requests={"cpu": "1"}, restartPolicy="Always")
     spec = {
         "initContainers": [container("a", requests={"cpu": "3"}), sidecar, container("b", requests={"cpu": "3"})],
@@ -57,7 +56,7 @@ def test_a_sidecar_runs_beside_all_that_come_after_it() -> None:
 
 
 def test_overhead_is_the_pods_or_its_runtime_classs() -> None:
-    """The pod's own figure comes first."""
+    """The pod's own overhead has precedence."""
     model = make_model(overheads={"heavy": {"cpu": "250m"}})
     spec = {"runtimeClassName": "heavy", "containers": [container(requests={"cpu": "1"})]}
     assert requests(spec, model) == {"cpu": 1250}
@@ -65,8 +64,8 @@ def test_overhead_is_the_pods_or_its_runtime_classs() -> None:
     assert requests({**spec, "runtimeClassName": "none"}, model) == {"cpu": 1000}
 
 
-def test_what_a_pod_requests_as_a_whole_replaces_its_containers() -> None:
-    """For cpu and memory; of other resources there is no such figure."""
+def test_pod_level_requests_replace_those_of_the_containers() -> None:
+    """Only cpu and memory have pod-level requests."""
     spec = {
         "resources": {"requests": {"cpu": "3", "nvidia.com/gpu": "9"}},
         "containers": [container(requests={"cpu": "1", "memory": "1Gi"})],
@@ -74,19 +73,19 @@ def test_what_a_pod_requests_as_a_whole_replaces_its_containers() -> None:
     assert requests(spec) == {"cpu": 3000, "memory": 2**30}
 
 
-def test_a_limit_range_gives_what_a_container_does_not_say() -> None:
-    """Its default request before the container's own limit; its default limit where there is no request at all."""
-    (both,) = limit_ranges(
+def test_a_limit_range_sets_missing_values_of_a_container() -> None:
+    """Its default request has precedence over the container's limit; its default limit is the last default."""
+    (bounds,) = limit_ranges(
         [{"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}]
     )
-    model = make_model(limit_ranges={"ns": (both,)})
+    model = make_model(limit_ranges={"ns": (bounds,)})
     assert requests({"containers": [container()]}, model) == {"cpu": 1000, "memory": 2**30}
     assert requests({"containers": [container(limits={"cpu": "4"})]}, model)["cpu"] == 1000
     assert requests({"containers": [container(requests={"cpu": "3"})]}, model)["cpu"] == 3000
 
 
 @pytest.mark.parametrize(
-    ("said", "faults"),
+    ("refused", "faults"),
     [
         (
             container(requests={"cpu": "3"}, limits={"cpu": "2"}),
@@ -100,52 +99,52 @@ def test_a_limit_range_gives_what_a_container_does_not_say() -> None:
         (container(requests={"cpu": "200m"}, limits={"cpu": "4"}), []),
     ],
 )
-def test_what_kueue_refuses_whatever_the_quota(said: dict[str, Any], faults: list[str]) -> None:
-    """A request above its limit, and containers outside the bounds of a LimitRange."""
+def test_pods_that_kueue_refuses_without_regard_to_quota(refused: dict[str, Any], faults: list[str]) -> None:
+    """A request exceeds its limit, or a container is outside the bounds of a LimitRange."""
     bounds = LimitRange("Container", minimum={"cpu": 2 * 10**8}, maximum={"cpu": 4 * 10**9})
     model = make_model(limit_ranges={"ns": (bounds,)})
-    assert list(pod_set("main", 1, {"spec": {"containers": [said]}}, "ns", model).faults) == faults
+    assert list(pod_set("main", 1, {"spec": {"containers": [refused]}}, "ns", model).faults) == faults
 
 
-def test_a_limit_range_bounds_whole_pods_too() -> None:
-    """With their overhead."""
+def test_a_limit_range_may_bound_whole_pods() -> None:
+    """Their overhead counts."""
     model = make_model(limit_ranges={"ns": limit_ranges([{"type": "Pod", "max": {"cpu": "2"}}])})
     spec = {"containers": [container(requests={"cpu": "2"})], "overhead": {"cpu": "1"}}
     (fault,) = pod_set("main", 1, {"spec": spec}, "ns", model).faults
     assert fault == "a pod has more cpu than the namespace's LimitRange allows"
 
 
-def test_several_limit_ranges_are_as_one() -> None:
-    """The tightest bounds, and the first defaults; a maximum is a default limit, and that a default request."""
+def test_several_limit_ranges_are_merged() -> None:
+    """The tightest bounds and the first defaults count; a maximum is a default limit, which is a default request."""
     first = {"type": "Container", "max": {"cpu": "4"}, "min": {"cpu": "1"}}
     second = {"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}
-    (both,) = limit_ranges([first, second])
-    assert (both.minimum["cpu"], both.maximum["cpu"]) == (10**9, 2 * 10**9)
-    assert (both.default_limits["cpu"], both.default_requests["cpu"]) == (4 * 10**9, 4 * 10**9)
+    (merged,) = limit_ranges([first, second])
+    assert (merged.minimum["cpu"], merged.maximum["cpu"]) == (10**9, 2 * 10**9)
+    assert (merged.default_limits["cpu"], merged.default_requests["cpu"]) == (4 * 10**9, 4 * 10**9)
 
 
-def test_what_kueue_is_told_not_to_count_is_not_requested() -> None:
-    """By the beginning of a resource's name."""
-    said = container(requests={"cpu": "1", "example.com/nic": "2", "example.com/gpu": "1"})
+def test_excluded_resources_are_not_counted() -> None:
+    """Prefixes of resource names exclude them."""
+    requesting = container(requests={"cpu": "1", "example.com/nic": "2", "example.com/gpu": "1"})
     model = read_model((), kueue={"resources": {"excludeResourcePrefixes": ["example.com/n"]}})
-    assert requests({"containers": [said]}, model) == {"cpu": 1000, "example.com/gpu": 1}
+    assert requests({"containers": [requesting]}, model) == {"cpu": 1000, "example.com/gpu": 1}
 
 
-def test_what_kueue_is_told_to_count_as_something_else() -> None:
-    """In place of what is requested, or besides; of parts of a unit as of whole ones."""
+def test_transformed_resources_are_counted() -> None:
+    """The outputs replace the input or are added to it; parts of a unit are transformed too."""
     slices = {"input": "nvidia.com/mig-1g.5gb", "strategy": "Replace", "outputs": {"example.com/memory": "5Gi"}}
     cores = {"input": "cpu", "outputs": {"example.com/credits": "1500m"}}
     model = read_model((), kueue={"resources": {"transformations": [slices, cores]}})
-    said = container(requests={"cpu": "1500m", "nvidia.com/mig-1g.5gb": "2"})
-    assert requests({"containers": [said]}, model, count=2) == {
+    requesting = container(requests={"cpu": "1500m", "nvidia.com/mig-1g.5gb": "2"})
+    assert requests({"containers": [requesting]}, model, count=2) == {
         "cpu": 3000,
         "example.com/credits": 2 * 3,
         "example.com/memory": 2 * 10 * 2**30,
     }
 
 
-def test_where_the_pods_may_stand_is_read_too() -> None:
-    """Selector, required affinity by term, tolerations with the API's defaults, and whether a topology is asked for."""
+def test_the_scheduling_constraints_of_pods_are_read() -> None:
+    """Selector, terms of the required affinity, tolerations with the API's defaults, and the request of a topology."""
     terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}, {"matchFields": []}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     spec = {

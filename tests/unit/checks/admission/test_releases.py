@@ -48,7 +48,7 @@ def test_a_declared_release_that_is_not_modelled_makes_every_verdict_unknown() -
 
 
 def make_zero(release: str) -> Verdict:
-    """The verdict on a run that requests 1 cpu and no GPU, of a queue that covers cpu alone."""
+    """Return the verdict on a run that requests 1 cpu and 0 GPUs, of a queue that covers only cpu."""
     spec = {
         "namespaceSelector": {},
         "resourceGroups": [
@@ -70,15 +70,15 @@ def make_zero(release: str) -> Verdict:
 @pytest.mark.parametrize(
     ("release", "outcome"), [("v0.15.2", "never fits"), ("v0.16.2", "fits"), ("v0.17.0", "fits"), ("", "unknown")]
 )
-def test_a_request_of_nothing_needs_no_group_since_v0_16(release: str, outcome: str) -> None:
+def test_a_request_of_zero_needs_no_group_since_v0_16(release: str, outcome: str) -> None:
     assert make_zero(release).outcome == outcome
 
 
 @pytest.mark.parametrize(
     ("release", "preference"), [("v0.15.2", "PreemptionOverBorrowing"), ("v0.16.2", "BorrowingOverPreemption")]
 )
-def test_the_preference_of_flavors_means_its_name_since_v0_16(release: str, preference: str) -> None:
-    """The model has the names as v0.15 understands them, in which they are exchanged."""
+def test_the_preference_of_flavors_matches_its_name_since_v0_16(release: str, preference: str) -> None:
+    """The model uses the meanings of v0.15, in which the names are swapped."""
     queue = {"flavorFungibility": {"preference": "PreemptionOverBorrowing"}}
     body = {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": queue}
     queues = read_model([body], release=release).cluster_queues
@@ -86,22 +86,29 @@ def test_the_preference_of_flavors_means_its_name_since_v0_16(release: str, pref
     assert queues["q"].fungibility.preference == preference
 
 
-@pytest.mark.parametrize(("release", "unknown"), [("v0.16.2", False), ("v0.17.0", True), ("", True)])
-def test_fair_sharing_of_v0_17_or_of_an_unknown_release_is_not_calculated(release: str, unknown: bool) -> None:
+@pytest.mark.parametrize(
+    ("release", "unknown"),
+    [
+        *(("v0.14.8", False), ("v0.15.4", False), ("0.15.5", True), ("v0.15.6-rc.1", True)),
+        *(("v0.16.1", True), ("v0.16.2", False), ("v0.16", False), ("v0.16.3", True), ("v0.17.0", False), ("", True)),
+    ],
+)
+def test_fair_sharing_of_an_unknown_release_is_not_modelled(release: str, unknown: bool) -> None:
+    """That of a patch release with fixes of a later release is not modelled either; see `differences`."""
     model = replace(make_model(make_queue()), release=release_of(release), fair_sharing=("LessThanInitialShare",))
     verdict = simulate(make_workload(), model)
     assert (verdict.outcome == "unknown") is unknown
 
 
 def test_gates_are_those_of_the_release() -> None:
-    """Another default, and a gate that the release does not have."""
+    """The releases have different defaults, and one lacks a gate."""
     gates = {"AdmissionFairSharing": True, "ReclaimablePods": True}
     assert read_model([], kueue={"featureGates": gates}, release="v0.15.2").gates.changed == {}
     assert read_model([], kueue={"featureGates": gates}, release="v0.14.0").gates.changed == gates
 
 
 def test_queues_of_v0_14_are_read_in_v1beta1() -> None:
-    """The cohort and the policies have other names there."""
+    """The cohort and the policies have other names in v1beta1."""
     fungibility = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
     body = {
         "kind": "ClusterQueue",
@@ -114,21 +121,24 @@ def test_queues_of_v0_14_are_read_in_v1beta1() -> None:
     assert model.unmodelled == {}
 
 
-def test_pods_that_need_no_flavor_at_all_have_no_verdict_since_v0_16() -> None:
-    """Kueue's assignment ends with them, and misses the pod sets behind them."""
+def test_pods_without_a_flavor_have_no_verdict_since_v0_16() -> None:
+    """Kueue's assignment ends with them, and skips the pod sets after them."""
     sets = (make_pods("leader", gpu=0), make_pods("worker", cpu=1))
     queue = make_queue()
-    found = [
+    verdicts = [
         simulate(make_workload(*sets), replace(make_model(queue), release=release_of(release)))
         for release in ("v0.15.2", "v0.16.2")
     ]
-    assert [each.outcome for each in found] == ["never fits", "unknown"]
-    assert [reason.message for reason in found[1].reasons] == [
+    assert [verdict.outcome for verdict in verdicts] == ["never fits", "unknown"]
+    assert [reason.message for reason in verdicts[1].reasons] == [
         "pod set leader requests only zero amounts, of resources that cluster queue q does not cover"
     ]
 
 
-@pytest.mark.parametrize(("release", "unknown"), [("v0.15.2", False), ("v0.16.2", False), ("", True)])
+@pytest.mark.parametrize(
+    ("release", "unknown"),
+    [("v0.15.2", False), ("v0.15.6", False), ("v0.16.1", True), ("v0.16.2", False), ("", True)],
+)
 def test_a_preference_of_flavors_has_no_meaning_in_an_unknown_release(release: str, unknown: bool) -> None:
     queue = make_queue(fungibility=FlavorFungibility(preference="BorrowingOverPreemption"))
     verdict = simulate(make_workload(), replace(make_model(queue), release=release_of(release)))
@@ -136,11 +146,15 @@ def test_a_preference_of_flavors_has_no_meaning_in_an_unknown_release(release: s
 
 
 @pytest.mark.parametrize(
-    ("release", "outcome"),
-    [("v0.15.2", "never fits"), ("v0.16.2", "never fits"), ("v0.17.0", "unknown"), ("", "unknown")],
+    ("release", "cause"),
+    [
+        *(("v0.15.2", "topology"), ("v0.16.2", "topology"), ("v0.17.0", "topology")),
+        *(("v0.15.6", "unmodelled"), ("v0.16.3", "unmodelled"), ("", "unmodelled")),
+    ],
 )
-def test_quota_of_transformations_needs_no_topology_since_v0_17(release: str, outcome: str) -> None:
-    """The flavor `credit` has quota alone."""
+@pytest.mark.parametrize("own", [frozenset({"cpu"}), frozenset({"cpu", "x"})])
+def test_quota_of_transformations_needs_no_topology_since_v0_17(release: str, cause: str, own: frozenset[str]) -> None:
+    """The flavor `credit` has only quota, which is not enough if the pods themselves request `x`."""
     groups = tuple(ResourceGroup(frozenset({name}), (flavor,)) for name, flavor in (("cpu", "cpu"), ("x", "credit")))
     queue = make_queue(groups=groups, quotas={"cpu": {"cpu": 4}, "credit": {"x": 4}})
     model = replace(
@@ -150,9 +164,28 @@ def test_quota_of_transformations_needs_no_topology_since_v0_17(release: str, ou
         transformations={"cpu": Transformation({"x": 1}, replaces=False)},
         release=release_of(release),
     )
-    pods = replace(make_pods(cpu=1, x=1), topology=True)
+    pods = replace(make_pods(cpu=1, x=1), topology=True, own_resources=own)
     found = simulate(make_workload(pods), model)
-    assert (found.outcome, "unmodelled" in {one.cause for one in found.reasons}) == (outcome, outcome == "unknown")
+    if own == {"cpu"}:
+        assert {reason.cause for reason in found.reasons} == {cause}
+    fits = release == "v0.17.0" and own == {"cpu"}
+    assert [dict(pod_set.flavors) for pod_set in found.assigned] == ([{"cpu": "cpu", "x": "credit"}] if fits else [])
+    assert (found.outcome == "never fits") is not (fits or (cause == "unmodelled" and own == {"cpu"}))
+
+
+@pytest.mark.parametrize(("release", "outcome"), [("v0.16.2", "never fits"), ("v0.17.0", "unknown"), ("", "unknown")])
+def test_the_number_of_pods_needs_no_topology_since_v0_17(release: str, outcome: str) -> None:
+    """Found by a drawn case: the quota of `pods` is on a separate flavor."""
+    groups = tuple(ResourceGroup(frozenset({name}), (name,)) for name in ("cpu", "pods"))
+    queue = make_queue(groups=groups, quotas={"cpu": {"cpu": 4}, "pods": {"pods": 4}})
+    model = replace(
+        make_model(queue),
+        flavors={"cpu": Flavor("cpu", topology="racks"), "pods": Flavor("pods")},
+        topologies={"racks": ("rack",)},
+        release=release_of(release),
+    )
+    pods = replace(make_pods(cpu=1), topology=True, own_resources=frozenset({"cpu"}))
+    assert simulate(make_workload(pods), model).outcome == outcome
 
 
 @pytest.mark.parametrize(("release", "outcome"), [("v0.15.2", "unknown"), ("v0.16.2", "never fits"), ("", "unknown")])

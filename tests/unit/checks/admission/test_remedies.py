@@ -1,4 +1,4 @@
-"""What would help, tried before it is told."""
+"""Remedies are simulated before they are reported."""
 
 from dataclasses import replace
 
@@ -12,80 +12,80 @@ from trainstack.kueue.model import Flavor, LocalQueue, Model, Requirement, Taint
 from trainstack.kueue.verdict import Change, Remedy
 
 
-def told(workload: Workload, model: Model) -> list[str]:
-    """The remedies' texts."""
-    return [each.text for each in remedies(workload, model)]
+def texts(workload: Workload, model: Model) -> list[str]:
+    """Return the texts of the remedies."""
+    return [remedy.text for remedy in remedies(workload, model)]
 
 
 def remedies(workload: Workload, model: Model) -> tuple[Remedy, ...]:
-    """What is told of a workload that never fits."""
+    """Return the remedies for a workload that never fits."""
     found = AdmissionSimulator(model).verdict(workload)
     assert found.outcome == "never fits"
     return found.remedies
 
 
-def test_another_queue_of_the_namespace_comes_first() -> None:
-    """Only one where it fits, with the setting that would change."""
+def test_another_queue_of_the_namespace_is_the_first_remedy() -> None:
+    """The workload must fit on that queue. The remedy has the setting that would change."""
     model = make_model(make_queue(), make_queue("small"), make_queue("large", {"cpu": {"cpu": 9}}))
     others = {("other", "huge"): LocalQueue("other", "huge", "large"), **(model.local_queues or {})}
-    asked = make_workload(make_pods(cpu=8), path="workloads.runs[train]")
-    first = remedies(asked, replace(model, local_queues=others))[0]
+    workload = make_workload(make_pods(cpu=8), path="workloads.runs[train]")
+    first = remedies(workload, replace(model, local_queues=others))[0]
     assert first == Remedy("use queue large", (Change("workloads.runs[train].queue", "q", "large"),), "fits")
 
 
-def test_quota_is_raised_by_what_is_missing() -> None:
-    """Of all resources that are too few at once, with the settings' paths."""
+def test_quota_is_raised_by_the_missing_amount() -> None:
+    """One remedy has all insufficient resources, with the settings' paths."""
     model = make_model(make_queue("q", {"cpu": {"cpu": 4, "memory": "4Gi"}}))
-    asked = make_workload(make_pods(cpu=5, memory="6Gi"))
-    (raise_,) = (each for each in remedies(asked, model) if "raise" in each.text)
+    workload = make_workload(make_pods(cpu=5, memory="6Gi"))
+    (raise_,) = (remedy for remedy in remedies(workload, model) if "raise" in remedy.text)
     assert raise_.text == (
         "in cluster queue q, raise nominalQuota of cpu on cpu from 4 to 5 and raise nominalQuota of memory on cpu from "
         "4Gi to 6Gi"
     )
-    place = "queues.clusterQueues[q].resourceGroups[0].flavors[cpu].resources"
+    path = "queues.clusterQueues[q].resourceGroups[0].flavors[cpu].resources"
     assert raise_.changes == (
-        Change(f"{place}[cpu].nominalQuota", "4", "5"),
-        Change(f"{place}[memory].nominalQuota", "4Gi", "6Gi"),
+        Change(f"{path}[cpu].nominalQuota", "4", "5"),
+        Change(f"{path}[memory].nominalQuota", "4Gi", "6Gi"),
     )
 
 
-def test_where_a_limit_holds_it_back_that_may_be_raised() -> None:
-    """The cohort has enough; else only quota of its own would help."""
+def test_a_borrowing_limit_may_be_raised() -> None:
+    """The cohort must have enough quota; otherwise only the queue's own quota would help."""
     queue = make_queue("q", {"cpu": {"cpu": (4, 1)}}, "lab")
     rich, poor = make_queue("r", {"cpu": {"cpu": 9}}, "lab"), make_queue("r", {"cpu": {"cpu": 1}}, "lab")
     limit = "in cluster queue q, raise borrowingLimit of cpu on cpu from 1 to 3"
-    asked = make_workload(make_pods(cpu=7))
-    assert limit in told(asked, make_model(queue, rich))
-    assert limit not in told(asked, make_model(queue, poor))
+    workload = make_workload(make_pods(cpu=7))
+    assert limit in texts(workload, make_model(queue, rich))
+    assert limit not in texts(workload, make_model(queue, poor))
 
 
-def test_as_many_pods_as_fit() -> None:
-    """Beside the others of the gang."""
-    asked = make_workload(make_pods("master", cpu=1), make_pods("worker", count=5, cpu=1, path="here"))
-    (fewer,) = (each for each in remedies(asked, make_model(make_queue())) if "run" in each.text)
+def test_fewer_pods_may_fit() -> None:
+    """They must fit in addition to the other pod sets of the gang."""
+    workload = make_workload(make_pods("master", cpu=1), make_pods("worker", count=5, cpu=1, path="here"))
+    (fewer,) = (remedy for remedy in remedies(workload, make_model(make_queue())) if "run" in remedy.text)
     assert (fewer.text, fewer.changes) == ("run 3 worker pods instead of 5", (Change("here", "5", "3"),))
 
 
-def test_as_much_in_each_pod_as_there_is() -> None:
-    """Nothing of something is no remedy."""
-    assert "decrease cpu in each pod from 6 to 4" in told(make_workload(make_pods(cpu=6)), make_model(make_queue()))
+def test_a_smaller_request_of_each_pod_may_fit() -> None:
+    """A request of 0 is no remedy."""
+    assert "decrease cpu in each pod from 6 to 4" in texts(make_workload(make_pods(cpu=6)), make_model(make_queue()))
     none = make_model(make_queue("q", {"cpu": {"cpu": 0}}))
-    assert told(make_workload(make_pods(cpu=6)), none) == [
+    assert texts(make_workload(make_pods(cpu=6)), none) == [
         "in cluster queue q, raise nominalQuota of cpu on cpu from 0 to 6"
     ]
 
 
-def test_what_is_not_covered_is_covered_or_left_out() -> None:
-    """With the least quota that it takes."""
-    asked = make_workload(make_pods(count=2, cpu=1, gpu=3))
-    assert told(asked, make_model(make_queue())) == [
+def test_an_uncovered_resource_may_be_covered_or_removed() -> None:
+    """The remedy has the minimum quota."""
+    workload = make_workload(make_pods(count=2, cpu=1, gpu=3))
+    assert texts(workload, make_model(make_queue())) == [
         "cover nvidia.com/gpu (at least 6) in cluster queue q",
         "remove nvidia.com/gpu from the resources",
     ]
 
 
-def test_pods_may_be_let_onto_other_nodes() -> None:
-    """By tolerating, or by selecting, what a flavor has that holds them."""
+def test_a_toleration_or_selector_may_match_another_flavor() -> None:
+    """The flavor must have enough quota."""
     model = make_model(
         make_queue("q", {"a": {"cpu": 4}, "b": {"cpu": 4}}),
         flavors={
@@ -93,8 +93,8 @@ def test_pods_may_be_let_onto_other_nodes() -> None:
             "b": Flavor("b", {"pool": "b"}),
         },
     )
-    asked = make_workload(replace(make_pods(cpu=1), selector={"pool": "a"}), path="run")
-    assert [(each.text, each.changes) for each in remedies(asked, model)] == [
+    workload = make_workload(replace(make_pods(cpu=1), selector={"pool": "a"}), path="run")
+    assert [(remedy.text, remedy.changes) for remedy in remedies(workload, model)] == [
         ("select pool=b for flavor b", (Change("run.nodeSelector", "pool=a", "pool=b"),)),
         (
             "tolerate kind=spot:NoSchedule, the taints of flavor a",
@@ -103,26 +103,29 @@ def test_pods_may_be_let_onto_other_nodes() -> None:
     ]
 
 
-def test_what_a_run_says_for_all_its_pods_is_changed_for_all_of_them() -> None:
-    """Told once, though each role lacks it; what has no place on the flavor is left out."""
+def test_a_setting_of_all_pods_has_one_remedy() -> None:
+    """The remedy is reported once for all roles. A selector that the flavor cannot match is removed."""
     master, worker = make_pods("master", cpu=1), make_pods("worker", count=2, cpu=1)
     tainted = Flavor("cpu", taints=(Taint("kind", "spot", "NoSchedule"),))
-    asked = make_workload(master, worker, path="run")
-    assert told(asked, make_model(make_queue(), flavors={"cpu": tainted})) == [
+    workload = make_workload(master, worker, path="run")
+    assert texts(workload, make_model(make_queue(), flavors={"cpu": tainted})) == [
         "tolerate kind=spot:NoSchedule, the taints of flavor cpu"
     ]
-    picky = make_workload(*(replace(each, selector={"pool": "b", "disk": "ssd"}) for each in asked.pod_sets))
-    either = make_queue("q", {"a": {"cpu": 4}, "b": {"cpu": 1}})
+    with_two_selectors = make_workload(
+        *(replace(pods, selector={"pool": "b", "disk": "ssd"}) for pods in workload.pod_sets)
+    )
+    queue = make_queue("q", {"a": {"cpu": 4}, "b": {"cpu": 1}})
     flavors = {"a": Flavor("a"), "b": Flavor("b", {"pool": "a"})}
-    assert told(picky, make_model(either, flavors=flavors)) == ["select disk=ssd for flavor a"]
-    simple = make_workload(*(replace(each, selector={"pool": "b"}) for each in asked.pod_sets), path="run")
-    (left_out,) = remedies(simple, make_model(either, flavors=flavors))
-    assert left_out.text == "remove pool=b from nodeSelector for flavor a"
-    assert left_out.changes == (Change("run.nodeSelector", "pool=b", ""),)
+    assert texts(with_two_selectors, make_model(queue, flavors=flavors)) == ["select disk=ssd for flavor a"]
+    with_one_selector = make_workload(
+        *(replace(pods, selector={"pool": "b"}) for pods in workload.pod_sets), path="run"
+    )
+    (removed,) = remedies(with_one_selector, make_model(queue, flavors=flavors))
+    assert removed.text == "remove pool=b from nodeSelector for flavor a"
+    assert removed.changes == (Change("run.nodeSelector", "pool=b", ""),)
 
 
-def test_a_queue_may_be_opened() -> None:
-    """To the run's namespace."""
+def test_a_queue_may_be_opened_to_the_runs_namespace() -> None:
     model = make_model(make_queue(namespaces=(Requirement("kubernetes.io/metadata.name", "In", ("other",)),)))
     (opened,) = remedies(make_workload(), model)
     assert (opened.text, opened.changes) == (
@@ -131,19 +134,19 @@ def test_a_queue_may_be_opened() -> None:
     )
 
 
-def test_what_would_not_help_is_not_told() -> None:
-    """A circle of cohorts is not mended by more quota."""
+def test_an_ineffective_remedy_is_not_reported() -> None:
+    """More quota does not help if an admission check is missing."""
     model = make_model(make_queue(checks=("gone",)), make_queue("r", checks=("gone",)))
-    assert told(make_workload(make_pods(cpu=9)), model) == []
+    assert texts(make_workload(make_pods(cpu=9)), model) == []
 
 
 @hypothesis_settings(max_examples=hypothesis_settings().max_examples // 4)
 @given(cases())
-def test_remedies_leave_no_trace_and_come_with_what_never_fits_alone(case: Case) -> None:
-    """Whatever is tried, the next verdict is the same; at most three are told."""
-    simulator, asked = AdmissionSimulator(case.model), case.workload(case.asked, 1)
-    first = simulator.verdict(asked)
-    assert simulator.verdict(asked) == first
+def test_remedies_do_not_change_the_simulator_and_are_only_for_never_fits(case: Case) -> None:
+    """The next verdict is the same. At most three remedies are reported."""
+    simulator, workload = AdmissionSimulator(case.model), case.workload(case.asked, 1)
+    first = simulator.verdict(workload)
+    assert simulator.verdict(workload) == first
     assert len(first.remedies) <= 3
     assert first.outcome == "never fits" or not first.remedies
     assert bool(first.reasons) == (not first.fits)

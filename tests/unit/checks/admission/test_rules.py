@@ -1,4 +1,4 @@
-"""What the rules of admission tell of an environment's runs."""
+"""The findings of the rules of admission about an environment's runs."""
 
 from pathlib import Path
 
@@ -17,13 +17,13 @@ from trainstack.settings.sections.workloads import Resources, Workload
 
 
 def messages(*runs: Workload, **queues: object) -> list[str]:
-    """The admission findings of runs."""
+    """Return the messages of the admission findings about runs."""
     settings = make_settings(*runs, queues=make_queues(**queues))
-    return [each.message for each in check(settings, Path("/nonexistent"))]
+    return [finding.message for finding in check(settings, Path("/nonexistent"))]
 
 
-def test_a_pod_set_stands_on_one_flavor() -> None:
-    """Two flavors of 2 cpu do not hold one pod of 3."""
+def test_a_pod_set_has_one_flavor() -> None:
+    """A pod of 3 cpu does not fit on flavors of 2 and 1."""
     group = make_group(("cpu", {"cpu": "2", "memory": "8Gi"}), ("old", {"cpu": "1", "memory": "8Gi"}))
     run = make_run(resources=Resources(requests={"cpu": "3"}))
     flavors = (ResourceFlavor(name="cpu"), ResourceFlavor(name="old"))
@@ -32,16 +32,16 @@ def test_a_pod_set_stands_on_one_flavor() -> None:
     ]
 
 
-def test_pod_sets_may_stand_on_flavors_of_their_own() -> None:
-    """Master and workers that fit on a flavor each are not refused."""
+def test_pod_sets_may_have_different_flavors() -> None:
+    """Master and workers that fit on separate flavors are not refused."""
     group = make_group(("cpu", {"cpu": "1", "memory": "8Gi"}), ("old", {"cpu": "500m", "memory": "8Gi"}))
     flavors = (ResourceFlavor(name="cpu"), ResourceFlavor(name="old"))
     queue = make_cluster_queue(resource_groups=(group,))
     assert messages(make_distributed(workers=2), flavors=flavors, cluster_queues=(queue,)) == []
 
 
-def test_a_limit_alone_is_a_request() -> None:
-    """Kubernetes takes a limit for the request that is not there; Kueue wants a request of nothing covered too."""
+def test_a_limit_without_a_request_counts_as_a_request() -> None:
+    """Kubernetes sets the request to the limit; Kueue requires that a request of 0 is covered too."""
     limit_alone = make_run(resources=Resources(limits={"memory": "9Gi", "nvidia.com/gpu": "0"}))
     both = make_run(name="both", resources=Resources(requests={"memory": "1Gi"}, limits={"memory": "9Gi"}))
     assert messages(limit_alone, both) == [
@@ -51,14 +51,14 @@ def test_a_limit_alone_is_a_request() -> None:
 
 
 def test_a_job_needs_the_pods_that_run_at_once() -> None:
-    """Parallelism counts, completions only where they are fewer."""
+    """Parallelism counts, or completions if they are fewer."""
     many = make_run(completions=9, parallelism=2)
     few = make_run(name="few", completions=2, parallelism=9)
     assert messages(many, few) == []
 
 
 def test_a_borrowing_limit_may_overflow() -> None:
-    """Kueue adds it to the queue's own quota: 9E and 9E are less than nothing, and the run is never admitted."""
+    """Kueue adds it to the queue's own quota: the sum of 9E and 9E is negative, and the run is never admitted."""
     quotas = (make_quota("cpu", "2"), make_quota("memory", "9E", borrowing_limit="9E"))
     group = ResourceGroup(covered_resources=("cpu", "memory"), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
     found = messages(make_run(), cluster_queues=(make_cluster_queue(resource_groups=(group,)),))

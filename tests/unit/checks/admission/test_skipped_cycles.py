@@ -1,4 +1,4 @@
-"""Cycles that are passed over unmade, and attempts that are remembered, change nothing."""
+"""Skipped cycles and cached attempts do not change the events."""
 
 from collections.abc import Hashable
 from dataclasses import replace
@@ -27,11 +27,11 @@ from trainstack.kueue.scheduler import Scheduler
 
 Course = list[tuple[str, str, float, str]]
 SECONDS = 3.00037
-"""Between those who come or end; no cycle begins at that very time."""
+"""The time between submissions and ends; no cycle starts at exactly that time."""
 
 
 def drawn_model(draw: Random) -> Model:
-    """One to four queues in a tree of up to three cohorts, of one or two groups."""
+    """Return one to four queues in a tree of up to three cohorts, with one or two groups."""
     groups = draw.choice(
         (
             (ResourceGroup(frozenset(("cpu",)), ("one",)),),
@@ -52,18 +52,23 @@ def drawn_model(draw: Random) -> Model:
 
 
 def drawn_queue(draw: Random, groups: tuple[ResourceGroup, ...]) -> dict[str, Any]:
-    """A queue's quotas, policies and cohort."""
+    """Return a queue's quotas, policies and cohort."""
 
     def quota(resource: str) -> Quota:
         unit = 1000 if resource == "cpu" else 1
-        limits = [draw.choice((None, None, each)) for each in (2, 1)]
-        return Quota(draw.choice((0, 2, 4)) * unit, *(None if each is None else each * unit for each in limits))
+        limits = [draw.choice((None, None, figure)) for figure in (2, 1)]
+        return Quota(draw.choice((0, 2, 4)) * unit, *(None if limit is None else limit * unit for limit in limits))
 
     policies: tuple[Policy, ...] = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
     reclaim = draw.choice(policies)
     return {
         "groups": groups,
-        "quotas": {(name, each): quota(each) for group in groups for name in group.flavors for each in group.covered},
+        "quotas": {
+            (flavor, resource): quota(resource)
+            for group in groups
+            for flavor in group.flavors
+            for resource in group.covered
+        },
         "cohort": draw.choice(("lab", "lab", "below", "apart", None)),
         "strict": draw.random() < 0.2,
         "preemption": Preemption(
@@ -79,7 +84,7 @@ def drawn_queue(draw: Random, groups: tuple[ResourceGroup, ...]) -> dict[str, An
 
 
 def drawn_workload(draw: Random, number: int, queues: list[str]) -> Workload:
-    """One or two kinds of pods, perhaps content with fewer."""
+    """Return a workload with one or two pod sets, perhaps with partial admission."""
     sets: list[PodSet] = []
     for index in range(draw.choice((1, 1, 2))):
         pods = make_pods(f"set{index}", draw.choice((1, 2, 3)), cpu=draw.choice((1, 2)), gpu=draw.choice((0, 1, 2)))
@@ -90,34 +95,34 @@ def drawn_workload(draw: Random, number: int, queues: list[str]) -> Workload:
 
 
 def course(model: Model, workloads: list[Workload], later: int, eviction_cycles: int, *, paced: bool) -> Course:
-    """What happens: to those who come at once, to `later` ones who come one by one, and as the first ones end."""
+    """Return the events: some workloads are submitted at once, `later` ones one by one, and the first ones end."""
     scheduler = Scheduler(model, eviction_cycles=eviction_cycles, paced=paced)
-    waiting = [replace(each, created=float(number // 2)) for number, each in enumerate(workloads)]
+    waiting = [replace(workload, created=float(number // 2)) for number, workload in enumerate(workloads)]
     at_once = len(waiting) - later
-    for each in waiting[:at_once]:
-        scheduler.submit(each)
-    found: Course = []
+    for workload in waiting[:at_once]:
+        scheduler.submit(workload)
+    events: Course = []
     now = 0.0
     running: list[str] = []
     for turn in range(2 * len(waiting)):
         until = (turn + 1) * SECONDS
-        while len(found) < 300 and (done := scheduler.advance(now, until)):
-            found += [(each.kind, each.key, round(each.at, 6), each.by) for each in done]
-            gone = {each.key for each in done if each.kind == "evicted"}
-            running = [key for key in running if key not in gone]
-            running += [each.key for each in done if each.kind == "admitted"]
-            now = done[-1].at
+        while len(events) < 300 and (new := scheduler.advance(now, until)):
+            events += [(event.kind, event.key, round(event.at, 6), event.by) for event in new]
+            evicted = {event.key for event in new if event.kind == "evicted"}
+            running = [key for key in running if key not in evicted]
+            running += [event.key for event in new if event.kind == "admitted"]
+            now = new[-1].at
         now = until
         if turn < later:
             scheduler.submit(waiting[at_once + turn])
         elif running:
             scheduler.finish(running.pop(0))
-    return found
+    return events
 
 
 @pytest.mark.parametrize("examples", [pytest.param(20, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)])
-def test_the_same_happens_as_where_every_cycle_and_every_attempt_is_made(examples: int) -> None:
-    """In the same order, at the same times and for the sake of the same ones."""
+def test_skipped_cycles_and_attempts_do_not_change_the_events(examples: int) -> None:
+    """The events have the same order, times and preemptors."""
     drawn = given(
         draw=st.randoms(use_true_random=False),
         alike=st.booleans(),
@@ -129,11 +134,12 @@ def test_the_same_happens_as_where_every_cycle_and_every_attempt_is_made(example
 
 
 def same_course(draw: Random, alike: bool, eviction_cycles: int, paced: bool) -> None:
-    """What happens where cycles are passed over is what happens where each is made."""
+    """Assert that the events with skipped cycles equal those with every cycle."""
     model = drawn_model(draw)
     queues = list(model.cluster_queues or {})
     kinds = [drawn_workload(draw, number, queues) for number in range(5 if alike else 20)]
-    workloads = [replace(each, name=f"run{number}") for number, each in enumerate(draw.choices(kinds, k=20))]
+    drawn = draw.choices(kinds, k=20)
+    workloads = [replace(workload, name=f"run{number}") for number, workload in enumerate(drawn)]
     later = draw.randint(0, 6)
 
     def found() -> Course:

@@ -1,4 +1,4 @@
-"""What Kueue's status of a workload changes: ended pods, evictions, backoff, failed checks."""
+"""The effects of a Workload's status: ended pods, evictions, backoff, failed checks."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ SECOND = "2026-01-01T00:00:{:02}Z"
 
 
 def make_body(name: str = "w", count: int = 3, uid: str = "", minimum: int | None = None, **status: Any) -> Body:
-    """A Workload of so many pods of 1 cpu in queue `q`, created at second 10, with this status."""
+    """Return a Workload with `count` pods of 1 cpu in queue `q`, created at second 10, with this status."""
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
     pods = {"name": "main", "count": count, "template": template}
     if minimum is not None:
@@ -36,14 +36,14 @@ def admission(count: int = 3) -> Body:
 
 
 def read(body: Body, model: Model | None = None) -> Workload:
-    """The workload, admitted or not."""
+    """Return the workload, admitted or not."""
     found = read_kueue_workload(body, model or make_model(make_queue()))
     assert found is not None
     return found.workload if isinstance(found, Admitted) else found
 
 
 def gated(**gates: bool) -> Model:
-    """One queue of 4 cpu, and Kueue with these feature gates."""
+    """Return one queue with 4 cpu, and Kueue with these feature gates."""
     configured = read_model((), kueue={"featureGates": gates})
     return make_model(make_queue(), gates=configured.gates)
 
@@ -61,7 +61,7 @@ def test_a_pending_workload_needs_no_quota_for_ended_pods() -> None:
 
 
 def test_an_admitted_workload_uses_no_quota_for_ended_pods_also_once_it_is_evicted() -> None:
-    """Source: totalRequestsFromAdmission, workload.go; then it needs as few."""
+    """Source: totalRequestsFromAdmission, workload.go; once evicted, it needs only the remaining pods."""
     body = make_body(conditions=[condition("QuotaReserved", 20)], admission=admission(), reclaimablePods=ENDED)
     found = read_kueue_workload(body, make_model(make_queue()))
     assert isinstance(found, Admitted)
@@ -116,7 +116,7 @@ def test_some_evictions_move_a_workload_to_the_end_of_its_priority(
     assert [event.key for event in scheduler.settle(0.0)] == [f"ns/{first}"]
 
 
-def test_an_eviction_that_is_over_moves_nothing() -> None:
+def test_a_past_eviction_does_not_move_a_workload() -> None:
     """Source: IsEvictedByPodsReadyTimeout, workload.go: the condition must be true."""
     over = condition("Evicted", 30, "PodsReadyTimeout", status="False")
     assert read(make_body(conditions=[over])).created == read(make_body()).created
@@ -148,11 +148,11 @@ def test_the_heads_of_a_cohort_are_sorted_by_priority_or_by_time(by_priority: bo
 def test_of_workloads_admitted_in_one_second_the_lowest_uid_is_preempted() -> None:
     """Source: CandidatesOrdering, ordering.go."""
     model = make_model(make_queue(preemption=Preemption(within_cluster_queue="LowerPriority")))
-    using = [
+    admitted = [
         Admitted(make_workload(name=name, uid=uid), "q", {("cpu", "cpu"): 2000}, reserved=5.0)
         for name, uid in (("a", "2"), ("b", "1"))
     ]
-    assert simulate(make_workload(priority=9), model, admitted=using).preempts == ("ns/b",)
+    assert simulate(make_workload(priority=9), model, admitted=admitted).preempts == ("ns/b",)
 
 
 def test_a_workload_waits_for_the_end_of_its_backoff() -> None:
@@ -182,15 +182,15 @@ def test_an_evicted_workload_holds_its_quota_until_its_reservation_ends() -> Non
     evicted, held = condition("Evicted", 30, "Preempted"), condition("QuotaReserved", 20)
     released = condition("QuotaReserved", 31, "Pending", status="False")
     ended = read_snapshot([make_body(conditions=[evicted, released])])
-    assert ([one.key for one in ended.pending], ended.admitted) == (["ns/w"], ())
-    going = read_snapshot([make_body(conditions=[evicted, held], admission=admission())])
-    assert (going.pending, [one.evicted for one in going.admitted]) == ((), [True])
-    found = simulate(make_workload(), make_model(make_queue(quotas={"cpu": {"cpu": 3}})), admitted=going.admitted)
+    assert ([workload.key for workload in ended.pending], ended.admitted) == (["ns/w"], ())
+    reserving = read_snapshot([make_body(conditions=[evicted, held], admission=admission())])
+    assert (reserving.pending, [workload.evicted for workload in reserving.admitted]) == ((), [True])
+    found = simulate(make_workload(), make_model(make_queue(quotas={"cpu": {"cpu": 3}})), admitted=reserving.admitted)
     assert found.outcome == "waits"
 
 
 def test_neither_a_finished_nor_a_deactivated_workload_holds_quota() -> None:
-    """Source: Update, workload_controller.go, which deletes both from the cache, whatever their conditions."""
+    """Source: Update, workload_controller.go, which deletes both from the cache, without regard to their conditions."""
     held = [condition("QuotaReserved", 20), condition("Finished", 30)]
     finished = make_body(conditions=held, admission=admission())
     inactive = make_body(conditions=held[:1], admission=admission())
@@ -202,5 +202,5 @@ def test_neither_a_finished_nor_a_deactivated_workload_holds_quota() -> None:
 def test_evicted_workloads_are_preempted_first() -> None:
     """Source: CandidatesOrdering, ordering.go: their quota is released anyway."""
     model = make_model(make_queue(preemption=Preemption(within_cluster_queue="LowerPriority")))
-    using = [make_admitted("low", cpu=2), make_admitted("going", cpu=2, priority=5, evicted=True)]
-    assert simulate(make_workload(priority=9), model, admitted=using).preempts == ("ns/going",)
+    admitted = [make_admitted("low", cpu=2), make_admitted("evicted", cpu=2, priority=5, evicted=True)]
+    assert simulate(make_workload(priority=9), model, admitted=admitted).preempts == ("ns/evicted",)

@@ -21,7 +21,7 @@ PLAN = Plan(
 
 
 def make_gpus() -> Model:
-    """A queue on GPUs, and one on slices of them."""
+    """Return a queue with GPUs, and one with slices of GPUs."""
     whole = make_queue("q", {"whole": {"cpu": 64, "memory": "64Gi", GPU: 8, SLICE: 8}})
     sliced = make_queue("r", {"sliced": {"cpu": 64, GPU: 7}}, preemption=Preemption("LowerPriority"))
     model = make_model(whole, sliced)
@@ -30,7 +30,7 @@ def make_gpus() -> Model:
 
 
 def test_gpu_hours_count_slices_by_their_share() -> None:
-    """By the product of the flavor's nodes, or of those that the pods select, or by the resource's name."""
+    """The share is that of the product of the flavor's nodes or of the selected nodes, or of the resource's name."""
     model = make_gpus()
     mixed = replace(make_pods(count=2), requests={SLICE: 4})
     selects = replace(make_pods(count=2, gpu=2), selector={PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"})
@@ -42,12 +42,12 @@ def test_gpu_hours_count_slices_by_their_share() -> None:
         make_task("free", 1800, queue="", pods=make_pods(count=2, gpu=1)),
         model=model,
     )
-    assert [gpus(each, model) for each in schedule.timelines] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
-    assert [gpu_hours(each, model) for each in schedule.timelines] == pytest.approx([2, 3 / 7, 8 / 7, 6 / 7, 1])
+    assert [gpus(timeline, model) for timeline in schedule.timelines] == pytest.approx([4, 3 / 7, 8 / 7, 12 / 7, 2])
+    assert [gpu_hours(timeline, model) for timeline in schedule.timelines] == pytest.approx([2, 3 / 7, 8 / 7, 6 / 7, 1])
 
 
-def test_what_is_done_twice_counts_twice_and_what_has_no_end_is_unbounded() -> None:
-    """An evicted run that begins anew has used the time before too."""
+def test_repeated_work_counts_twice_and_runs_without_an_end_are_unbounded() -> None:
+    """The time before the eviction of a run that restarts counts too."""
     model = make_gpus()
     schedule = make_plan(
         make_task("low", 3600, queue="r", pods=make_pods(gpu=7)),
@@ -58,14 +58,14 @@ def test_what_is_done_twice_counts_twice_and_what_has_no_end_is_unbounded() -> N
         model=model,
     )
     low, urgent, before, endless, never = schedule.timelines
-    assert [gpu_hours(each, model) for each in (low, urgent, before)] == pytest.approx([1.5, 1, 0], abs=1e-4)
+    assert [gpu_hours(timeline, model) for timeline in (low, urgent, before)] == pytest.approx([1.5, 1, 0], abs=1e-4)
     assert (gpu_hours(endless, model), gpu_hours(never, model)) == (None, None)
     assert (cost(endless, PLAN), cost(never, PLAN)) == (None, None)
     assert gpus(never, model) == 9
 
 
 def test_cost_is_by_flavor_and_resource() -> None:
-    """Of a GiB of memory and a core; what has no price costs nothing; without prices no cost is told."""
+    """Prices are per GiB and core. A resource without a price is free; without any prices there is no cost."""
     model = make_gpus()
     schedule = make_plan(
         make_task("whole", 1800, pods=make_pods(gpu=2, cpu=4, memory="8Gi")),
@@ -73,13 +73,13 @@ def test_cost_is_by_flavor_and_resource() -> None:
         make_task("free", 60, queue="", pods=make_pods(gpu=1)),
         model=model,
     )
-    assert [cost(each, PLAN) for each in schedule.timelines[:2]] == pytest.approx([0.5 * (4 + 0.4 + 0.08), 1.5])
+    assert [cost(timeline, PLAN) for timeline in schedule.timelines[:2]] == pytest.approx([0.5 * (4 + 0.4 + 0.08), 1.5])
     assert cost(schedule.timelines[2], PLAN) is None
-    assert [cost(each, Plan()) for each in schedule.timelines] == [None, None, None]
+    assert [cost(timeline, Plan()) for timeline in schedule.timelines] == [None, None, None]
 
 
-def test_use_over_time_goes_up_and_down_with_the_runs() -> None:
-    """Peak, and the mean until the last known end; a run without an end uses it for ever."""
+def test_the_use_over_time_is_the_sum_of_the_runs() -> None:
+    """It has a peak, and a mean until the last known end. A run without an end always uses its quota."""
     model = make_model(make_queue("q", {"cpu": {"cpu": 4}}), make_queue("r", {"cpu": {"cpu": 2}}))
     schedule = make_plan(
         make_task("one", 10, cpu=2),
@@ -96,5 +96,5 @@ def test_use_over_time_goes_up_and_down_with_the_runs() -> None:
 
 
 def test_units() -> None:
-    """Cores, GiB, pieces."""
-    assert [in_units(*each) for each in (("cpu", 1500), ("memory", 2**31), (GPU, 3))] == [1.5, 2.0, 3.0]
+    """The units are cores, GiB and pieces."""
+    assert [in_units(*amount) for amount in (("cpu", 1500), ("memory", 2**31), (GPU, 3))] == [1.5, 2.0, 3.0]

@@ -1,4 +1,4 @@
-"""The plan of an environment, its rows and what is said of them."""
+"""The plan of an environment, its rows and their notes."""
 
 import json
 from dataclasses import replace
@@ -21,12 +21,12 @@ from trainstack.settings.sections.workloads import Resources
 
 
 def notes(found: Forecast) -> dict[str, str]:
-    """What is said of each run."""
+    """Return the notes by run."""
     return {row.name: row.note for row in report(found).rows}
 
 
 def test_runs_of_an_environment_are_planned_from_its_files() -> None:
-    """With their durations, in their order; runs that Kueue does not hold too."""
+    """They have their durations and their order, and include runs without a queue."""
     settings = make_settings(
         make_run(name="a", expected_duration_seconds=100),
         make_distributed(name="b", workers=2, active_deadline_seconds=50),
@@ -44,8 +44,8 @@ def test_runs_of_an_environment_are_planned_from_its_files() -> None:
     assert found.notes == ("the nodes are unknown, so quota alone decides (describe them with `--nodes`)",)
 
 
-def test_each_run_says_why_it_has_no_start_or_no_end() -> None:
-    """What never fits, what depends on the endless, what waits for it, who gives way."""
+def test_each_run_has_the_reason_why_it_has_no_start_or_no_end() -> None:
+    """It never fits, or depends on an endless run or waits for its quota, or has no known end itself."""
     settings = make_settings(
         make_run(name="endless", resources=Resources(requests={"cpu": "1", "memory": "1Gi"})),
         make_run(name="huge", resources=Resources(requests={"cpu": "9", "memory": "1Gi"})),
@@ -65,32 +65,32 @@ def test_each_run_says_why_it_has_no_start_or_no_end() -> None:
     }
 
 
-def test_a_strict_queue_says_what_it_waits_for() -> None:
-    """Where the first never fits, nobody behind it starts."""
+def test_the_note_on_a_strict_queue_names_the_blocking_run() -> None:
+    """If the first run never fits, no run behind it starts."""
     strict = make_cluster_queue(queueing_strategy="StrictFIFO")
     huge = make_run(name="huge", resources=Resources(requests={"cpu": "9", "memory": "1Gi"}))
     settings = make_settings(huge, make_run(expected_duration_seconds=5), queues=make_queues(cluster_queues=(strict,)))
     assert notes(forecast(settings))["train"] == "blocked in a StrictFIFO queue by research/huge, which never fits"
 
 
-def test_evictions_are_told_with_whom_they_are_for() -> None:
-    """And what becomes of the work."""
+def test_the_note_on_an_eviction_has_the_preemptor() -> None:
+    """It also has whether the run resumes."""
     base = make_cluster_queue()
     queue = base.model_copy(
         update={"preemption": base.preemption.model_copy(update={"within_cluster_queue": "LowerPriority"})}
     )
-    two = Resources(requests={"cpu": "2", "memory": "1Gi"})
+    resources = Resources(requests={"cpu": "2", "memory": "1Gi"})
     settings = make_settings(
-        make_run(name="first", priority=None, resources=two, expected_duration_seconds=20),
+        make_run(name="first", priority=None, resources=resources, expected_duration_seconds=20),
         make_run(name="data", queue=None, expected_duration_seconds=5),
-        make_run(name="urgent", resources=two, expected_duration_seconds=5, depends_on=("data",)),
+        make_run(name="urgent", resources=resources, expected_duration_seconds=5, depends_on=("data",)),
         queues=make_queues(cluster_queues=(queue,)),
     )
     assert notes(forecast(settings))["first"] == "preempted once, by research/urgent, and resumes later"
 
 
-def test_nodes_that_are_tried_hold_runs_back() -> None:
-    """Quota is there, and no node has room."""
+def test_the_nodes_of_a_forecast_limit_the_runs() -> None:
+    """Quota is available, but no node has room."""
     settings = make_settings(make_run(expected_duration_seconds=5))
     found = forecast(settings, nodes=["cpu=2:cpu=500m,memory=1Gi"])
     assert notes(found) == {"train": "admitted, but no node has room for its pods"}
@@ -101,17 +101,17 @@ def test_nodes_that_are_tried_hold_runs_back() -> None:
 
 
 def make_held(settings: Settings) -> LiveWorkloads:
-    """A cluster of the environment on which somebody else uses half of the cpu."""
+    """Return a cluster of the environment on which another run uses half of the cpu."""
     other = make_admitted("other", "research", reserved=990.0)
     other = replace(other, workload=replace(other.workload, namespace="research", queue="research"))
     snapshot = QueueState(model=replace(declared_model(Declared(settings)), declared=False), admitted=(other,))
     return LiveWorkloads(snapshot=snapshot, now=1000.0, limits={"research/other": 40.0}, ended={"research/done"})
 
 
-def test_a_plan_begins_with_what_the_cluster_holds() -> None:
-    """Runs of others hold their quota until their limit; those that have ended are named."""
-    two = Resources(requests={"cpu": "2", "memory": "1Gi"})
-    settings = make_settings(make_run(resources=two, expected_duration_seconds=5), make_run(name="done"))
+def test_a_plan_starts_with_the_workloads_of_the_cluster() -> None:
+    """Runs of others use their quota until their limit; a note names ended runs."""
+    resources = Resources(requests={"cpu": "2", "memory": "1Gi"})
+    settings = make_settings(make_run(resources=resources, expected_duration_seconds=5), make_run(name="done"))
     found = report(forecast(settings, live=make_held(settings)))
     assert [(row.name, row.declared, round(row.start or 0), round(row.end or 0)) for row in found.rows] == [
         ("other", False, -10, 30),
@@ -120,30 +120,30 @@ def test_a_plan_begins_with_what_the_cluster_holds() -> None:
     assert "ended before, not launched again: research/done" in found.notes
 
 
-def test_prices_make_a_cost_and_those_of_nothing_are_told() -> None:
-    """Of flavors that there are not, and flavors in use without a price."""
+def test_prices_give_a_cost_and_mismatched_ones_are_reported() -> None:
+    """Notes report prices of unknown flavors, and used flavors without a price."""
     run = make_run(expected_duration_seconds=3600)
     priced = Plan(currency="EUR", prices=(Prices(name="cpu", per_hour={"cpu": 0.5}), Prices(name="gpu", per_hour={})))
     found = report(forecast(make_settings(run, plan=priced)))
     assert (found.cost, found.currency, found.rows[0].cost) == (0.5, "EUR", 0.5)
     assert "plan.prices[gpu]: the environment has no flavor gpu" in found.notes
     other = Plan(prices=(Prices(name="gpu", per_hour={}),))
-    words = report(forecast(make_settings(run, plan=other))).notes
-    assert "flavor cpu has no price in trainstack:plan: prices, and is counted as free" in words
+    other_notes = report(forecast(make_settings(run, plan=other))).notes
+    assert "flavor cpu has no price in trainstack:plan: prices, and is counted as free" in other_notes
 
 
-def test_a_tenant_is_told_who_can_tell() -> None:
-    """Its stack does not know the queues."""
+def test_the_plan_of_a_tenant_is_unknown() -> None:
+    """Its stack cannot read the cluster queues."""
     environment = Environment(profile="tenant", layers=("training",), namespaces=(Namespace(name="research"),))
     found = forecast(make_settings(make_run(priority=None), environment=environment, queues=make_queues()))
     assert notes(found)["train"].startswith("unknown: the cluster queue of queue research is not readable here")
 
 
 def test_a_report_is_json() -> None:
-    """All of it, by its names."""
+    """The keys are the names of the fields."""
     found: Report = report(forecast(make_settings(make_run(expected_duration_seconds=5))))
-    told = json.loads(json.dumps(found.as_json()))
-    assert told["runs"][0]["name"] == "train"
-    assert told["runs"][0]["stretches"][0]["ended"] == 5.0
-    assert told["uses"][0]["steps"] == [[0.0, 1.0], [5.0, 0.0]]
-    assert {"environment", "makespan", "endless", "gpu_hours", "cost", "currency", "notes"} < told.keys()
+    data = json.loads(json.dumps(found.as_json()))
+    assert data["runs"][0]["name"] == "train"
+    assert data["runs"][0]["stretches"][0]["ended"] == 5.0
+    assert data["uses"][0]["steps"] == [[0.0, 1.0], [5.0, 0.0]]
+    assert {"environment", "makespan", "endless", "gpu_hours", "cost", "currency", "notes"} < data.keys()

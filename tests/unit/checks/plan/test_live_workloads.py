@@ -1,4 +1,4 @@
-"""An environment's runs beside what its cluster holds."""
+"""The merge of an environment's runs with the live workloads of its cluster."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ from trainstack.runs.records import Ledger
 
 
 def make_live(**changes: Any) -> LiveWorkloads:
-    """A cluster at second 1000, on which `live` runs and `queued` waits."""
+    """Return a cluster at second 1000, on which `live` runs and `queued` waits."""
     snapshot = QueueState(
         model=make_model(make_queue()),
         admitted=(make_admitted("live", reserved=940.0),),
@@ -23,47 +23,47 @@ def make_live(**changes: Any) -> LiveWorkloads:
 
 
 def make_body(name: str, kind: str = "Job", owner: str = "train-1", **spec: Any) -> dict[str, Any]:
-    """One of Kueue's Workloads."""
+    """Return one of Kueue's Workloads."""
     references = [{"kind": kind, "name": owner}] if owner else []
     return {"metadata": {"name": name, "namespace": "ns", "ownerReferences": references}, "spec": spec}
 
 
 def make_ledger(name: str, launch: str = "l1") -> Ledger:
-    """A declared run as it would be remembered."""
+    """Return the ledger of a declared run."""
     return Ledger(run_id=f"{name}-r", workload=name, namespace="ns", attempt=1, launch_name=launch, launch={})
 
 
 def make_launch(name: str, phase: Phase, launch: str = "l1") -> LiveLaunch:
-    """A launch in the cluster."""
+    """Return a launch in the cluster."""
     return LiveLaunch(f"{name}-r", f"{name}-object", "Job", "ns", phase, datetime.now(UTC), launch)
 
 
-def test_the_cluster_s_workloads_come_first_and_those_of_others_have_no_known_end() -> None:
-    """Then the declared runs, which join now; where it is known, what ends a Workload of others is the most."""
+def test_the_clusters_workloads_are_first_and_those_of_others_have_no_known_end() -> None:
+    """The declared runs follow, created now. A known limit of a Workload is its maximum duration."""
     tasks, admitted = with_live([make_task("new", 30)], make_live(limits={"ns/queued": 50.0}))
     live, queued, new = tasks
-    assert [each.workload.name for each in tasks] == ["live", "queued", "new"]
+    assert [task.workload.name for task in tasks] == ["live", "queued", "new"]
     assert (live.elapsed, live.duration, live.declared) == (60.0, UNBOUNDED, False)
     assert (queued.elapsed, queued.duration) == (None, Duration(50.0, "deadline"))
     assert (new.workload.created, new.duration, new.declared) == (1000.0, Duration(30.0, "declared"), True)
-    assert [(each.workload.key, each.reserved) for each in admitted] == [("ns/live", -60.0)]
+    assert [(workload.workload.key, workload.reserved) for workload in admitted] == [("ns/live", -60.0)]
 
 
-def test_a_declared_run_that_is_there_already_is_not_launched_again() -> None:
-    """It has its name and duration, and what it waited for has ended; one that has ended is left out."""
+def test_an_existing_declared_run_is_not_launched_again() -> None:
+    """It has its name and duration, and no open dependencies. An ended run is left out."""
     declared = [make_task("one", 100, after=("ns/two",)), make_task("two", 5), make_task("done", 5)]
     live_workloads = make_live(runs={"ns/live": "ns/one", "ns/queued": "ns/two"}, ended={"ns/done"})
     tasks, admitted = with_live(declared, live_workloads)
-    assert [(each.key, each.duration.seconds, each.after, each.elapsed) for each in tasks] == [
+    assert [(task.key, task.duration.seconds, task.after, task.elapsed) for task in tasks] == [
         ("ns/one", 100.0, (), 60.0),
         ("ns/two", 5.0, (), None),
     ]
-    assert [each.workload.key for each in admitted] == ["ns/one"]
+    assert [workload.workload.key for workload in admitted] == ["ns/one"]
     assert tasks[1].workload.created == 900.0
 
 
-def test_a_change_that_is_tried_reaches_a_run_that_waits() -> None:
-    """Which keeps its age."""
+def test_a_simulated_change_applies_to_a_waiting_run() -> None:
+    """The run keeps its creation time."""
     declared = [make_task("two", 5, priority=7)]
     live_workloads = make_live(runs={"ns/queued": "ns/two"})
     assert with_live(declared, live_workloads)[0][1].workload.priority == 0
@@ -71,8 +71,8 @@ def test_a_change_that_is_tried_reaches_a_run_that_waits() -> None:
     assert (task.workload.priority, task.workload.created) == (7, 900.0)
 
 
-def test_limits_are_kueue_s_and_the_owners() -> None:
-    """The lower of them; of what nobody owns only Kueue's."""
+def test_limits_are_those_of_the_workload_and_of_its_owner() -> None:
+    """The lower one counts; a Workload without an owner has only its own."""
     bodies = [
         make_body("a", maximumExecutionTimeSeconds=60),
         make_body("b", owner="train-2"),
@@ -92,17 +92,17 @@ def test_limits_are_kueue_s_and_the_owners() -> None:
 
 
 def test_declared_runs_are_found_by_their_launches() -> None:
-    """Active ones by their object's Workload; ended ones by object or ledger; a new one is nowhere."""
+    """Active runs by their object's Workload, ended ones by object or ledger; a new run has neither."""
     names = ("active", "succeeded", "settled", "failed", "mended", "new")
-    wanted = [make_ledger(name, "l2" if name == "mended" else "l1") for name in names]
+    declared = [make_ledger(name, "l2" if name == "mended" else "l1") for name in names]
     live = [
         make_launch("active", "running"),
         make_launch("succeeded", "succeeded"),
         make_launch("failed", "failed"),
         make_launch("mended", "failed"),
     ]
-    whose = {("Job", "ns", "active-object"): "ns/job-active", ("Job", "ns", "other"): "ns/other"}
-    runs, ended = match_runs(wanted, live, [make_ledger("settled")], whose)
+    workloads = {("Job", "ns", "active-object"): "ns/job-active", ("Job", "ns", "other"): "ns/other"}
+    runs, ended = match_runs(declared, live, [make_ledger("settled")], workloads)
     assert runs == {"ns/job-active": "ns/active"}
-    # One that failed is launched again only where its launch was edited since.
+    # A failed run is launched again only if its launch was edited since.
     assert ended == {"ns/succeeded", "ns/settled", "ns/failed"}

@@ -1,4 +1,4 @@
-"""Whether nodes have room for pods, and nodes that are tried."""
+"""The placement of pods on nodes, and the nodes of `--nodes`."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,15 +21,15 @@ FLAVORS = {
 
 
 def placed(pool: NodePool, count: int, flavor: str = "cpu", name: str = "w", **requests: int) -> bool:
-    """Whether a run of so many pods on a flavor finds room."""
+    """Return whether a run with `count` pods on a flavor is placed."""
     amounts: dict[str, Any] = {**requests}
     pods = make_pods(count=count, **amounts)
-    given = Assigned("main", count, dict.fromkeys(pods.requests, flavor))
-    return pool.place(make_workload(pods, name=name), (given,))
+    assigned = Assigned("main", count, dict.fromkeys(pods.requests, flavor))
+    return pool.place(make_workload(pods, name=name), (assigned,))
 
 
-def test_pods_are_placed_all_or_none() -> None:
-    """What was taken for some of them is free again; so it is when they leave."""
+def test_all_pods_are_placed_or_none() -> None:
+    """The capacity of a failed placement is released, and so is that of removed pods."""
     pool = NodePool([make_node("one"), make_node("two")], FLAVORS)
     assert not placed(pool, 3, cpu=3)
     assert placed(pool, 2, cpu=3)
@@ -40,14 +40,14 @@ def test_pods_are_placed_all_or_none() -> None:
 
 
 def test_pods_spread_over_the_least_allocated_nodes() -> None:
-    """As the scheduler has it, so that a pod that needs a whole node may find none."""
+    """This is the scheduler's default; a pod that needs a whole node may then have no place."""
     pool = NodePool([make_node("one"), make_node("two")], FLAVORS)
     assert placed(pool, 2, cpu=1)
     assert not placed(pool, 1, cpu=4, name="whole")
 
 
-def test_a_flavor_says_which_nodes_and_what_is_tolerated() -> None:
-    """Kueue adds both to the pods; cordoned nodes take none; as many pods as a node takes."""
+def test_labels_and_tolerations_of_a_flavor_select_nodes() -> None:
+    """Kueue adds both to the pods. Cordoned nodes are excluded, and the number of pods per node is limited."""
     taint = Taint("gpu", "yes", "NoSchedule")
     gpu = replace(make_node("gpu", {"kind": "a100"}, **{GPU: 2}), taints=(taint,))
     unschedulable = replace(make_node("closed", {"kind": "a100"}, **{GPU: 8}), unschedulable=True)
@@ -59,26 +59,25 @@ def test_a_flavor_says_which_nodes_and_what_is_tolerated() -> None:
     assert not placed(few, 2, cpu=1)
 
 
-def test_pods_may_ask_for_nodes_themselves() -> None:
-    """By selector and by affinity."""
+def test_selectors_and_affinities_of_pods_select_nodes() -> None:
     pool = NodePool([make_node("one", {"disk": "ssd"})], FLAVORS)
-    pods, given = make_pods(cpu=1), (Assigned("main", 1, {"cpu": "cpu"}),)
-    for wanted, found in (("ssd", True), ("hdd", False)):
-        selects = replace(pods, selector={"disk": wanted})
-        affine = replace(pods, affinity=((Requirement("disk", "In", (wanted,)),),))
-        assert pool.place(make_workload(selects, name=f"s-{wanted}"), given) == found
-        assert pool.place(make_workload(affine, name=f"a-{wanted}"), given) == found
+    pods, assigned = make_pods(cpu=1), (Assigned("main", 1, {"cpu": "cpu"}),)
+    for disk, fits in (("ssd", True), ("hdd", False)):
+        selects = replace(pods, selector={"disk": disk})
+        affine = replace(pods, affinity=((Requirement("disk", "In", (disk,)),),))
+        assert pool.place(make_workload(selects, name=f"s-{disk}"), assigned) == fits
+        assert pool.place(make_workload(affine, name=f"a-{disk}"), assigned) == fits
 
 
-def test_flavors_whose_nodes_are_not_known_have_room_without_end() -> None:
-    """Where nodes of some flavors alone are tried."""
+def test_flavors_with_unknown_nodes_have_unlimited_capacity() -> None:
+    """`--nodes` may describe the nodes of some flavors only."""
     pool = NodePool([make_node("one", {"kind": "a100"}, **{GPU: 1})], FLAVORS, only_flavors=("a100",))
     assert placed(pool, 99, "cpu", cpu=99)
     assert not placed(pool, 2, "a100", gpu=1, name="other")
 
 
-def test_nodes_of_a_flavor_are_replaced_by_others_like_the_largest() -> None:
-    """Or by those that are described; nodes of other flavors stay."""
+def test_nodes_of_a_flavor_are_replaced_by_copies_of_the_largest() -> None:
+    """Or by nodes with the described resources; nodes of other flavors are kept."""
     old = make_node("old", {"kind": "a100"}, **{GPU: 4})
     big = make_node("big", {"kind": "a100", "zone": "b"}, **{GPU: 8})
     other = make_node("other")
@@ -88,13 +87,13 @@ def test_nodes_of_a_flavor_are_replaced_by_others_like_the_largest() -> None:
     allocatable = {"pods": 110, "cpu": 64000, "memory": 2**30, GPU: 8}
     assert described == (Node("a100-0", {"kind": "a100"}, (), allocatable),)
     assert planned_nodes([old, other], ["a100=0"], FLAVORS) == (other,)
-    # A flavor without labels has every node that no other flavor asks for.
+    # A flavor without labels has every node that no other flavor selects.
     assert planned_nodes([old, other], ["cpu=0"], FLAVORS) == (old,)
     assert named_flavors(["a100=1:cpu=1", "cpu=2"]) == {"a100", "cpu"}
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ("a100", "--nodes a100: write FLAVOR=COUNT"),
         ("a100=many", "write FLAVOR=COUNT"),
@@ -104,8 +103,8 @@ def test_nodes_of_a_flavor_are_replaced_by_others_like_the_largest() -> None:
         ("a100=2:cpu=lots", "--nodes a100=2:cpu=lots: 'lots' is not a quantity"),
     ],
 )
-def test_nodes_that_cannot_be_tried_are_told(change: str, said: str) -> None:
-    """With the remedy."""
-    with pytest.raises(TrainstackError, match="--nodes") as caught:
+def test_an_invalid_value_of_nodes_is_an_error(change: str, message: str) -> None:
+    """The message has the remedy."""
+    with pytest.raises(TrainstackError, match="--nodes") as error:
         planned_nodes([], [change], FLAVORS)
-    assert said in str(caught.value)
+    assert message in str(error.value)

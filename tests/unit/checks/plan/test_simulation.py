@@ -1,4 +1,4 @@
-"""The clock: who starts and ends when."""
+"""The simulated start and end times of runs."""
 
 from dataclasses import replace
 
@@ -13,40 +13,39 @@ LOWER = Preemption(within_cluster_queue="LowerPriority")
 
 
 def test_runs_wait_for_quota_and_get_it_when_others_end() -> None:
-    """In the order of the queue; small ones pass large ones where there is room."""
+    """They start in the order of the queue; small runs pass large ones if they fit."""
     schedule = make_plan(
         make_task("first", 30, cpu=3), make_task("large", 20, cpu=4), make_task("small", 5), make_task("last", 10)
     )
     assert times(schedule) == {"first": (0, 30), "large": (30, 50), "small": (0, 5), "last": (5, 15)}
-    assert [round(each.wait or 0) for each in schedule.timelines] == [0, 30, 0, 5]
+    assert [round(timeline.wait or 0) for timeline in schedule.timelines] == [0, 30, 0, 5]
     assert (round(schedule.makespan), schedule.open) == (50, ())
 
 
-def test_priority_comes_before_order() -> None:
-    """Of those that wait."""
+def test_waiting_runs_are_ordered_by_priority_first() -> None:
     schedule = make_plan(make_task("low", 10, cpu=4), make_task("high", 10, cpu=4, priority=5))
     assert times(schedule) == {"high": (0, 10), "low": (10, 20)}
 
 
 @pytest.mark.parametrize(("resumes", "end"), [(True, 30), (False, 38)])
-def test_an_evicted_run_goes_on_or_begins_anew(*, resumes: bool, end: int) -> None:
-    """With checkpoints it has only left what it had not done."""
+def test_an_evicted_run_resumes_or_restarts(*, resumes: bool, end: int) -> None:
+    """A run with checkpoints resumes: only the unfinished part remains."""
     low = make_task("low", 20, cpu=4, resumes=resumes)
     urgent = make_task("urgent", 10, cpu=4, priority=5, after=("ns/before",))
     before = make_task("before", 8, queue="r")
     model = make_model(make_queue(preemption=LOWER), make_queue("r"))
     schedule = make_plan(low, urgent, before, model=model)
     assert times(schedule) == {"low": (0, end), "urgent": (8, 18), "before": (0, 8)}
-    course = schedule.timelines[0]
-    assert [(round(each.started or 0), round(each.ended or 0), each.evicted_by) for each in course.spans] == [
+    timeline = schedule.timelines[0]
+    assert [(round(span.started or 0), round(span.ended or 0), span.evicted_by) for span in timeline.spans] == [
         (0, 8, "ns/urgent"),
         (18, end, ""),
     ]
-    assert (course.evictions, round(course.wait or 0)) == (1, 10)
+    assert (timeline.evictions, round(timeline.wait or 0)) == (1, 10)
 
 
-def test_what_depends_on_others_is_submitted_when_they_have_ended() -> None:
-    """On all of them; on one without an end it never is. What is none of the plan's is there already."""
+def test_a_run_is_submitted_when_its_dependencies_have_ended() -> None:
+    """A run that depends on an endless one is never submitted. Dependencies outside the plan have ended."""
     schedule = make_plan(
         make_task("data", 10),
         make_task("more", 15),
@@ -61,18 +60,18 @@ def test_what_depends_on_others_is_submitted_when_they_have_ended() -> None:
         "loader": (0, None),
         "never": (None, None),
     }
-    assert [each.submitted and round(each.submitted) for each in schedule.timelines] == [0, 0, 15, 0, None]
+    assert [timeline.submitted and round(timeline.submitted) for timeline in schedule.timelines] == [0, 0, 15, 0, None]
 
 
-def test_a_run_without_an_end_holds_its_quota_for_ever() -> None:
-    """Who needs that never starts; the makespan is that of the others."""
+def test_a_run_without_an_end_never_releases_its_quota() -> None:
+    """A run that needs the quota never starts; the makespan is that of the others."""
     schedule = make_plan(make_task("endless", None, cpu=2), make_task("large", 5, cpu=4), make_task("small", 5))
     assert times(schedule) == {"endless": (0, None), "large": (None, None), "small": (0, 5)}
     assert round(schedule.makespan) == 5
-    assert [each.task.workload.name for each in schedule.open] == ["endless", "large"]
+    assert [timeline.task.workload.name for timeline in schedule.open] == ["endless", "large"]
 
 
-def test_a_run_that_kueue_does_not_hold_starts_at_once() -> None:
+def test_a_run_without_a_queue_starts_at_once() -> None:
     """It uses no quota, and others may wait for its end."""
     schedule = make_plan(
         make_task("all", 20, cpu=4), make_task("free", 5, cpu=4, queue=""), make_task("after", 1, after=("ns/free",))
@@ -81,8 +80,8 @@ def test_a_run_that_kueue_does_not_hold_starts_at_once() -> None:
     assert schedule.timelines[1].spans[0].usage == {}
 
 
-def test_what_a_cluster_holds_has_run_for_a_while() -> None:
-    """It ends when what is left is over; what is overdue ends now."""
+def test_the_elapsed_time_of_a_live_workload_counts() -> None:
+    """It ends after the remaining time; an overdue workload ends now."""
     running, overdue = make_admitted("running", cpu=2), make_admitted("overdue", cpu=2)
     schedule = make_plan(
         replace(make_task("running", 30, cpu=2), elapsed=20.0),
@@ -91,12 +90,12 @@ def test_what_a_cluster_holds_has_run_for_a_while() -> None:
         admitted=(running, overdue),
     )
     assert times(schedule) == {"running": (-20, 10), "overdue": (-40, 0), "waits": (10, 15)}
-    assert [round(each.wait or 0) for each in schedule.timelines] == [0, 0, 10]
+    assert [round(timeline.wait or 0) for timeline in schedule.timelines] == [0, 0, 10]
     assert schedule.timelines[0].spans[0].assigned[0].flavors == {"cpu": "cpu"}
 
 
 def test_a_run_with_quota_waits_for_nodes() -> None:
-    """All its pods find room or none of them; those who were admitted later may pass."""
+    """All its pods are placed or none; runs that were admitted later may pass."""
     model = make_model(make_queue("q", {"cpu": {"cpu": 20}}))
     nodes = NodePool([make_node("one"), make_node("two")], model.flavors or {})
     schedule = make_plan(
@@ -111,8 +110,8 @@ def test_a_run_with_quota_waits_for_nodes() -> None:
     assert (round(gang.admitted), round(gang.started or 0)) == (0, 10)
 
 
-def test_who_finds_no_node_and_is_evicted_loses_nothing() -> None:
-    """It did not run."""
+def test_an_evicted_run_without_a_node_loses_nothing() -> None:
+    """It has not run."""
     model = make_model(make_queue("q", {"cpu": {"cpu": 8}}, preemption=LOWER))
     nodes = NodePool([make_node("one")], model.flavors or {})
     schedule = make_plan(

@@ -1,4 +1,4 @@
-"""A sweep's trials in a plan."""
+"""The trials of a sweep in a plan."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,18 +24,18 @@ from trainstack.sweeps.launches import PlannedSweep
 
 
 def make_lab(*, seconds: int | None = 10, **changes: Any) -> Settings:
-    """Four trials of 1 cpu in a queue with 2; each takes so many seconds."""
+    """Return four trials of 1 cpu with this duration in a queue with 2 cpu."""
     run = make_run(name="search", expected_duration_seconds=seconds, **changes.pop("run", {}))
     return make_settings(sweeps=make_sweeps(run=run, **changes))
 
 
 def rows(settings: Settings, **changes: Any) -> dict[str, Row]:
-    """The plan by run."""
+    """Return the rows of the plan by run."""
     return {row.name: row for row in report(forecast(settings, **changes)).rows}
 
 
 def ends(settings: Settings, **changes: Any) -> dict[str, tuple[float, float] | None]:
-    """Start and end by run, in whole seconds; None where it has none."""
+    """Return start and end by run, in whole seconds, or None."""
     return {
         name: None if row.start is None or row.end is None else (round(row.start), round(row.end))
         for name, row in rows(settings, **changes).items()
@@ -43,12 +43,12 @@ def ends(settings: Settings, **changes: Any) -> dict[str, tuple[float, float] | 
 
 
 def test_each_trial_of_form_jobs_is_a_run() -> None:
-    """By its number; the queue decides how many run at once."""
+    """Its name has its number; the queue limits how many run at once."""
     assert ends(make_lab()) == {"search 1": (0, 10), "search 2": (0, 10), "search 3": (10, 20), "search 4": (10, 20)}
 
 
-def test_with_parallelism_a_trial_joins_when_a_place_gets_free() -> None:
-    """So it does not wait in the queue before."""
+def test_with_parallelism_a_trial_is_submitted_when_another_has_ended() -> None:
+    """It does not wait in the queue before."""
     found = rows(make_lab(parallelism=1))
     assert [(round(row.submitted or 0), round(row.wait or 0)) for row in found.values()] == [
         (0, 0),
@@ -61,14 +61,14 @@ def test_with_parallelism_a_trial_joins_when_a_place_gets_free() -> None:
 
 
 def test_form_indexed_is_one_job_of_all_trials() -> None:
-    """So many of them at once as it says; the last round may have fewer."""
+    """It runs `parallelism` trials at once; the last round may have fewer."""
     assert ends(make_lab(form="indexed", parallelism=2)) == {"search": (0, 20)}
     found = rows(make_lab(form="indexed", parallelism=2))["search"]
     assert (found.pods, found.stretches[0].flavors) == (2, ("cpu",))
 
 
 @pytest.mark.parametrize(
-    ("each", "most", "expected"),
+    ("trial", "limit", "expected"),
     [
         (Duration(10, "measured"), None, Duration(30, "measured")),
         (Duration(10, "declared"), 25.0, Duration(25, "deadline")),
@@ -76,13 +76,13 @@ def test_form_indexed_is_one_job_of_all_trials() -> None:
         (UNBOUNDED, 25.0, Duration(25, "deadline")),
     ],
 )
-def test_trials_of_one_job_take_turns(each: Duration, most: float | None, expected: Duration) -> None:
-    """Five, two at once; the Job's own deadline ends them all."""
-    assert indexed_duration(each, 5, 2, most) == expected
+def test_trials_of_one_job_run_in_rounds(trial: Duration, limit: float | None, expected: Duration) -> None:
+    """There are five, two at once; the Job's own deadline ends all of them."""
+    assert indexed_duration(trial, 5, 2, limit) == expected
 
 
-def test_earlier_trials_tell_how_long_one_takes_and_what_a_sweep_depends_on_comes_first() -> None:
-    """As of a run."""
+def test_durations_of_earlier_trials_and_dependencies_of_a_sweep_count() -> None:
+    """They count as for a run."""
     settings = make_lab(seconds=None, run={"depends_on": ("data",)}, form="indexed", parallelism=2)
     settings = settings.model_copy(
         update={"workloads": settings.workloads.model_copy(update={"runs": (make_run(name="data"),)})}
@@ -92,15 +92,15 @@ def test_earlier_trials_tell_how_long_one_takes_and_what_a_sweep_depends_on_come
 
 
 def make_launch(planned: PlannedSweep, number: int, phase: Phase, launch: str = "") -> LiveLaunch:
-    """A live object of one trial, as it was launched."""
-    (run_id,) = [run_id for run_id, each in planned.trials.items() if each.number == number]
-    told = OfSweep(name="search", set_id=f"set-{number}", number=number, file=None)
+    """Return the live object of one trial."""
+    (run_id,) = [run_id for run_id, trial in planned.trials.items() if trial.number == number]
+    sweep = OfSweep(name="search", set_id=f"set-{number}", number=number, file=None)
     name = launch or planned.job(run_id).launch_name
-    return LiveLaunch(run_id, f"object-{number}", "Job", "research", phase, datetime.now(UTC), name, told)
+    return LiveLaunch(run_id, f"object-{number}", "Job", "research", phase, datetime.now(UTC), name, sweep)
 
 
-def test_trials_are_known_by_their_objects_and_ledgers() -> None:
-    """One that is at work keeps its place; one that failed is launched again if its launch was edited since."""
+def test_trials_are_found_by_their_objects_and_ledgers() -> None:
+    """An active trial keeps its slot; a failed one is launched again if its launch was edited since."""
     planned = make_planned()
     ids = list(planned.trials)
     live = [
@@ -109,14 +109,14 @@ def test_trials_are_known_by_their_objects_and_ledgers() -> None:
         make_launch(planned, 3, "failed", launch="of-old"),
     ]
     ledgers = [planned.job(run_id) for run_id in (ids[0], ids[1], ids[3])]
-    whose = {("Job", "research", "object-1"): "research/job-1", ("Job", "research", "x"): "research/other"}
-    assert live_trials(planned, live, ledgers, whose) == LiveTrials(
+    workloads = {("Job", "research", "object-1"): "research/job-1", ("Job", "research", "x"): "research/other"}
+    assert live_trials(planned, live, ledgers, workloads) == LiveTrials(
         runs={"research/job-1": "research/search 1"}, ended={"research/search 2", "research/search 4"}
     )
 
 
 def make_batch(planned: PlannedSweep, phase: Phase) -> tuple[LiveLaunch, Ledger]:
-    """A live Job of the first three trials, one of which it has no more."""
+    """Return a live Job with the first three trials, one of which was withdrawn."""
     ids = list(planned.trials)
     ledger = Ledger(
         run_id="search-b",
@@ -128,26 +128,26 @@ def make_batch(planned: PlannedSweep, phase: Phase) -> tuple[LiveLaunch, Ledger]
         sweep="search",
         trials=(ids[0], "", ids[2]),
     )
-    told = OfSweep(name="search", set_id="", number=None, file=None)
-    return LiveLaunch("search-b", "batch", "Job", "research", phase, datetime.now(UTC), "search-b-1", told), ledger
+    sweep = OfSweep(name="search", set_id="", number=None, file=None)
+    return LiveLaunch("search-b", "batch", "Job", "research", phase, datetime.now(UTC), "search-b-1", sweep), ledger
 
 
-def test_a_live_job_of_many_trials_has_them() -> None:
-    """While it is at work; then they have ended."""
+def test_the_trials_of_a_live_job_are_not_launched_again() -> None:
+    """They are active with the Job, and have ended after it."""
     planned = make_indexed()
-    whose = {("Job", "research", "batch"): "research/job-b"}
+    workloads = {("Job", "research", "batch"): "research/job-b"}
     live, ledger = make_batch(planned, "running")
     trials = {"research/search 1", "research/search 3"}
-    assert live_trials(planned, [live], [ledger], whose) == LiveTrials(
+    assert live_trials(planned, [live], [ledger], workloads) == LiveTrials(
         indexed={"research/job-b": IndexedJob(sweep="research/search", trials=2)}, in_indexed=trials
     )
     done, _ = make_batch(planned, "succeeded")
-    assert live_trials(planned, [done], [ledger], whose) == LiveTrials(ended=trials)
+    assert live_trials(planned, [done], [ledger], workloads) == LiveTrials(ended=trials)
     assert live_trials(planned, [], [ledger], {}) == LiveTrials(ended=trials)
 
 
 def make_live(settings: Settings, known: LiveTrials) -> LiveWorkloads:
-    """A cluster at second 100, on which `job-b` has had its quota for 5 seconds and `job-1` waits."""
+    """Return a cluster at second 100, on which `job-b` has had quota for 5 seconds and `job-1` waits."""
     batch = make_admitted("job-b", "research", reserved=95.0)
     batch = replace(batch, workload=replace(batch.workload, namespace="research", queue="research"))
     alone = replace(make_workload(name="job-1", queue="research", created=90.0, priority=1000), namespace="research")
@@ -157,15 +157,15 @@ def make_live(settings: Settings, known: LiveTrials) -> LiveWorkloads:
     )
 
 
-def test_what_a_cluster_holds_of_a_sweep_is_not_launched_again() -> None:
-    """A live Job of many goes on with its trials; the new ones are of the form that the sweep has now."""
+def test_live_trials_of_a_sweep_are_not_launched_again() -> None:
+    """A live Job keeps its trials; new trials have the current form of the sweep."""
     known = LiveTrials(
         runs={"research/job-1": "research/search 1"},
         indexed={"research/job-b": IndexedJob(sweep="research/search", trials=2)},
         in_indexed={"research/search 3", "research/search 4"},
     )
     jobs, indexed = make_lab(), make_lab(form="indexed", parallelism=2)
-    here = {"search (job-b)": (-5, 15), "search 1": (0, 10)}
-    assert ends(jobs, live=make_live(jobs, known)) == {**here, "search 2": (10, 20)}
-    assert ends(indexed, live=make_live(indexed, known)) == {**here, "search": (10, 20)}
+    live = {"search (job-b)": (-5, 15), "search 1": (0, 10)}
+    assert ends(jobs, live=make_live(jobs, known)) == {**live, "search 2": (10, 20)}
+    assert ends(indexed, live=make_live(indexed, known)) == {**live, "search": (10, 20)}
     assert rows(jobs, live=make_live(jobs, known))["search (job-b)"].declared

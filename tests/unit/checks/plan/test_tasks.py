@@ -1,4 +1,4 @@
-"""How long a declared run takes, and what else a plan makes of its settings."""
+"""The duration of a declared run, and the other values of a task."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from trainstack.kueue.workloads import declared_workloads
 
 
 @pytest.mark.parametrize(
-    ("expected", "deadline", "measured", "found"),
+    ("declared", "deadline", "measured", "expected"),
     [
         (None, None, None, Duration(None, "unbounded")),
         (600, None, None, Duration(600, "declared")),
@@ -23,22 +23,22 @@ from trainstack.kueue.workloads import declared_workloads
         (None, 900, 1000.0, Duration(900, "deadline")),
     ],
 )
-def test_what_a_person_says_comes_first_then_what_was_measured_and_nothing_outlives_its_deadline(
-    expected: int | None, deadline: int | None, measured: float | None, found: Duration
+def test_a_declared_duration_has_precedence_over_a_measured_one_and_the_deadline_limits_both(
+    declared: int | None, deadline: int | None, measured: float | None, expected: Duration
 ) -> None:
-    """Where there is only a deadline it is the most; where there is nothing no end is known."""
-    run = make_run(expected_duration_seconds=expected, active_deadline_seconds=deadline)
-    assert duration(run, measured) == found
+    """A deadline alone is the maximum; without any value the end is unknown."""
+    run = make_run(expected_duration_seconds=declared, active_deadline_seconds=deadline)
+    assert duration(run, measured) == expected
 
 
 def test_a_task_has_the_settings_of_its_run() -> None:
-    """Managed ones go on after an eviction, since they have checkpoints; dependencies are of the same namespace."""
+    """Managed runs resume after an eviction, because they have checkpoints. Dependencies are in the same namespace."""
     settings = make_settings(
         make_run(name="second", depends_on=("first",), expected_duration_seconds=5),
         make_run(name="first", managed=False),
     )
     model = declared_model(Declared(settings))
-    workloads = {each.key: each for each in declared_workloads(Declared(settings), model)}
+    workloads = {workload.key: workload for workload in declared_workloads(Declared(settings), model)}
     runs = {run.name: run for run in settings.workloads.runs}
     second = task_of(runs["second"], workloads["research/second"])
     first = task_of(runs["first"], workloads["research/first"], 7.0)

@@ -1,4 +1,4 @@
-"""How far a plan moves with durations that differ a little."""
+"""The variation of a plan if the durations differ a little."""
 
 import json
 from collections.abc import Sequence
@@ -26,20 +26,20 @@ QUEUE = make_model(make_queue())
 
 
 def plan(*tasks: Task) -> Forecast:
-    """The forecast of tasks in one queue with 4 cpu."""
+    """Return the forecast of tasks in one queue with 4 cpu."""
     schedule = simulate(tasks, QUEUE)
     variation = vary(tasks, schedule, lambda varied: simulate(varied, QUEUE))
     return Forecast(settings=make_settings(), model=QUEUE, schedule=schedule, variation=variation)
 
 
-def made(*tasks: Task) -> Report:
-    """The report of tasks in one queue."""
+def report_of(*tasks: Task) -> Report:
+    """Return the report of tasks in one queue."""
     return report(plan(*tasks))
 
 
-def test_a_plan_whose_order_is_settled_moves_as_the_durations_do() -> None:
+def test_a_plan_with_a_stable_order_varies_like_the_durations() -> None:
     """Five equal runs one after the other take the same time in any order."""
-    found = made(*(make_task(f"run-{number}", 100, cpu=4) for number in range(5)))
+    found = report_of(*(make_task(f"run-{number}", 100, cpu=4) for number in range(5)))
     low, high = found.makespan_range or (0.0, 0.0)
     assert 450 <= low < 500 < high <= 551
     assert not found.open
@@ -47,9 +47,9 @@ def test_a_plan_whose_order_is_settled_moves_as_the_durations_do() -> None:
     assert len(sentences(found)) == 1
 
 
-def test_a_plan_whose_order_is_open_is_told_with_its_range() -> None:
-    """In the sentences, the notes, the chart and the JSON."""
-    found = made(*ANOMALY)
+def test_the_report_of_a_plan_with_an_unstable_order_has_the_range() -> None:
+    """The range is in the sentences, the notes, the chart and the JSON."""
+    found = report_of(*ANOMALY)
     low, high = found.makespan_range or (0.0, 0.0)
     assert found.open
     assert low < 0.9 * found.makespan < found.makespan <= high
@@ -65,13 +65,13 @@ def test_a_plan_whose_order_is_open_is_told_with_its_range() -> None:
 
 
 def test_the_range_is_the_same_each_time() -> None:
-    """Nothing is drawn anew."""
+    """The draws are fixed."""
     assert plan(*ANOMALY).variation == plan(*ANOMALY).variation
 
 
-def test_a_run_that_may_never_start_leaves_the_plan_open() -> None:
-    """The other one has no end, and they may be submitted in either order."""
-    found = made(make_task("ends", 100, cpu=4), make_task("endless", None, cpu=4))
+def test_a_plan_with_a_run_that_may_never_start_is_open() -> None:
+    """The other run has no end, and they may be submitted in either order."""
+    found = report_of(make_task("ends", 100, cpu=4), make_task("endless", None, cpu=4))
     assert found.open
     assert found.makespan_range is not None
     assert found.makespan_range[0] > 80
@@ -88,7 +88,7 @@ def test_a_deadline_is_not_exceeded() -> None:
 
 
 def test_many_runs_are_not_varied() -> None:
-    """The time of a forecast stays in proportion to the number of runs."""
+    """The time of a forecast stays proportional to the number of runs."""
     tasks = [make_task(f"run-{number}") for number in range(700)]
     assert vary(tasks, make_plan(), lambda _: make_plan()) is None
     counted: list[int] = []
@@ -102,7 +102,7 @@ def test_many_runs_are_not_varied() -> None:
 
 
 def test_a_time_is_open_beyond_the_durations_own_spread() -> None:
-    """A tenth, and a second for the scheduler's cycles."""
+    """The spread is a tenth, and a second for the scheduler's cycles."""
     assert not is_open(100, (90, 110))
     assert is_open(100, (88, 110))
     assert is_open(100, (95, 112))

@@ -4,15 +4,17 @@ import resource
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images.sources import acquire_settings
 from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, execute
-from trainstack.dev.cluster.images.tags import tag_of
+from trainstack.dev.cluster.state import write_atomically
+from trainstack.dev.toolchain import digests
 from trainstack.dev.toolchain.places import cache_root
-from trainstack.runs.images.images import context_files, reference
+from trainstack.runs.images.images import content_tag, context_files, reference
 
 PID_MAX = Path("/proc/sys/kernel/pid_max")
 
@@ -38,6 +40,28 @@ class Recipe:
         """Full name, computed from the current files."""
         memory = cache_root() / "images" / "tags"
         return reference(self.name, tag_of(self.context, self.build_args, self.programs, memory))
+
+
+def tag_of(context: Path, build_args: Mapping[str, str], programs: Mapping[str, Path], memory: Path) -> str:
+    """Return the `content_tag` of an image, stored: otherwise each command would hash 150 MB of built programs.
+
+    `memory` is a folder with a file for each image whose programs all have a recorded digest, which `digests.verify`
+    compares before the programs are used. Its name is the tag with the digests in the place of the programs.
+    """
+    recorded = {name: digests.recorded(path) for name, path in programs.items()}
+    if not programs or not all(recorded.values()):
+        return content_tag(context, build_args, programs=programs)
+    known = {f"program {name}": digest for name, digest in recorded.items()}
+    file = memory / content_tag(context, {**build_args, **known})
+    if file.is_file() and (tag := file.read_text(encoding="utf-8")):
+        return tag
+    tag = content_tag(context, build_args, programs=programs)
+    if any(digests.sha256(path) != recorded[name] for name, path in programs.items()):
+        return tag  # of a damaged program, which is replaced by one with the recorded digest
+    with suppress(OSError):  # with a cache that cannot be written, the programs are hashed each time
+        memory.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, tag)
+    return tag
 
 
 def build(storage: Storage, recipe: Recipe, image: str) -> None:

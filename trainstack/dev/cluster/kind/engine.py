@@ -4,10 +4,11 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from trainstack.dev.cluster.command import execute
 from trainstack.dev.cluster.errors import ClusterError
 
 Name = Literal["docker", "nerdctl", "podman"]
@@ -145,16 +146,3 @@ def _message(result: "subprocess.CompletedProcess[str]") -> str:
     """Return the last line of the output, which has the cause."""
     lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
     return lines[-1] if lines else f"exit code {result.returncode}"
-
-
-def execute(
-    command: Sequence[str], timeout_seconds: float | None, environment: Mapping[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
-    """Run a command. Raises ClusterError if it cannot be started, or takes longer than `timeout_seconds`."""
-    try:
-        return subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            check=False, timeout=timeout_seconds,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ClusterError(f"`{' '.join(command)}` failed: {error}") from error

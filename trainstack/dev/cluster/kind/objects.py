@@ -2,13 +2,13 @@
 
 import json
 
-from trainstack.dev.cluster import simulated
 from trainstack.dev.cluster.api import Api, ApiError, Manifest
-from trainstack.dev.cluster.cluster import ready_problem
+from trainstack.dev.cluster.cluster import real_node_problem
 from trainstack.dev.cluster.config import STORAGE_CONFIG_MAP, STORAGE_NAMESPACE
 from trainstack.dev.cluster.kind import files
 from trainstack.dev.cluster.kind.record import Record
 from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.reconcile import real_node
 from trainstack.dev.cluster.spec import ClusterSpec
 
 SHARED_FOLDER = "/var/local-path-provisioner"
@@ -28,17 +28,10 @@ def reconcile(layout: Layout, record: Record, spec: ClusterSpec) -> str:
             api.apply(manifest)
         # A new pod, since kubelet and provisioner notice a changed ConfigMap only after a minute.
         api.merge(_STORAGE, {"spec": {"template": {"metadata": {"annotations": {_CONFIG_ANNOTATION: _CONFIG}}}}})
-        node = api.find(f"/api/v1/nodes/{record.node}")
-        if node is None:
-            return f"node {record.node} is not registered yet"
-        labels, status = simulated.real_node_patch(node, spec)
-        if labels:
-            api.merge(f"/api/v1/nodes/{record.node}", labels)
-        if status:
-            api.merge(f"/api/v1/nodes/{record.node}/status", status)
+        registered = real_node(api, record.node, spec)
     except ApiError as error:
         return str(error)
-    return ""
+    return "" if registered else f"node {record.node} is not registered yet"
 
 
 def problem(layout: Layout, record: Record, spec: ClusterSpec, since: float = 0.0) -> str:
@@ -48,20 +41,12 @@ def problem(layout: Layout, record: Record, spec: ClusterSpec, since: float = 0.
     """
     api = _api(layout)
     try:
-        node = api.find(f"/api/v1/nodes/{record.node}")
-        account = api.find("/api/v1/namespaces/default/serviceaccounts/default")
+        problem = real_node_problem(api, record.node, spec, since)
         deployments = {"the storage provisioner": api.find(_STORAGE), "cluster DNS": api.find(_DNS)}
     except (ApiError, OSError) as error:
         return str(error)
-    if node is None:
-        return f"node {record.node} is not registered yet"
-    if not_ready := ready_problem(node, since):
-        return not_ready
-    if any(simulated.real_node_patch(node, spec)):
-        return f"node {record.node} does not advertise its GPUs yet"
-    if account is None:
-        return "namespace default does not accept pods yet: its service account does not exist"
-    return next((f"{name} is not ready yet" for name, found in deployments.items() if not _available(found)), "")
+    unavailable = (f"{name} is not ready yet" for name, found in deployments.items() if not _available(found))
+    return problem or next(unavailable, "")
 
 
 def _manifests(layout: Layout) -> list[Manifest]:

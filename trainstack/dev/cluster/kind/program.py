@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainstack.dev.cluster.command import execute
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.kind.engine import TIMEOUT_SECONDS, Engine, execute
+from trainstack.dev.cluster.kind.engine import TIMEOUT_SECONDS, Engine
 
 OLDEST = (0, 24)
 """Its nodes have Kubernetes 1.31 by default, and local-path-provisioner with a shared folder."""

@@ -8,7 +8,6 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
 
 from trainstack.dev.cluster.errors import ClusterError
 
@@ -72,24 +71,10 @@ def load(name: str) -> Site:
 def parse(name: str, text: str, file: str) -> Site:
     """Parse a site's file. Raises ClusterError with every fault."""
     try:
-        data = yaml.safe_load(text)
-        if not isinstance(data, dict):
-            raise ClusterError(f"{file}: not a mapping; write `key: value` lines")
         # JSON's rules convert a list to a tuple, and nothing else.
-        return Site.model_validate_json(json.dumps({**data, "name": name}, default=str))
-    except yaml.YAMLError as error:
-        raise ClusterError(f"{file}: not YAML: {error}") from error
-    except ValidationError as error:
-        faults = [f"{file}: {'.'.join(map(str, fault['loc']))}: {_describe(fault)}" for fault in error.errors()]
-        raise ClusterError("\n".join(sorted(faults))) from error
-
-
-def _describe(fault: ErrorDetails) -> str:
-    if fault["type"] != "extra_forbidden":
-        return f"{fault['msg']}, not {fault['input']!r}"
-    keys = [to_camel(name) for name in (*Site.model_fields, *SiteImage.model_fields)]
-    near = difflib.get_close_matches(str(fault["loc"][-1]), keys, 1)
-    return "unknown key" + (f"; did you mean {near[0]}?" if near else "")
+        return Site.model_validate_json(json.dumps({**yaml.safe_load(text), "name": name}, default=str))
+    except (yaml.YAMLError, TypeError, ValidationError) as error:
+        raise ClusterError(f"{file}: {error}") from error
 
 
 def node_folders() -> tuple[str, ...]:

@@ -1,0 +1,31 @@
+"""The messages between the engine and its language host, without the rest of the SDK.
+
+Importing the SDK takes longer than everything else that a host without a program does.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec, module_from_spec
+
+
+@contextmanager
+def _without_their_code(*packages: str) -> Iterator[None]:
+    """Let modules of packages be imported in this block without executing the packages themselves."""
+    added = [name for name in packages if name not in sys.modules]
+    for name in added:
+        spec = find_spec(name)
+        if spec is None:
+            raise ModuleNotFoundError(f"no package {name}", name=name)
+        sys.modules[name] = module_from_spec(spec)
+    try:
+        yield
+    finally:
+        for name in added:
+            del sys.modules[name]
+
+
+with _without_their_code("pulumi", "pulumi.runtime"):
+    from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+
+__all__ = ["language_pb2", "language_pb2_grpc", "plugin_pb2"]

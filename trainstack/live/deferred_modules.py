@@ -1,0 +1,28 @@
+"""Modules that libraries import for features that Trainstack does not use."""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class _Deferred(ModuleType):
+    """A placeholder for a module, which is imported when a name in it is first used.
+
+    `importlib.util.LazyLoader` imports a module as soon as a second one has an import statement for it.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
+def defer(*names: str) -> None:
+    """Defer the imports of modules by their full names, unless they are imported already."""
+    for name in names:
+        if name not in sys.modules:
+            sys.modules[name] = module = _Deferred(name)
+            parent, _, child = name.rpartition(".")
+            if parent:
+                setattr(import_module(parent), child, module)

@@ -1,0 +1,49 @@
+"""Worker clusters of MultiKueue, read with the user's own kubeconfig."""
+
+from collections.abc import Iterator, Sequence
+
+from trainstack.preflight.live_context import LiveContext
+from trainstack.preflight.rule import Rule, Violation
+from trainstack.preflight.worker_needs import Need, WorkerCluster
+
+_REMEDY = "look for these objects there"
+
+
+@Rule(
+    id="worker-incomplete",
+    may_be=("unknown",),
+    summary="A worker cluster of MultiKueue lacks what a dispatched run needs.",
+    details=(
+        "MultiKueue creates only the launch: not the namespace, local queue, claims, Secrets, service account, or the "
+        "ConfigMap of the wrapper. `unknown` without a context for that cluster; the message then lists the needs."
+    ),
+    example="Cluster `west` has no LocalQueue `research` in namespace `research`.",
+    remedy="Declare it in that cluster's environment, with the namespace in `workloads.receives`, and `up` that one.",
+)
+def worker_incomplete(context: LiveContext) -> Iterator[Violation]:
+    of_runs, workers = context.live.worker_needs, context.live.workers
+    for cluster, worker in workers.items():
+        if worker.problem:
+            needs = sorted({need for needed in of_runs.values() for need in needed.get(cluster, ())}, key=str)
+            message = f"{worker.problem}. It was not checked for what the runs need: {', '.join(map(str, needs))}"
+            yield Violation(f"queues.multiKueueClusters[{cluster}]", message, worker.remedy or _REMEDY, "unknown")
+    reported: set[tuple[str, Need]] = set()
+    for path, needed in of_runs.items():
+        for cluster, needs_of_run in needed.items():
+            yield from _lacks(f"{path}.queue", cluster, needs_of_run, workers[cluster], reported)
+
+
+def _lacks(
+    path: str, cluster: str, needs: Sequence[Need], worker: WorkerCluster, reported: set[tuple[str, Need]]
+) -> Iterator[Violation]:
+    new = [need for need in needs if (cluster, need) not in reported]
+    reported |= {(cluster, need) for need in new}
+    missing = [need for need in new if need in worker.missing]
+    if missing:
+        # Without the namespace, the others are missing too.
+        shown = missing[:1] if missing[0].kind == "Namespace" else missing
+        yield Violation(path, f"worker cluster {cluster} does not have {', '.join(map(str, shown))}")
+    elif unreadable := [need for need in new if need in worker.unreadable]:
+        message = f"whether worker cluster {cluster} has {', '.join(map(str, unreadable))} is unknown"
+        remedy = "ask its owner: these credentials may not read them"
+        yield Violation(path, message, remedy, "unknown")
