@@ -223,7 +223,9 @@ def test_the_result_for_programs(root: Path, repository: Repository) -> None:
     declare(root, "main")
     (root / "pins").mkdir()
     (root / FILE).write_text(f"{SITE}/old.git dev: {commit}\n", encoding="utf-8")
-    assert json.loads(pin("--json").stdout) == {
+    result = pin("--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {
         "file": FILE,
         "changed": True,
         "pins": [],
