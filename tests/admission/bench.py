@@ -1,4 +1,4 @@
-"""A cluster with Kueue on which many cases are laid side by side."""
+"""A cluster with Kueue that runs many cases side by side."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,20 +28,20 @@ class Bench:
         api.create(_fence_queue("fence"))
 
     def _clear(self) -> None:
-        """Take away what an interrupted run may have left."""
+        """Delete the objects of an interrupted run."""
         for kind in ("Job", "Workload", "LimitRange", "LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor"):
             self.api.delete(self.api.everywhere(kind))
         until("Kueue has let its objects go", lambda: not self.api.everywhere("ResourceFlavor"), seconds=300)
 
     def next_prefixes(self) -> list[str]:
-        """What the names of a further batch's cases begin with."""
+        """Return the name prefixes of the cases in the next batch."""
         self.batch += 1
         return [f"b{self.batch}s{slot}-" for slot in range(SLOTS)]
 
     def await_prediction(self, came_about: Callable[[], bool]) -> None:
-        """Wait until a prediction has come about, or for so long as has to do; then for the next second.
+        """Wait until a prediction is true, at most for the timeout, and then for the next second.
 
-        Times have whole seconds: what comes later is to be newer.
+        Times are in whole seconds, and later objects must be newer.
         """
         end = time.monotonic() + PATIENCE_SECONDS
         while not came_about() and time.monotonic() < end:
@@ -50,7 +50,7 @@ class Bench:
         until("the next second", lambda: int(time.time()) > now)
 
     def create_environment(self, bodies: Sequence[Body]) -> None:
-        """Make objects, and wait until Kueue knows them all.
+        """Create objects, and wait until Kueue has all of them in its cache.
 
         It takes objects of a kind in their order. So it knows them once it admits a workload to a queue that was made
         after all others, with quota of a cohort that was made after all others.
@@ -67,7 +67,7 @@ class Bench:
         self.api.delete(reversed(objects))
 
     def pass_fences(self) -> None:
-        """Let the scheduler make some cycles: in each the head of every queue is tried."""
+        """Wait for some cycles of the scheduler; each of them tries the head of every queue."""
         for _ in range(FENCES):
             self._pass_fence("fence")
 
@@ -87,12 +87,12 @@ class Bench:
 
 
 def namespace(slot: int) -> str:
-    """Of the case in a slot."""
+    """Return the namespace of the case in a slot."""
     return f"s{slot}-ns"
 
 
 def key(body: Body) -> str:
-    """Of an object: namespace and name."""
+    """Return the namespace and the name of an object."""
     return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
 
 
@@ -102,18 +102,18 @@ def _key_of(workload: Body) -> str:
 
 
 def condition(live: Body, kind: str) -> str:
-    """The status of a condition; empty where it is not there."""
+    """Return the status of a condition, or an empty string if it is missing."""
     conditions = live.get("status", {}).get("conditions", ())
     return next((str(each["status"]) for each in conditions if each["type"] == kind), "")
 
 
 def reserves(live: Body) -> bool:
-    """Whether a Workload has its quota."""
+    """Return whether a Workload has a quota reservation."""
     return condition(live, "QuotaReserved") == "True"
 
 
-def given(live: Body, own: Callable[[str], str]) -> dict[str, tuple[int, dict[str, str]]]:
-    """By pod set how many pods a Workload has got, and the flavor of each resource; `own` gives a flavor's own name."""
+def assigned_flavors(live: Body, own: Callable[[str], str]) -> dict[str, tuple[int, dict[str, str]]]:
+    """Return the admitted count and the flavors by pod set of a Workload; `own` maps a flavor to the case's name."""
     return {
         each["name"]: (
             each["count"],
@@ -138,7 +138,7 @@ def _overhead() -> Body:
 
 
 def _fence_queue(name: str, cohort: str = "") -> list[Body]:
-    """A queue with a cpu of its own, or of its cohort; and what it takes."""
+    """Return the objects of a queue with one cpu, from its own quota or from its cohort."""
 
     def group(cpus: int) -> list[Body]:
         flavor = {"name": name, "resources": [{"name": "cpu", "nominalQuota": cpus}]}

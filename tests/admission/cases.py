@@ -1,4 +1,4 @@
-"""Drawn environments of Kueue and what is asked of them: for unit tests, Kueue's own code, and a running Kueue."""
+"""Drawn environments of Kueue with a workload in question, for unit tests, Kueue's own code, and a running Kueue."""
 
 import itertools
 import json
@@ -70,7 +70,7 @@ PRIORITIES = (0, 100, 200)
 
 @dataclass(frozen=True)
 class Case:
-    """Objects, the workloads that come first, one after the other, and the one that is asked about."""
+    """Objects, the earlier workloads in their order, and the workload in question."""
 
     objects: tuple[Body, ...]
     """Flavors, cohorts, cluster queues, local queues, limit ranges."""
@@ -83,19 +83,19 @@ class Case:
     """Kueue's."""
 
     def named(self, prefix: str, namespace: str) -> "Case":
-        """The same with names of its own, in a namespace of its own."""
+        """Return the case with its own names and namespace."""
         text = json.dumps([self.objects, self.before, self.asked])
         objects, before, asked = json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))
         return Case(tuple(objects), tuple(before), asked)
 
     @property
     def written(self) -> list[Body]:
-        """The objects in the version of Kueue's API that its release stores."""
+        """Return the objects in the version of Kueue's API that its release stores."""
         return [*map(_in_v1beta1, self.objects)] if self.release == "v0.14" else [*self.objects]
 
     @property
     def model(self) -> Model:
-        """The objects as the engine reads them."""
+        """Return the model of the objects."""
         shared = [
             {"kind": "Namespace", "metadata": {"name": self.asked["metadata"]["namespace"], "labels": LABELS}},
             {
@@ -107,7 +107,7 @@ class Case:
         return read_model([*self.written, *shared], unread=("Node",), kueue=self.configuration, release=self.release)
 
     def workload(self, body: Body, turn: int) -> Workload:
-        """A workload of it as the engine reads it, created at its turn."""
+        """Return a workload of the case as the simulator reads it, with its creation time."""
         read = read_kueue_workload(body, self.model)
         assert isinstance(read, Workload)
         return replace(read, created=float(turn))
@@ -126,7 +126,7 @@ def _in_v1beta1(body: Body) -> Body:
 
 
 def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:
-    """Those of the first workloads that are admitted as they come, and their objects; the others are left out."""
+    """Return the earlier workloads that are admitted at once, and their objects."""
     model = case.model
     found: list[Admitted] = []
     kept: list[Body] = []
@@ -141,14 +141,14 @@ def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:
 
 
 def drawn(seed: int, count: int) -> list[Case]:
-    """So many cases, the same ones for the same seed."""
+    """Return this number of cases; the same seed returns the same cases."""
     found = (draw_case(Choices.of_seed(seed, index)) for index in itertools.count())
     return list(itertools.islice(filter(None, found), count))
 
 
 @st.composite
 def cases(draw: Callable[[st.SearchStrategy[int]], int]) -> Case:
-    """The same kind of cases, as Hypothesis draws them."""
+    """Draw such cases with Hypothesis."""
     case = draw_case(Choices.of_hypothesis(draw))
     hypothesis.assume(case is not None)
     assert case is not None
@@ -156,7 +156,7 @@ def cases(draw: Callable[[st.SearchStrategy[int]], int]) -> Case:
 
 
 def draw_case(choices: Choices, configuration: Body | None = None, release: str = PINNED.minor) -> Case | None:
-    """An environment with one to four queues, up to six workloads in it, and one that asks.
+    """Return an environment with one to four queues, up to six workloads, and the workload in question.
 
     None if the engine's answer is not Kueue's by intention (`slips_in`).
     """
@@ -191,11 +191,11 @@ def draw_case(choices: Choices, configuration: Body | None = None, release: str 
 
 
 def slips_in(case: Case) -> bool:
-    """Whether Kueue refuses it at first, and then gives it quota.
+    """Return whether Kueue first refuses the workload and then admits it.
 
-    Kueue refuses a pod of which the namespace's defaults contradict its own request or limit. A strict queue tries it
-    again at once, and then as the API server gave it back when the refusal was noted, without the defaults: nothing is
-    wrong with that. Source: AdjustResources in pkg/workload/resources.go and requeueAndUpdate in
+    Kueue refuses a pod if the namespace's defaults contradict its own request or limit. A strict queue retries at
+    once with the object that the API server returned for the refusal. It has no defaults, so it is admitted.
+    Source: AdjustResources in pkg/workload/resources.go and requeueAndUpdate in
     pkg/scheduler/scheduler.go of Kueue v0.15.2.
     """
     asked = case.workload(case.asked, 0)
@@ -206,14 +206,14 @@ def slips_in(case: Case) -> bool:
 
 
 def _at_the_edge(case: Case, using: list[Admitted], choices: Choices) -> Case:
-    """The same with other pods in the first set: as many as fit, one more, or so many that others would have to go."""
+    """Change the count of the first pod set: as many as fit, one more, or so many that others must be preempted."""
 
     def asking(count: int) -> Body:
         first, *others = case.asked["spec"]["podSets"]
         return {**case.asked, "spec": {**case.asked["spec"], "podSets": [{**first, "count": count}, *others]}}
 
     def edge(simulator: AdmissionSimulator, start: int) -> int:
-        """The first count that does not fit at once."""
+        """Return the first count that does not fit at once."""
         verdicts = (
             simulator.verdict(case.workload(asking(count), 9), with_remedies=False) for count in range(start, MANY)
         )
@@ -238,7 +238,7 @@ Groups = list[tuple[tuple[str, ...], list[str]]]
 
 
 def groups_of(choices: Choices, covered: tuple[str, ...], flavors: list[str]) -> Groups:
-    """One group, or two or three with flavors of their own."""
+    """Return one to three groups with their own flavors."""
     count = choices.number(1, min(3, len(covered), len(flavors)))
     cuts, places = (sorted(choices.some(range(1, len(things)))[: count - 1]) for things in (covered, flavors))
     if len(cuts) != count - 1 or len(places) != count - 1:
@@ -252,7 +252,7 @@ def groups_of(choices: Choices, covered: tuple[str, ...], flavors: list[str]) ->
 
 
 def flavor(choices: Choices, name: str) -> Body:
-    """A flavor, now and then with labels, taints and tolerations."""
+    """Return a flavor, sometimes with labels, taints and tolerations."""
     spec: Body = {}
     labels = {key: choices.pick(["a", "b"]) for key in choices.some(["pool", "zone"])}
     if labels:
@@ -266,7 +266,7 @@ def flavor(choices: Choices, name: str) -> Body:
 
 
 def cohort(choices: Choices, index: int, groups: Groups) -> Body:
-    """A cohort; its parent comes before it, but once in a while after it, which may make a circle."""
+    """Return a cohort; its parent is usually an earlier one, but sometimes a later one, which may cause a cycle."""
     spec: Body = {}
     if choices.one_in(25):
         spec["parentName"] = f"{PREFIX}c{choices.number(0, 2)}"
@@ -281,7 +281,7 @@ def cohort(choices: Choices, index: int, groups: Groups) -> Body:
 
 
 def group(choices: Choices, covered: tuple[str, ...], flavors: list[str], *, within: bool) -> Body:
-    """A resource group; only within a cohort are there limits."""
+    """Return a resource group; it has limits only within a cohort."""
     return {
         "coveredResources": list(covered),
         "flavors": [
@@ -292,7 +292,7 @@ def group(choices: Choices, covered: tuple[str, ...], flavors: list[str], *, wit
 
 
 def quota(choices: Choices, resource: str, *, within: bool) -> Body:
-    """A quota; what may be lent is a part of it."""
+    """Return a quota; the lending limit is at most its nominal amount."""
     amounts = AMOUNTS[resource]
     result = {"name": resource, "nominalQuota": choices.pick(amounts)}
     if within and choices.one_in(4):
@@ -360,7 +360,7 @@ def _preemption(choices: Choices, *, cohort: bool) -> Body:
 
 
 def local_queue(choices: Choices, index: int) -> Body:
-    """The local queue of a cluster queue; once in a while on hold, or of a cluster queue that is not there."""
+    """Return the local queue of a cluster queue; sometimes it is on hold, or its cluster queue is missing."""
     target = f"{PREFIX}q{index}" if not choices.one_in(80) else f"{PREFIX}nowhere"
     spec = {"clusterQueue": target}
     if choices.one_in(80):
@@ -396,7 +396,7 @@ def workload(
     times: int = 1,
     priorities: tuple[int, ...] = (0, 100),
 ) -> Body:
-    """A workload of one to three pod sets; of one that is to find little left, each is so many times as large."""
+    """Return a workload of one to three pod sets, scaled up if it is to find little free quota."""
     count = choices.pick([1, 2, 1, 1, 1, 2, 3])
     sets = [pod_set(choices, f"p{index}", covered) for index in range(count)]
     for each in sets:
@@ -411,7 +411,7 @@ def workload(
 
 
 def pod_set(choices: Choices, name: str, covered: tuple[str, ...]) -> Body:
-    """Up to six pods, each of one or two containers, sometimes with others before them or beside them."""
+    """Return up to six pods of one or two containers, sometimes with init containers or sidecars."""
     names = [each for each in covered if each in REQUESTS]
     spec: Body = {"restartPolicy": "Never", "containers": [container(choices, "one", names)]}
     if choices.one_in(6):
@@ -438,7 +438,7 @@ def pod_set(choices: Choices, name: str, covered: tuple[str, ...]) -> Body:
 
 
 def toleration(choices: Choices) -> Body:
-    """A toleration of the taints that flavors have, or of others."""
+    """Return a toleration of the flavors' taints, or of others."""
     result = choices.pick(
         [
             {"key": "kind", "operator": "Exists"},
@@ -454,7 +454,7 @@ def toleration(choices: Choices) -> Body:
 
 
 def expression(choices: Choices) -> Body:
-    """A requirement on labels that flavors have, or on others."""
+    """Return a requirement on the flavors' labels, or on others."""
     key = choices.pick(["pool", "zone", "rack"])
     operator = choices.pick(["In", "NotIn", "Exists", "DoesNotExist"])
     if operator in ("Exists", "DoesNotExist"):
@@ -463,22 +463,22 @@ def expression(choices: Choices) -> Body:
 
 
 def container(choices: Choices, name: str, resources: list[str], *, first: bool = False) -> Body:
-    """A container with requests, limits, or both."""
-    said: Body = {}
+    """Return a container with requests, limits, or both."""
+    requirements: Body = {}
     for resource in choices.some(resources, least=0 if first else 1):
         amount = choices.pick(REQUESTS[resource])
         where = choices.pick(["requests", "limits", "both"])
         for key in ("requests", "limits") if where == "both" else (where,):
-            said.setdefault(key, {})[resource] = amount
+            requirements.setdefault(key, {})[resource] = amount
     if choices.one_in(80):
-        said.setdefault("requests", {})["example.com/other"] = choices.pick(["1", "0"])
-    result: Body = {"name": name, "image": "none", "resources": said}
+        requirements.setdefault("requests", {})["example.com/other"] = choices.pick(["1", "0"])
+    result: Body = {"name": name, "image": "none", "resources": requirements}
     if first and choices.flip():
         result["restartPolicy"] = "Always"
     return result
 
 
 def made(kind: str, name: str, spec: Body, namespace: str = "") -> Body:
-    """One of Kueue's objects."""
+    """Return an object of Kueue."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}

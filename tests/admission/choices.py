@@ -1,7 +1,7 @@
-"""Choices among a few things each, of which drawn cases are made.
+"""The choices from which drawn cases are built.
 
-Hypothesis makes them for a few cases, and shrinks what it has drawn. For thousands it is too slow: there a generator of
-random numbers makes them, and `shrunk` makes a case smaller whose choices are known.
+Hypothesis draws them for a few cases, and shrinks them. For thousands of cases it is too slow: a random number
+generator draws them instead, and `shrunk` minimizes a case.
 """
 
 import itertools
@@ -31,12 +31,12 @@ class Choices:
 
     @classmethod
     def of_seed(cls, seed: int, index: int) -> "Choices":
-        """The choices of one of a seed's cases."""
+        """Return the choices of one case of a seed."""
         return cls(Random(f"{seed}/{index}").randrange)
 
     @classmethod
     def repeated(cls, made: Sequence[int]) -> "Choices":
-        """The choices of a list, which begins as another one's; whatever is beyond its end is 0."""
+        """Return the choices of a list; choices beyond its end are 0."""
         rest = iter(made)
         return cls(lambda below: next(rest, 0) % below)
 
@@ -55,19 +55,19 @@ class Choices:
         return self.below(2) == 1
 
     def one_in(self, many: int) -> bool:
-        """Whether it is the one case in so many. Not at an end of the range, which Hypothesis draws more often."""
+        """Return True in one of `many` cases, but not at the ends of the range, which Hypothesis draws more often."""
         return self.below(many) == many // 2
 
     def some(self, things: Sequence[T], least: int = 0) -> list[T]:
-        """A selection in any order."""
+        """Return a selection in random order."""
         left = list(things)
         return [left.pop(self.below(len(left))) for _ in range(self.number(least, len(left)) if left else 0)]
 
 
 def shrunk(made: Sequence[int], fails: Callable[[Sequence[Sequence[int]]], Sequence[bool]], rounds: int) -> list[int]:
-    """The fewest and smallest choices that still fail, as far as single steps and so many calls of `fails` lead.
+    """Return the fewest and smallest choices that still fail, within a number of calls of `fails`.
 
-    `fails` answers for many at once.
+    `fails` checks many lists of choices at once.
     """
     best, steps = list(made), _smaller(made)
     for _ in range(rounds):

@@ -15,16 +15,16 @@ from trainstack.dev.cluster.cluster import Cluster
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Of everything that is drawn."""
+    """Return the seed of all drawn cases."""
     return chosen_seed("TRAINSTACK_ADMISSION_SEED")
 
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of its own, gone before the other tests begin.
+    """Yield a separate cluster, and delete it before other tests start.
 
-    TRAINSTACK_TEST_CLUSTER names a folder; its cluster's neighbour of the name `<folder>-admission` is used then, and
-    left running: for whoever writes tests.
+    With the folder TRAINSTACK_TEST_CLUSTER, the cluster of `<folder>-admission` is used and kept running, for the
+    development of tests.
     """
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     state = Path(f"{kept}-admission") if kept else tmp_path_factory.mktemp("admission")
@@ -37,5 +37,5 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="package")
 def bench(cluster: Cluster) -> Bench:
-    """Kueue, ready for cases."""
+    """Return a bench with Kueue ready for cases."""
     return Bench(install(cluster))

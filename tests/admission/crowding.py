@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from tests.admission.bench import SLOTS, Bench, given, key, namespace, reserves
+from tests.admission.bench import SLOTS, Bench, assigned_flavors, key, namespace, reserves
 from tests.admission.cases import PREFIX
 from tests.admission.crowds import CLASSES, Crowd, Given, outcomes
 from tests.admission.kueue import Body, until
 
 
 def observed(bench: Bench, crowds: Sequence[Crowd]) -> list[list[Given]]:
-    """Who is admitted after the gate has opened, and after each who came later: of many crowds at once."""
+    """Return the admitted Jobs of many crowds, after the gate opens and after each later Job."""
     bench.api.create(CLASSES)
     return [each for start in range(0, len(crowds), SLOTS) for each in _batch(bench, crowds[start : start + SLOTS])]
 
@@ -44,7 +44,7 @@ def _watched(
 
 
 def _join(bench: Bench, jobs: Sequence[Body]) -> None:
-    """Let Jobs come; Kueue orders them by when it made their Workloads."""
+    """Create Jobs; Kueue orders them by the creation times of their Workloads."""
     bench.api.create(jobs)
     names = {key(body) for body in jobs}
     bench.await_prediction(lambda: names <= bench.workloads().keys())
@@ -57,7 +57,7 @@ def _settle(
     predicted: Sequence[Sequence[Given]],
     found: list[list[Given]],
 ) -> None:
-    """Look at who is admitted, once what was predicted has come about and no cycle changes it any more."""
+    """Return the admitted Jobs, once the prediction is true and no further cycle changes them."""
 
     def now() -> list[Given]:
         live = bench.workloads()
@@ -79,6 +79,6 @@ def _admitted(crowd: Crowd, prefix: str, live: dict[str, Body]) -> Given:
     for body in (*crowd.jobs, *crowd.later):
         workload = live.get(key(body), {})
         if reserves(workload):
-            (pods,) = given(workload, own).values()
+            (pods,) = assigned_flavors(workload, own).values()
             result[own(body["metadata"]["name"])] = pods
     return result

@@ -44,7 +44,7 @@ EVICTION_CYCLES = (1, 2, 5, 30)
 
 @dataclass(frozen=True)
 class Crowd:
-    """An environment, and those who wait in it."""
+    """An environment with waiting Jobs."""
 
     objects: tuple[Body, ...]
     """The gate is the last."""
@@ -90,8 +90,9 @@ class Stepwise(Scheduler):
 
 
 class Simultaneous(Stepwise):
-    """Queues whose admissions of one instant bear one time, so that who came later is left to chance, as it is in
-    Kueue: its times have whole seconds, and between equal ones it goes by uid.
+    """Queues whose simultaneous admissions have the same time, so that their order is random, as in Kueue.
+
+    Kueue's times are in whole seconds, and it orders equal times by UID.
     """
 
     chance = Random(0)
@@ -101,7 +102,7 @@ class Simultaneous(Stepwise):
 
 
 def outcomes(crowd: Crowd, scheduler: Stepwise | None = None, ahead: Collection[str] = ()) -> list[Given]:
-    """Who is admitted after the gate has opened, and after each who came later. Raises UnsettledError.
+    """Return the admitted Jobs after the gate opens and after each later Job. Raises UnsettledError.
 
     `ahead`: local queues that open one cycle before the others.
     """
@@ -142,7 +143,7 @@ def _happen(events: Iterable[Event], here: Given) -> None:
 
 
 def has_one_outcome(crowd: Crowd) -> bool:
-    """Whether it ends alike, whatever Kueue leaves to chance.
+    """Return whether the outcome is the same for all of Kueue's nondeterministic choices.
 
     That is how long evicted Jobs hold their quota; whoever of those that were admitted in one second counts as the
     latest; and which queues it finds open in the very cycle in which the gate opens.
@@ -162,7 +163,7 @@ def has_one_outcome(crowd: Crowd) -> bool:
 
 
 def draw_crowd(choices: Choices) -> Crowd:
-    """Two to four queues with five to twelve Jobs, of priorities that differ."""
+    """Return two to four queues with five to twelve Jobs of different priorities."""
     flavors = [flavor(choices, f"{PREFIX}f{index}") for index in range(choices.pick([1, 2, 3]))]
     names = [each["metadata"]["name"] for each in flavors]
     covered = choices.pick(COVERED)
@@ -190,7 +191,7 @@ def draw_crowd(choices: Choices) -> Crowd:
 def job(
     choices: Choices, name: str, queues: int, covered: tuple[str, ...], priorities: tuple[int, ...] = (0, 100, 0, 200)
 ) -> Body:
-    """A Job that nobody runs, of up to six pods, perhaps content with fewer."""
+    """Return a Job that no controller runs, of up to six pods, perhaps with partial admission."""
     resources: dict[str, Any] = {}
     for resource in (each for each in covered if each in REQUESTS):
         if resource == "cpu" or choices.flip():
@@ -221,6 +222,6 @@ def job(
 
 
 def drawn_crowds(seed: int, count: int) -> list[Crowd]:
-    """So many crowds with one outcome each, the same ones for the same seed."""
+    """Return this number of crowds with a deterministic outcome; the same seed returns the same crowds."""
     found = (draw_crowd(Choices.of_seed(seed, index)) for index in itertools.count())
     return list(itertools.islice(filter(has_one_outcome, found), count))

@@ -1,9 +1,9 @@
-"""Cases judged twice: by the engine, and by the real Kueue."""
+"""The verdicts of the simulator and of the real Kueue on the same cases."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.admission.bench import SLOTS, Bench, condition, given, key, namespace, reserves
+from tests.admission.bench import SLOTS, Bench, assigned_flavors, condition, key, namespace, reserves
 from tests.admission.cases import PREFIX, Case, admitted_before
 from tests.admission.kueue import Body, until
 from trainstack.kueue.admission_simulator import AdmissionSimulator
@@ -15,7 +15,7 @@ Given = dict[str, tuple[int, dict[str, str]]]
 
 @dataclass(frozen=True)
 class Answer:
-    """What becomes of a case. None: its quota is not reserved."""
+    """The outcome of a case. None: its quota is not reserved."""
 
     before: tuple[Given | None, ...]
     """The workloads that come first."""
@@ -50,7 +50,7 @@ def _assigned(verdict: Verdict) -> Given | None:
 
 
 def answers(bench: Bench, cases: Sequence[Case]) -> list[Answer]:
-    """What Kueue does with cases, many at once."""
+    """Return Kueue's answers to many cases at once."""
     return [each for start in range(0, len(cases), SLOTS) for each in _batch(bench, cases[start : start + SLOTS])]
 
 
@@ -92,7 +92,7 @@ def _judged(bench: Bench, named: Sequence[Case], prefixes: Sequence[str]) -> lis
 
 
 def _submit(bench: Bench, bodies: Sequence[Body], admitted: Collection[str], evicted: Collection[str] = ()) -> None:
-    """Make workloads, and wait until each has been judged, and what is predicted of them has come about."""
+    """Create workloads, and wait until each has a verdict and the prediction is true."""
     bench.api.create(bodies)
     judged = {key(body) for body in bodies}
 
@@ -108,13 +108,13 @@ def _submit(bench: Bench, bodies: Sequence[Body], admitted: Collection[str], evi
 
 
 def _answer(case: Case, now: Mapping[str, Body], alone: Mapping[str, Body], prefix: str) -> Answer:
-    """What has become of a case, in the case's own names."""
+    """Return the outcome of a case, with the case's own names."""
 
     def own(name: str) -> str:
         return name.replace(prefix, PREFIX)
 
     def got(live: Body) -> Given | None:
-        return given(live, own) if reserves(live) else None
+        return assigned_flavors(live, own) if reserves(live) else None
 
     evicted = [body for body in case.before if condition(now[key(body)], "Evicted") == "True"]
     return Answer(
@@ -126,6 +126,6 @@ def _answer(case: Case, now: Mapping[str, Body], alone: Mapping[str, Body], pref
 
 
 def _again(case: Case) -> Body:
-    """The workload that is asked about, anew."""
+    """Create the workload in question again."""
     metadata = case.asked["metadata"]
     return {**case.asked, "metadata": {**metadata, "name": f"{metadata['name']}-again"}}

@@ -1,4 +1,4 @@
-"""Cases judged twice without a cluster: by the engine, and by Kueue's own code.
+"""The verdicts of the simulator and of Kueue's own code on the same cases, without a cluster.
 
 The program `kueue-judge` runs Kueue's scheduler, cache and queues on objects in memory. It answers for a workload at
 the head of its queue: what pending workloads do to each other, webhooks and controllers are not in it.
@@ -33,7 +33,7 @@ START = 1_800_000_000
 
 @dataclass(frozen=True)
 class Answer:
-    """What becomes of one workload."""
+    """The outcome for one workload."""
 
     mode: str
     """`Fit`, `Preempt` or `NoFit`."""
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A workload asked about in a cluster where others have been admitted."""
+    """A workload in question, in a cluster with admitted workloads."""
 
     case: Case
     admitted: tuple[Body, ...]
@@ -61,7 +61,7 @@ class Question:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The engine's."""
+        """Return the simulator's verdict."""
         asked = self.case.workload(self.case.asked, START + len(self.admitted))
         return AdmissionSimulator(self.case.model, self.using()).verdict(asked, with_remedies=False)
 
@@ -70,14 +70,14 @@ class Question:
         return _of_verdict(self.verdict, {other.workload.key for other in self.using() if other.evicted})
 
     def unknown(self) -> str:
-        """Why the engine does not know, without names of the case; empty if it does."""
+        """Return why the outcome is unknown, without names of the case, or an empty string."""
         if self.engine() is not None:
             return ""
         reason = self.verdict.reasons[0]
         return reason.cause if reason.cause == "topology" else re.sub(rf"\S*{PREFIX}\S*", "…", reason.message)
 
     def input(self) -> Body:
-        """The question as the program reads it."""
+        """Return the input of the program."""
         namespace = self.case.asked["metadata"]["namespace"]
         shared = [
             {"kind": "Namespace", "metadata": {"name": namespace, "labels": LABELS}},
@@ -118,7 +118,7 @@ def configuration(choices: Choices, release: str) -> Body:
 
 
 def with_weights(case: Case, choices: Choices) -> Case:
-    """A case whose queues and cohorts perhaps have a weight in fair sharing."""
+    """Return a case whose queues and cohorts may have a weight in fair sharing."""
     objects = copy.deepcopy(case.objects)
     for body in objects:
         if body["kind"] in ("ClusterQueue", "Cohort") and choices.flip():
@@ -127,7 +127,7 @@ def with_weights(case: Case, choices: Choices) -> Case:
 
 
 def with_topology(case: Case, choices: Choices) -> Case:
-    """A case on an idle cluster: flavors have a topology with room for all, and pods perhaps request it."""
+    """Return a case on an idle cluster whose flavors have a topology with room for all pods, which may request it."""
     # Kueue counts the pods that a node holds in 32 bits: of a few bytes each, none would fit a node of any size.
     text = re.sub(r'("(?:memory|ephemeral-storage)": )"\d+m"', r'\1"1M"', json.dumps([case.objects, case.asked]))
     objects, asked = json.loads(text)
@@ -150,7 +150,7 @@ RACK = "example.com/rack"
 
 
 def _node(flavor: Body) -> Body:
-    """A rack of a flavor in one node."""
+    """Return a node that is a whole rack of a flavor."""
     labels = {**flavor["spec"]["nodeLabels"], RACK: flavor["metadata"]["name"]}
     room = {"cpu": "1k", "memory": "1Ti", "nvidia.com/gpu": "1k", "ephemeral-storage": "1Ti", "pods": "1k"}
     return {
@@ -182,7 +182,7 @@ def questions(case: Case, choices: Choices) -> list[Question]:
 
 
 def answers(asked: Sequence[Question]) -> list[Answer | None]:
-    """The answers of Kueue's code, of one release; None where it panics.
+    """Return the answers of one release of Kueue's code, or None where it panics.
 
     With fair sharing, Kueue's scheduler panics for a queue without a cohort whose own candidates do not suffice.
     """
@@ -194,7 +194,7 @@ def answers(asked: Sequence[Question]) -> list[Answer | None]:
 
 
 def disagreements(asked: Sequence[Question]) -> list[tuple[Question, Answer, Answer]]:
-    """The questions that the engine answers otherwise than Kueue's code, with both answers."""
+    """Return the questions on which simulator and Kueue's code disagree, with both answers."""
     return [
         (question, own, other)
         for question, other in zip(asked, answers(asked), strict=True)
@@ -275,7 +275,7 @@ def _with_admission(question: Question, turn: int) -> Body:
 
 
 def _disturbed(body: Body, choices: Choices) -> Body:
-    """An admitted workload that perhaps is being evicted, or needs some of its pods no longer."""
+    """Return an admitted workload that may be in eviction, or that has reclaimable pods."""
     status = {**body["status"]}
     if choices.one_in(4):
         evicted = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": ""}
@@ -288,7 +288,7 @@ def _disturbed(body: Body, choices: Choices) -> Body:
 
 
 def _changed(case: Case, choices: Choices) -> Case:
-    """A case whose platform perhaps was changed after the workloads had been admitted."""
+    """Return a case whose platform may have changed after the admission of the workloads."""
     objects = copy.deepcopy(case.objects)
     queues = [body["spec"] for body in objects if body["kind"] == "ClusterQueue"]
     for spec in queues:

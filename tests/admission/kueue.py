@@ -54,11 +54,11 @@ GROUPS = {
 
 
 class Refused(Exception):  # noqa: N818 (it is an answer)
-    """The API server, or a webhook, took an object for invalid."""
+    """The API server or a webhook has rejected an object as invalid."""
 
 
 class Api:
-    """The API server, asked by many threads at once."""
+    """A client of the API server that sends requests from many threads at once."""
 
     def __init__(self, cluster: Cluster) -> None:
         certs = Layout.of(cluster.state).certs
@@ -69,11 +69,11 @@ class Api:
         self._pool = ThreadPoolExecutor(12)
 
     def create(self, bodies: Iterable[Body]) -> None:
-        """Make objects, in no order. Raises Refused with what is wrong with one of them."""
+        """Create objects in no order. Raises Refused with the fault of one of them."""
         list(self._pool.map(self._create, bodies))
 
     def _ask(self, method: str, path: str, body: Body | None = None) -> httpx.Response:
-        """One request; again where the server closes the connection just then, or it or a webhook is too slow."""
+        """Send a request; retry it if the connection is closed, or if the server or a webhook is too slow."""
         end = time.monotonic() + 60
         while True:
             late = time.monotonic() > end
@@ -93,7 +93,7 @@ class Api:
             raise Refused(f"{body['kind']} {body['metadata']['name']}: {answer.json().get('message', answer.text)}")
 
     def delete(self, bodies: Iterable[Body], *, with_owned: bool = False) -> None:
-        """Have objects deleted, in no order; those that are gone stay gone.
+        """Delete objects in no order; missing objects are ignored.
 
         `with_owned`: also what they own, which the API server leaves of a Job by default.
         """
@@ -106,7 +106,7 @@ class Api:
         list(self._pool.map(gone, bodies))
 
     def everywhere(self, kind: str) -> list[Body]:
-        """All live objects of a kind, of all namespaces."""
+        """Return all live objects of a kind in all namespaces."""
         # As it is stored: in another version each object would be sent to Kueue to be converted.
         folder = GROUPS[kind].replace("/namespaces/{namespace}", "").replace("kueue.x-k8s.io/v1beta2", STORED)
         answer = self._ask("GET", folder)
@@ -114,7 +114,7 @@ class Api:
         return [{**body, "kind": kind} for body in answer.json()["items"]]
 
     def read(self, body: Body) -> Body:
-        """An object as it is now; {} where there is none of that name."""
+        """Return an object, or {} if it does not exist."""
         answer = self._ask("GET", f"{_folder(body)}/{body['metadata']['name']}")
         return dict(answer.json()) if answer.is_success else {}
 
@@ -157,7 +157,7 @@ def install(cluster: Cluster, **configuration: Any) -> Api:
 
 
 def _definitions() -> list[Body]:
-    """Of the kinds, and of what they refer to."""
+    """Return the definitions of the kinds and of the types to which they refer."""
     templates = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
     found = [definition(kind) for kind in FILES]
     for kind in filter(None, KINDS.values()):
@@ -174,15 +174,15 @@ _DRY_RUN = ("create", "--dry-run=server")
 
 
 def _quick(body: Body) -> Body:
-    """Kueue with more requests a second, and undisturbed by a machine that is slow for a while.
+    """Return Kueue's object with a higher rate limit, and without leader election.
 
-    It has one replica: it need not be chosen, nor give up because its lease could not be renewed in time.
+    Kueue has one replica. With leader election it would exit if a slow machine delayed the renewal of its lease.
     """
     if body["kind"] == "ConfigMap" and body["metadata"]["name"] == CONFIG_MAP:
-        said = yaml.safe_load(body["data"][CONFIG_KEY])
-        said["clientConnection"] = {"qps": REQUESTS_A_SECOND, "burst": 2 * REQUESTS_A_SECOND}
-        said["leaderElection"]["leaderElect"] = False
-        return {**body, "data": {**body["data"], CONFIG_KEY: yaml.safe_dump(said)}}
+        configured = yaml.safe_load(body["data"][CONFIG_KEY])
+        configured["clientConnection"] = {"qps": REQUESTS_A_SECOND, "burst": 2 * REQUESTS_A_SECOND}
+        configured["leaderElection"]["leaderElect"] = False
+        return {**body, "data": {**body["data"], CONFIG_KEY: yaml.safe_dump(configured)}}
     if body["kind"] == "Deployment":
         body = copy.deepcopy(body)
         for container in body["spec"]["template"]["spec"]["containers"]:
@@ -191,12 +191,12 @@ def _quick(body: Body) -> Body:
 
 
 def listed(bodies: Iterable[Body]) -> Body:
-    """Several objects as one."""
+    """Return a list with these objects."""
     return {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
 
 
 def until(what: str, look: Callable[[], Any], seconds: float = 60, pause: float = 0.05) -> Any:
-    """The first true answer of `look`, asked again and again; fails by the name of what was awaited."""
+    """Poll `look` and return its first true result; the message of a timeout has the name of the condition."""
     end = time.monotonic() + seconds
     while not (answer := look()):
         assert time.monotonic() < end, f"not within {seconds} s: {what}"

@@ -1,4 +1,4 @@
-"""What Kueue does with jobs and quotas before, and in spite of, its arithmetic; and that verdicts know it."""
+"""Kueue's treatment of jobs and quotas outside the quota arithmetic, and the verdicts on it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -196,7 +196,7 @@ def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
 
 
 def test_quotas_of_every_size_and_spelling(site: Bench) -> None:
-    """Kueue reads amounts of anybody's spelling, and its sums overflow without a word."""
+    """Kueue accepts all spellings of amounts, and its sums overflow without an error."""
     expected = {}
     for name, (quotas, admitted) in QUOTAS.items():
         wanted = {"memory": "1Gi"} if "memory" in quotas else {"cpu": "500m"}
@@ -232,8 +232,8 @@ def test_a_head_that_never_fits_holds_a_strict_queue_up(site: Bench) -> None:
         site.api.delete([head, behind])
 
 
-def test_jobs_that_kueue_adopts_or_leaves_suspended(site: Bench) -> None:
-    """A queue for jobs without one, eight pod sets at most, and namespaces that Kueue leaves alone."""
+def test_jobs_that_kueue_manages_or_leaves_suspended(site: Bench) -> None:
+    """The cases are a default queue, the limit of eight pod sets, and namespaces that Kueue does not manage."""
     cpu = {"requests": {"cpu": "1m"}}
     adopted, left = job("adopted", None, cpu), job("left", "default", cpu, "kube-system")
     bodies = [adopted, left, jobset(8), jobset(9)]

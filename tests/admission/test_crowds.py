@@ -1,4 +1,4 @@
-"""Many Jobs at once: who is admitted in the end, and who had to go, against the real Kueue.
+"""The final admissions and preemptions of many concurrent Jobs, compared with the real Kueue.
 
 TRAINSTACK_ADMISSION_SEED repeats the crowds of a seed, TRAINSTACK_ADMISSION_CROWDS says how many there are to be.
 """
@@ -16,7 +16,7 @@ CROWDS = int(os.environ.get("TRAINSTACK_ADMISSION_CROWDS", "20"))
 
 
 def test_the_same_jobs_are_admitted_in_the_end(bench: Bench, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """After the queues have opened for all at one moment, and after each who came later and perhaps evicted others."""
+    """This applies after all queues open at once, and after each later Job, which may evict others."""
     crowds = drawn_crowds(seed, CROWDS)
     assert len(crowds) == CROWDS
     wanted = [outcomes(crowd) for crowd in crowds]

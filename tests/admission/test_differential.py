@@ -69,7 +69,7 @@ ROUNDS = 20
 
 
 def test_the_engine_and_kueue_agree(bench: Bench, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """On every case of a fresh seed; a disagreement is told as small as it can be made."""
+    """On every case of a fresh seed; a disagreement is minimized before it is reported."""
     with capsys.disabled():
         print(f"\nadmission: TRAINSTACK_ADMISSION_SEED={seed}, {CASES} cases")
     wanted = [HIDDEN, *drawn(seed, CASES - 1)]
@@ -92,7 +92,7 @@ def _kind(answer: Answer) -> str:
 
 
 def _smaller(bench: Bench, seed: int, wrong: Case) -> Case:
-    """The case made smaller as long as Kueue disagrees."""
+    """Minimize the case while Kueue disagrees."""
     index = next(index for index in itertools.count() if draw_case(Choices.of_seed(seed, index)) == wrong)
     choices = Choices.of_seed(seed, index)
     draw_case(choices)

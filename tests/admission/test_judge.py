@@ -41,7 +41,7 @@ def program() -> None:
 
 
 def drawn(seed: int, release: str) -> Iterator[tuple[list[int], list[Question]]]:
-    """The cases of a seed: the choices that make each, and what is asked of it."""
+    """Return the cases of a seed: their choices and their questions."""
     for index in itertools.count():
         choices = Choices.of_seed(seed, index)
         asked = asked_of(choices, release)
@@ -50,7 +50,7 @@ def drawn(seed: int, release: str) -> Iterator[tuple[list[int], list[Question]]]
 
 
 def asked_of(choices: Choices, release: str) -> list[Question]:
-    """What is asked of a case; nothing if it is one that is not drawn."""
+    """Return the questions of a case, or none if the case is excluded."""
     case = draw_case(choices, configuration(choices, release), release)
     if case is not None and "fairSharing" in case.configuration:
         case = with_weights(case, choices)
@@ -70,7 +70,7 @@ def asked_of(choices: Choices, release: str) -> list[Question]:
 def test_the_engine_and_kueues_code_agree(
     release: str, count: int, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On every drawn case; a disagreement is reported as small as it can be made."""
+    """On every drawn case; a disagreement is minimized before it is reported."""
     cases = list(itertools.islice(drawn(seed, release), count))
     asked = [question for _, those in cases for question in those]
     found = answers(asked)
@@ -110,7 +110,7 @@ def _fail(seed: int, release: str, made: Sequence[int]) -> None:
 
 
 def test_what_a_running_kueue_skips_its_code_skips() -> None:
-    """A flavor that Kueue takes for one that fits, and then skips the workload for ever."""
+    """Kueue considers a flavor to fit, and then always skips the workload."""
     asked = questions(HIDDEN, Choices.repeated(()))
     assert [answer and answer.mode for answer in answers(asked)] == ["Fit", "Fit", "NoFit", "NoFit"]
     assert not disagreements(asked)

@@ -87,7 +87,7 @@ def make_placed(hosts: list[str], priority: int = 1000) -> Body:
             {"domainCount": len(hosts), "valuesPerLevel": [values], "podCounts": {"universal": 1}},
         ],
     }
-    given = {
+    assignment = {
         "name": "main",
         "count": len(hosts),
         "flavors": {"cpu": "cpu", "memory": "cpu"},
@@ -102,7 +102,7 @@ def make_placed(hosts: list[str], priority: int = 1000) -> Body:
         "spec": {"queueName": "research", "priority": priority, "podSets": [pods]},
         "status": {
             "conditions": [{**reserved, "lastTransitionTime": now}],
-            "admission": {"clusterQueue": "research", "podSetAssignments": [given]},
+            "admission": {"clusterQueue": "research", "podSetAssignments": [assignment]},
         },
     }
 
@@ -139,7 +139,7 @@ def outcome(judge: Program, request: TopologyRequest, count: int, **cluster: Any
 
 
 def test_pods_are_placed_where_kueue_would_place_them(judge: Program) -> None:
-    """All pods at one level, if it is required; if it is preferred, in as few domains as possible."""
+    """A required level places all pods in one domain; a preferred level uses as few domains as possible."""
     mark = "(by the code of Kueue v0.15.2)"
     required = TopologyRequest(required=RACK)
     assert outcome(judge, required, 2) == f"fits {mark}: on cpu, in {RACK} r0"
@@ -155,8 +155,8 @@ def test_pods_are_placed_where_kueue_would_place_them(judge: Program) -> None:
     assert outcome(judge, slices, 4).startswith(f"fits {mark}")
 
 
-def test_what_uses_the_nodes_counts(judge: Program) -> None:
-    """Pods that Kueue has placed, and all others; on an idle cluster those that each node always has."""
+def test_pods_on_the_nodes_use_their_capacity(judge: Program) -> None:
+    """The pods that Kueue has placed count, and all others; on an idle cluster only the static pods of a node."""
     required = TopologyRequest(required=RACK)
     wait = "waits (by the code of Kueue v0.15.2): no example.com/rack has room for the 2 pods now"
     assert outcome(judge, required, 2, workloads=(make_placed(["n0"]),)).endswith("r1")
@@ -173,7 +173,7 @@ def test_what_uses_the_nodes_counts(judge: Program) -> None:
     assert outcome(judge, required, 2, nodes=cordoned).startswith(wait)
 
 
-def test_who_is_preempted_for_a_rack_is_told(judge: Program) -> None:
+def test_the_verdict_has_the_workloads_that_are_preempted_for_a_rack(judge: Program) -> None:
     """The quota would suffice for both."""
     preemption = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     queue = make_cluster_queue().model_validate({**make_cluster_queue().model_dump(by_alias=True), **preemption})

@@ -1,4 +1,4 @@
-"""The pod sets that we read from launches, against those of the Workloads that Kueue makes of them."""
+"""The pod sets that we read from launches, compared with those of the Workloads that Kueue creates."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,7 +36,7 @@ JOBS = (
 
 
 def environment() -> Settings:
-    """Runs of every kind that Kueue holds, in a queue that is on hold."""
+    """Return an environment with runs of every kind that Kueue manages, in a queue on hold."""
     runs = (
         make_run(resources=MIXED, code=CODE),
         make_run(name="several", managed=False, completions=9, parallelism=3),
@@ -62,16 +62,16 @@ def environment() -> Settings:
 
 @pytest.fixture(scope="module")
 def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
-    """The runs' Workloads, as Kueue has made them."""
+    """Return the Workloads that Kueue has created for the runs."""
     settings = environment()
-    said, stack = settings.queues, settings.stack
+    queue_settings, stack = settings.queues, settings.stack
     platform: list[Body] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        *(queues.priority_class(each, stack) for each in said.priority_classes),
-        *(queues.resource_flavor(each, stack) for each in said.flavors),
-        *(queues.cluster_queue(each, stack) for each in said.cluster_queues),
+        *(queues.priority_class(each, stack) for each in queue_settings.priority_classes),
+        *(queues.resource_flavor(each, stack) for each in queue_settings.flavors),
+        *(queues.cluster_queue(each, stack) for each in queue_settings.cluster_queues),
     ]
-    local = [queues.local_queue(each, stack) for each in said.local_queues]
+    local = [queues.local_queue(each, stack) for each in queue_settings.local_queues]
     launches = [manifest(run, stack, named(run.name)) for run in settings.workloads.runs]
     launches.append(shrinking(launches[1]))
     others = [body for run in settings.workloads.runs for body in companions(run, stack, named(run.name))]
@@ -95,7 +95,7 @@ def named(name: str) -> Launch:
 
 
 def shrinking(job: Body) -> Body:
-    """A Job like this one, called `shrinking`, that two pods will do for."""
+    """Return a copy of this Job with the name `shrinking` and a minimum parallelism of two."""
     metadata = job["metadata"]
     annotations = {**metadata.get("annotations", {}), MIN_PARALLELISM: "2"}
     return {**job, "metadata": {**metadata, "name": "shrinking", "annotations": annotations}}
@@ -117,7 +117,7 @@ def test_every_kind_of_run_is_read_as_kueue_reads_it(launched: dict[str, Workloa
         assert (workload.queue, workload.priority) == (theirs.queue, theirs.priority)
 
 
-def test_a_job_that_may_shrink_says_how_far(launched: dict[str, Workload]) -> None:
+def test_the_minimum_parallelism_of_a_job_is_read(launched: dict[str, Workload]) -> None:
     """By Kueue's annotation."""
     settings = environment()
     job = shrinking(manifest(settings.workloads.runs[1], "test", named("several")))

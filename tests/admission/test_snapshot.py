@@ -1,4 +1,4 @@
-"""What is read of a cluster: who uses its quota, as Kueue itself counts it, and what a tenant may not know."""
+"""The snapshot of a cluster: the users of its quota, as Kueue counts it, and what a tenant may not read."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ HAS = {"cpu": "200m", "memory": "1Gi", GPU: "1"}
 def environment(**changes: object) -> Settings:
     """Two pools that lend to each other, 400m cpu together, and a run that asks for half of it."""
     pool = make_cluster_queue(name=NAME, cohort=NAME, resource_groups=(make_group((NAME, HAS)),))
-    said = Queues(
+    declared = Queues(
         flavors=(ResourceFlavor(name=NAME), ResourceFlavor(name=f"{NAME}-none", node_labels={"pool": "none"})),
         cohorts=(Cohort(name=NAME),),
         cluster_queues=(pool, pool.model_copy(update={"name": f"{NAME}-other"})),
@@ -54,7 +54,7 @@ def environment(**changes: object) -> Settings:
         volumes=(),
         resources=Resources(requests={"cpu": "200m", "memory": "64Mi"}),
     )
-    base = {"environment": Environment(namespaces=(Namespace(name=NAME),)), "storage": Storage(), "queues": said}
+    base = {"environment": Environment(namespaces=(Namespace(name=NAME),)), "storage": Storage(), "queues": declared}
     return make_settings(run, operators=Operators(), **{**base, **changes})
 
 
@@ -72,14 +72,14 @@ BUSY, LATE = kueue_workload("busy", 3), kueue_workload("late", 2)
 @pytest.fixture(scope="module")
 def site(bench: Bench) -> Iterator[Bench]:
     """The pools, with 300m of their 400m cpu taken, 100m of it borrowed, and a workload that waits."""
-    said = environment().queues
+    declared = environment().queues
     platform: list[Body] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}},
-        *(queues.resource_flavor(each, NAME) for each in said.flavors),
-        *(queues.cohort(each, NAME) for each in said.cohorts),
-        *(queues.cluster_queue(each, NAME) for each in said.cluster_queues),
+        *(queues.resource_flavor(each, NAME) for each in declared.flavors),
+        *(queues.cohort(each, NAME) for each in declared.cohorts),
+        *(queues.cluster_queue(each, NAME) for each in declared.cluster_queues),
     ]
-    local = [queues.local_queue(each, NAME) for each in said.local_queues]
+    local = [queues.local_queue(each, NAME) for each in declared.local_queues]
     bench.api.create(platform)
     bench.api.create(local)
     try:
@@ -95,7 +95,7 @@ def site(bench: Bench) -> Iterator[Bench]:
 
 @pytest.fixture
 def owner(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Person:
-    """Who may read everything, and whose kubeconfig is used."""
+    """Use the kubeconfig of the owner, who may read everything."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     return Person(cluster.kubeconfig)
 
@@ -117,7 +117,7 @@ def researcher(cluster: Cluster, site: Bench, tmp_path: Path, monkeypatch: pytes
 
 
 def read_snapshot(settings: Settings) -> QueueState:
-    """What `check --cluster` judges by."""
+    """Return the snapshot that `check --cluster` uses."""
     return LiveContext(Declared(settings), read_environment(settings, ()), {}).snapshot
 
 
@@ -128,13 +128,13 @@ def judged(snapshot: QueueState, settings: Settings) -> Verdict:
 
 
 def reserved(owner: Person) -> dict[str, str]:
-    """What the cluster queue says is taken of it, by resource."""
+    """Return the reserved quota of the cluster queue by resource, from its status."""
     counted = owner.get("clusterqueue", NAME).get("status", {}).get("flavorsReservation", ())
     return {each["name"]: each["total"] for flavor in counted for each in flavor["resources"] if each["total"] != "0"}
 
 
-def test_who_uses_the_quota_is_what_kueue_counts(site: Bench, owner: Person) -> None:
-    """The Workloads that have theirs, the one that waits, and the nodes as they are."""
+def test_the_snapshot_has_the_quota_users_that_kueue_counts(site: Bench, owner: Person) -> None:
+    """The snapshot has the admitted Workloads, the pending one, and the nodes."""
     found = read_snapshot(environment())
     (admitted,) = [each for each in found.admitted if each.workload.namespace == NAME]
     totals = until("Kueue has counted it", lambda: reserved(owner))
@@ -149,7 +149,7 @@ def test_who_uses_the_quota_is_what_kueue_counts(site: Bench, owner: Person) -> 
 
 
 def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In as many answers as it takes. What other tests have deleted may be on its way out between two readings."""
+    """The list has several pages. Objects that other tests have deleted may disappear between two reads."""
 
     def read(most: int) -> QueueState:
         monkeypatch.setattr(admission, "PAGE", most)
@@ -159,7 +159,7 @@ def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch:
 
 
 def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
-    """And fits once that is free. What the environment would change of its queues counts as changed."""
+    """It fits once the quota is free. Pending changes of the environment's queues are applied first."""
     settings = environment()
     now = judged(read_snapshot(settings), settings)
     assert now.outcome == "waits"
@@ -171,8 +171,8 @@ def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
     assert (then.outcome, then.borrowed) == ("fits by borrowing", {(NAME, "cpu"): 200})
 
 
-def test_a_tenant_is_told_who_can_tell(researcher: Person) -> None:
-    """It reads its queue and its workloads; what the queue leads to it may not, and that is no error."""
+def test_the_report_for_a_tenant_names_the_platform_owner(researcher: Person) -> None:
+    """A tenant may read its queue and its workloads, but not the cluster queue; this is not an error."""
     tenant = Environment(profile="tenant", layers=("training",))
     settings = environment(environment=tenant, queues=Queues())
     found = read_snapshot(settings)
@@ -185,7 +185,7 @@ def test_a_tenant_is_told_who_can_tell(researcher: Person) -> None:
 
 
 def test_missing_rights_leave_it_unknown_under_any_profile(researcher: Person) -> None:
-    """Nothing is guessed of what may not be read."""
+    """The verdict does not guess what may not be read."""
     settings = environment()
     found = read_snapshot(settings)
     assert (found.model.cluster_queues, found.model.nodes) == (None, None)
@@ -199,13 +199,13 @@ def test_check_tells_verdicts_and_findings_of_the_cluster(
     whole = environment()
     runs = (*whole.workloads.runs, whole.workloads.runs[0].model_copy(update={"name": "bare", "kind": "Pod"}))
     whole = whole.model_copy(update={"workloads": Workloads(runs=runs)})
-    said = whole.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"stack"})
-    said["queues"]["priorityClasses"] = None
-    config = {f"trainstack:{section}": value for section, value in said.items()}
+    declared = whole.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"stack"})
+    declared["queues"]["priorityClasses"] = None
+    config = {f"trainstack:{section}": value for section, value in declared.items()}
     project = Project.copy(tmp_path, cluster).other(NAME, config)
-    told = json.loads(project.trainstack("check", "--cluster", "--json").out)
-    assert {each["name"]: each["outcome"] for each in told["verdicts"]} == {"train": "waits", "bare": "waits"}
-    found = {(each["id"], each["severity"], each["path"]) for each in told["findings"]}
+    report = json.loads(project.trainstack("check", "--cluster", "--json").out)
+    assert {each["name"]: each["outcome"] for each in report["verdicts"]} == {"train": "waits", "bare": "waits"}
+    found = {(each["id"], each["severity"], each["path"]) for each in report["findings"]}
     quota = "resourceGroups[0].flavors[snapshot].resources"
     assert found == {
         ("quota-over-nodes", "warning", f"queues.clusterQueues[{name}].{quota}[{GPU}].nominalQuota")

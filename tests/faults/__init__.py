@@ -1,1 +1,1 @@
-"""What people, machines and others' programs do wrong: `make faults` runs all of it."""
+"""Faults of people, machines and other programs; `make faults` runs all of them."""

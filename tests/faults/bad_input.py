@@ -1,8 +1,8 @@
-"""Files as people and broken programs leave them: the project's own, with a few things wrong in them.
+"""Invalid files, as people and broken programs write them: the project's own files with a few faults.
 
-Most changes are made to the structure: the file is read as a graph of YAML nodes, something in it is swapped, dropped,
-doubled, renamed or replaced by a hostile value, and the rest stays as it was, so that the fault is met deep in the
-program and not at its door. Others are made to the bytes.
+Most faults are in the structure: the file is parsed to YAML nodes, and a few nodes are swapped, dropped, duplicated,
+renamed or replaced by a hostile value. The rest is unchanged, so that the program does not reject the file at once.
+Other faults are in the bytes.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ NO_FILES: dict[str, Callable[[Path], object]] = {
     "a link to itself": lambda path: path.symlink_to(path.name),
     "a link to nothing": lambda path: path.symlink_to("nothing"),
 }
-"""What may be in the place of a file, each by what makes it."""
+"""What can replace a file, with the function that creates it."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Case:
     """An environment that reads the file."""
     content: bytes
     changes: tuple[str, ...]
-    """What was done to it."""
+    """Descriptions of the changes."""
 
 
 def make_checkout(folder: Path) -> Path:
-    """The files of the project that settings are read from, with what they name."""
+    """Copy the project's settings files and the files that they name."""
     for file in (*ROOT.glob("Pulumi*.yaml"), ROOT / "defaults.yaml"):
         shutil.copy2(file, folder / file.name)
     for name in ("workloads", "sweeps", "trainstack/runs/wrapper"):
@@ -76,7 +76,7 @@ def make_checkout(folder: Path) -> Path:
 
 
 def targets(checkout: Path) -> list[tuple[str, str]]:
-    """The files that are changed, each with an environment that reads it."""
+    """Return the files that can be changed, each with an environment that reads it."""
     environments = [(f"Pulumi.{stack}.yaml", stack) for stack in stacks(checkout)]
     workloads = [(f"workloads/{name}/workload.yaml", stack) for name, stack in (("digits", "dev"), ("eidf", "eidf"))]
     of_sweeps = [f"sweeps/{name}/{file}" for name in sweeps(checkout) for file in ("space.yaml", "hyperparams.yml")]
@@ -85,7 +85,7 @@ def targets(checkout: Path) -> list[tuple[str, str]]:
 
 
 def changed(checkout: Path, chance: random.Random) -> Case:
-    """One of the files with one to three things wrong in it."""
+    """Return one of the files with one to three faults."""
     file, stack = chance.choice(targets(checkout))
     content = (checkout / file).read_bytes()
     changes: list[str] = []
@@ -110,7 +110,7 @@ def _restructured(text: str, chance: random.Random, changes: list[str]) -> str:
 
 
 def _below(node: yaml.Node) -> list[yaml.Node]:
-    """The node and all that is in it, each once."""
+    """Return the node and all nodes in it, without duplicates."""
     found = {id(node): node}
     left = [node]
     while left:
@@ -124,7 +124,7 @@ def _below(node: yaml.Node) -> list[yaml.Node]:
 
 
 def _any(top: yaml.Node, chance: random.Random) -> tuple[yaml.CollectionNode, int]:
-    """A map or list somewhere in the file, and the index of an entry of it; -1 where nothing is left."""
+    """Return a random map or list in the file, and the index of one of its entries; -1 if all are empty."""
     found = [each for each in _below(top) if isinstance(each, yaml.CollectionNode) and each.value]
     if not found:
         return yaml.SequenceNode("tag:yaml.org,2002:seq", []), -1
@@ -144,7 +144,7 @@ def _put(where: yaml.CollectionNode, index: int, node: yaml.Node) -> None:
 
 
 def _named(where: yaml.CollectionNode, index: int) -> str:
-    """What an entry is called in the record of changes."""
+    """Return the name of an entry for the description of a change."""
     entry = where.value[index]
     return str(getattr(entry[0], "value", "?")) if isinstance(entry, tuple) else f"[{index}]"
 
@@ -155,7 +155,7 @@ def _hole(text: str, holes: list[str]) -> yaml.ScalarNode:
 
 
 def _hostile(top: yaml.Node, chance: random.Random, changes: list[str], holes: list[str]) -> None:
-    """A value becomes something that is no such value."""
+    """Replace a value with a hostile fragment."""
     where, index = _any(top, chance)
     if index >= 0:
         name = chance.choice(sorted(FRAGMENTS))
@@ -164,7 +164,7 @@ def _hostile(top: yaml.Node, chance: random.Random, changes: list[str], holes: l
 
 
 def _hostile_key(top: yaml.Node, chance: random.Random, changes: list[str], holes: list[str]) -> None:
-    """A key becomes something that is no key."""
+    """Replace a key with a hostile fragment."""
     where, index = _any(top, chance)
     if isinstance(where, yaml.MappingNode) and index >= 0:
         name = chance.choice(sorted(FRAGMENTS))
@@ -173,7 +173,7 @@ def _hostile_key(top: yaml.Node, chance: random.Random, changes: list[str], hole
 
 
 def _dropped(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
-    """An entry is missing."""
+    """Drop an entry."""
     where, index = _any(top, chance)
     if index >= 0:
         changes.append(f"{_named(where, index)} is dropped")
@@ -181,7 +181,7 @@ def _dropped(top: yaml.Node, chance: random.Random, changes: list[str], _holes: 
 
 
 def _doubled(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
-    """An entry is there twice."""
+    """Duplicate an entry."""
     where, index = _any(top, chance)
     if index >= 0:
         changes.append(f"{_named(where, index)} is there twice")
@@ -189,7 +189,7 @@ def _doubled(top: yaml.Node, chance: random.Random, changes: list[str], _holes: 
 
 
 def _swapped(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
-    """Two values change places: types that are right elsewhere."""
+    """Swap two values, so that each is of a type that is valid elsewhere."""
     (one, here), (other, there) = _any(top, chance), _any(top, chance)
     if here < 0 or there < 0:
         return
@@ -202,7 +202,7 @@ def _swapped(top: yaml.Node, chance: random.Random, changes: list[str], _holes: 
 
 
 def _aliased(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
-    """A value stands in another place too, by an alias; it may come to hold itself."""
+    """Alias a value in another place, perhaps within itself."""
     (one, here), (other, there) = _any(top, chance), _any(top, chance)
     if here >= 0 and there >= 0:
         changes.append(f"{_named(other, there)} is an alias of {_named(one, here)}")
@@ -210,7 +210,7 @@ def _aliased(top: yaml.Node, chance: random.Random, changes: list[str], _holes: 
 
 
 def _renamed(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
-    """A key, or a text, is misspelt, by a letter of another alphabet at times."""
+    """Misspell a key or a text, sometimes with a letter of another alphabet."""
     where, index = _any(top, chance)
     if index < 0:
         return
@@ -227,7 +227,7 @@ def _renamed(top: yaml.Node, chance: random.Random, changes: list[str], _holes: 
 
 
 def _flattened(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
-    """A map becomes a list, a list a map, a value a list of itself."""
+    """Convert a map to a list, a list to a map, or wrap a value in a list."""
     where, index = _any(top, chance)
     if index < 0:
         return

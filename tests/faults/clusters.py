@@ -1,4 +1,4 @@
-"""A cluster of their own for tests that would disturb the others."""
+"""Separate clusters for tests that would disturb the others."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ from trainstack.dev.cluster.images import Recipe, ensure_images
 
 @contextmanager
 def own_cluster(factory: pytest.TempPathFactory, name: str, images: Sequence[Recipe]) -> Iterator[Cluster]:
-    """A cluster with these images, in a folder of that name, gone afterwards.
+    """Yield a cluster with these images, in a folder with this name, and delete it afterwards.
 
-    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
+    TRAINSTACK_TEST_CLUSTER is a folder whose cluster is used and kept running, for the development of tests.
     """
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     state = Path(kept) if kept else factory.mktemp(name)

@@ -1,10 +1,10 @@
-"""Environments with a few runs each, drawn by a seed, whose runs come through every state that Kueue knows.
+"""Environments with a few runs each, drawn by a seed. Their runs pass through every state that Kueue has.
 
-All runs of a configuration stand in one queue. A rival of somebody else takes all of its quota, by priority, as often
-as it comes: so its runs wait, and later are put out. Of three workloads
+All runs of a configuration are in one queue. Another user's Job with a higher priority takes all of its quota, twice:
+first the runs wait for it, later it preempts them. There are three workloads:
 
-- `partly` has the lowest priority, and the quota has no place for all of its pods: it is admitted in part;
-- `late` is admitted, and its pods find no node before a label is put on one;
+- `partly` has the lowest priority, and the quota is too small for all of its pods: it is partially admitted;
+- `late` is admitted, but its pods are unschedulable until a node gets a label;
 - `now` runs as soon as it is admitted.
 """
 
@@ -33,16 +33,16 @@ KINDS: tuple[Kind, ...] = (
 """A Job, unmanaged and managed; of several pods, and of several records; a PyTorchJob, unmanaged and managed; a sweep,
 in a Job for each trial and in one for all."""
 OF_JOBS: tuple[Kind, ...] = tuple(kind for kind in KINDS if "distributed" not in kind)
-"""What a tenant runs whose cluster has Jobs alone."""
+"""The kinds of a tenant whose cluster has only Jobs."""
 
 MOUNT = "/mnt/again"
 SWEEPS = ("late", "now")
 """Sweeps are called as the workloads that they stand for, and have so many sets each."""
 SETS = 2
 UNIT = 10
-"""Thousandths of a cpu: what a pod asks for is one, two or three."""
+"""In thousandths of a cpu: a pod requests one, two or three units."""
 LATE = "again.example.org/late"
-"""With the configuration's name behind it: the label of a node without which the pods of `late` stand nowhere."""
+"""The prefix of a node label that the pods of `late` require; the name of the configuration follows."""
 _SCRIPT = f"""\
 told={MOUNT}/told/$NAME
 mkdir -p $told
@@ -57,28 +57,28 @@ PyTorchJob its master does so, with whose end the workers are stopped."""
 
 @dataclass(frozen=True)
 class Share:
-    """One workload of a configuration: what it is, and what it must leave behind."""
+    """One workload of a configuration, with its expected result."""
 
     name: str
     kind: Kind
     at_once: int
-    """Pods that tell of themselves, at once, when all of them have been admitted."""
+    """The pods that run at once and record their start and end, when all of them are admitted."""
     ends: int
-    """Times that it is trained to its end: pods that succeed, or trials."""
+    """The number of complete trainings: pods that succeed, or trials."""
     objects: int
     """Launches."""
     units: int
-    """Of a pod's request."""
+    """The cpu request of a pod, in multiples of `UNIT`."""
     least: int | None
-    """Pods that it may be admitted with; None: with all of them."""
+    """The minimum number of pods for an admission; None: all of them."""
     brief: bool
-    """It is removed by its own TTL as soon as it has ended."""
+    """Its own TTL removes it as soon as it has finished."""
     config: Config
     """As an entry of `workloads.runs`, or of `sweeps.sweeps`."""
 
     @property
     def recorded(self) -> bool:
-        """Whether it is managed, so that the wrapper keeps its record too."""
+        """Whether it is managed, so that the wrapper also keeps a record."""
         return self.kind in ("recorded", "indexed", "recorded distributed", "batch")
 
     @property
@@ -88,30 +88,30 @@ class Share:
 
     @property
     def pods(self) -> int:
-        """That hold quota, when all of them have been admitted."""
+        """The pods that hold quota when all of them are admitted."""
         return {"distributed": 2, "recorded distributed": 2}.get(self.kind, self.at_once)
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """An environment to be brought up twice again and again."""
+    """An environment on which `up` runs twice in every state."""
 
     environment: Environment
     number: int
     partly: Share
-    given: int
-    """Pods that `partly` is admitted with: the quota has place for no more."""
+    admitted_count: int
+    """The pods with which `partly` is admitted: the quota has no room for more."""
     late: Share
     now: Share
 
     @property
     def name(self) -> str:
-        """Of its stack, its namespace, its flavor and its queues."""
+        """The name of its stack, its namespace, its flavor and its queues."""
         return f"again-{self.environment}-{self.number}"
 
     @property
     def queue(self) -> str:
-        """Its local queue: on a shared cluster it is called as the service calls it."""
+        """Return the name of its local queue; a shared cluster sets the name."""
         return f"{self.name}-user-queue" if self.environment == "site" else self.name
 
     @property
@@ -123,17 +123,17 @@ class Configuration:
     def quota(self) -> int:
         """Thousandths of a cpu, for all but a part of `partly`."""
         full = sum(share.pods * share.units for share in (self.now, self.late))
-        return UNIT * (full + self.given * self.partly.units)
+        return UNIT * (full + self.admitted_count * self.partly.units)
 
     @property
-    def told(self) -> str:
-        """What it is, in a line."""
-        said = [f"{share.name}: {share.kind}{' with a TTL' if share.brief else ''}" for share in self.shares]
-        return f"{self.name} ({', '.join(said)}, admitted with {self.given} of {self.partly.at_once})"
+    def description(self) -> str:
+        """Return a description in one line."""
+        workloads = [f"{share.name}: {share.kind}{' with a TTL' if share.brief else ''}" for share in self.shares]
+        return f"{self.name} ({', '.join(workloads)}, admitted with {self.admitted_count} of {self.partly.at_once})"
 
 
 def draw(seed: int, environment: Environment, number: int) -> Configuration:
-    """The same for the same seed; over all numbers each kind is `late` and `now`, and each with another one."""
+    """Return the configuration of a seed and a number; over all numbers, each kind is both `late` and `now`."""
     kinds = list(KINDS if environment != "site" else OF_JOBS)
     random.Random(f"{seed} {environment}").shuffle(kinds)
     chance = random.Random(f"{seed} {environment} {number}")
@@ -141,15 +141,15 @@ def draw(seed: int, environment: Environment, number: int) -> Configuration:
     late = kinds[number % len(kinds)]
     now = kinds[(number + 1 + number // len(kinds)) % len(kinds)]
     at_once = chance.randint(3, 4)
-    given = chance.randint(1, at_once - 1)
+    admitted_count = chance.randint(1, at_once - 1)
     brief = chance.choice(("partly", "late", "now"))
-    several = {"at_once": at_once, "ends": at_once + chance.randint(0, 1), "least": chance.randint(1, given)}
+    several = {"at_once": at_once, "ends": at_once + chance.randint(0, 1), "least": chance.randint(1, admitted_count)}
     return replace(
         base,
         partly=_share(
             base, chance, "partly", chance.choice(("several", "indexed")), brief=brief == "partly", **several
         ),
-        given=given,
+        admitted_count=admitted_count,
         late=_share(base, chance, "late", late, brief=brief == "late"),
         now=_share(base, chance, "now", now, brief=brief == "now"),
     )
@@ -180,7 +180,7 @@ def _share(whole: Configuration, chance: random.Random, name: str, kind: Kind, *
 
 
 def _run(whole: Configuration, share: Share, chance: random.Random) -> Config:
-    """The workload, with what has no meaning for its states left to chance."""
+    """Return the workload; fields that do not affect its states are random."""
     ttl = {"ttlSecondsAfterFinished": 1} if share.brief else chance.choice(({}, {"ttlSecondsAfterFinished": 86400}))
     run: Config = {
         "name": share.name,

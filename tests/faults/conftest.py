@@ -1,4 +1,4 @@
-"""The cluster of the outages: one of their own, since what they do to it would disturb others."""
+"""The separate cluster of the outage tests, which would disturb other tests."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from trainstack.dev.cluster.images import helpers, operators, workload
 
 @pytest.fixture(scope="session")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with the images of Kueue, of the training operator and of a Python that trains."""
+    """Yield a cluster with the images of Kueue, the training operator and a workload."""
     images = [*operators(["kueue", "training-operator"]), *helpers(), workload(ROOT / "workloads" / "digits")]
     with own_cluster(tmp_path_factory, "outages", images) as running:
         yield running
@@ -21,7 +21,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def platform(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Both operators, a storage class, a namespace and two queues."""
+    """Deploy both operators, a storage class, a namespace and two queues."""
     project = Project.copy(tmp_path_factory.mktemp("outages"), own).other("platform", outages.platform())
     done = project.up(seconds=600)
     assert done.code == 0, done.text

@@ -1,4 +1,4 @@
-"""The course of one configuration: each state of its runs is brought about, looked at, and then brought up again."""
+"""The course of one configuration: its runs reach each state, are checked, and `up` runs again."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -12,42 +12,42 @@ from tests.faults.places import Body, Place, View
 from tests.faults.surroundings import stack_config
 
 SECONDS = 400
-"""How long a state may take on a machine that has much to do."""
+"""The timeout for a state, on a busy machine."""
 PAUSE = 2
-"""Seconds between looks: four configurations look at one time."""
+"""Seconds between polls: four configurations poll at the same time."""
 RIVAL = "rival"
 NOWHERE = {"again.example.org/nowhere": "yes"}
-"""A node's label that no node has: the rival takes quota, and no cpu."""
+"""A label that no node has: the rival takes quota, but no cpu."""
 
 
 def follow(place: Place) -> None:
-    """From the queue to what a TTL leaves; a further `up --refresh` changes nothing at any time."""
+    """Take the runs from the queue to their removal by a TTL; a second `up --refresh` changes nothing in any state."""
     whole = place.whole
     if whole.environment == "owner":
-        # The queue has to be there before the rival and the runs.
+        # The queue must exist before the rival and the runs.
         _up(place)
-    _rival_comes(place)
+    _create_rival(place)
     place.project.write_stack(whole.name, stack_config(whole))
     _up(place)
     _reach(place, "queued", _queued)
-    _twice(place)
+    _up_changes_nothing(place)
 
-    _rival_goes(place)
+    _delete_rival(place)
     _reach(place, "admitted, in part, and running", _admitted)
-    _twice(place)
+    _up_changes_nothing(place)
     stopped = {share.name: place.marks(share.name, "begun") for share in whole.shares}
 
-    _rival_comes(place)
+    _create_rival(place)
     _reach(place, "preempted", _preempted)
-    _twice(place)
+    _up_changes_nothing(place)
 
-    _rival_goes(place)
+    _delete_rival(place)
     _label_node(place, "yes")
     (place.volume / "go").touch()
     _reach(place, "completed, and the brief one removed by its TTL", _completed)
     trained_once(place, stopped)
     _nothing_is_launched(place, settled=True)
-    _twice(place)
+    _up_changes_nothing(place)
 
     _expire(place)
     _nothing_is_launched(place, settled=True)
@@ -56,54 +56,54 @@ def follow(place: Place) -> None:
 
 
 def clean_up(place: Place) -> None:
-    """Take the stack away, whatever state it is in."""
-    _rival_goes(place)
+    """Remove the stack in any state."""
+    _delete_rival(place)
     _label_node(place, "")
     place.project.take_down()
 
 
 def _up(place: Place, *words: str) -> str:
     done = place.project.up(*words)
-    assert done.code == 0, f"{place.whole.told}: {done.text}"
+    assert done.code == 0, f"{place.whole.description}: {done.text}"
     return done.text
 
 
-def _twice(place: Place) -> None:
-    """A further `up` that reads every live object finds nothing to do, and the launches are the same objects."""
+def _up_changes_nothing(place: Place) -> None:
+    """Check that a second `up --refresh` finds no changes and keeps the launches."""
     before = place.uids()
     _up(place, "--refresh", "--expect-no-changes")
-    assert place.uids() == before, place.whole.told
+    assert place.uids() == before, place.whole.description
 
 
 def _nothing_is_launched(place: Place, *, settled: bool) -> None:
-    """Objects that a TTL removed leave the engine's state, and stay away."""
+    """Check that `up` drops the objects that a TTL removed from the state, and does not create them again."""
     before, remembered = place.uids(), place.ledgers()
-    said = _up(place, "--refresh")
-    assert ("settled" in said) is settled, f"{place.whole.told}: {said}"
-    assert place.uids() == before, place.whole.told
-    assert place.ledgers() == remembered, place.whole.told
+    output = _up(place, "--refresh")
+    assert ("settled" in output) is settled, f"{place.whole.description}: {output}"
+    assert place.uids() == before, place.whole.description
+    assert place.ledgers() == remembered, place.whole.description
 
 
 def _reach(place: Place, state: str, look: Callable[[Place, View], Any]) -> None:
     try:
-        eventually(f"{place.whole.told} is {state}", lambda: look(place, place.view()), SECONDS, every=PAUSE)
+        eventually(f"{place.whole.description} is {state}", lambda: look(place, place.view()), SECONDS, every=PAUSE)
     except AssertionError as error:
-        raise AssertionError("\n".join((str(error), *_seen(place, place.view())))) from None
+        raise AssertionError("\n".join((str(error), *_current_state(place, place.view())))) from None
 
 
-def _seen(place: Place, view: View) -> Iterator[str]:
-    """What stands there instead of the state that was awaited."""
+def _current_state(place: Place, view: View) -> Iterator[str]:
+    """Yield a description of the current state, for the message of a timeout."""
     for body in view.launches:
         metadata, workload = body["metadata"], view.workloads.get(body["metadata"]["uid"], {})
         yield f"{body['kind']} {metadata['name']}: {true_conditions(body)}, its Workload: {true_conditions(workload)}"
     for share in place.whole.shares:
         pods = [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in view.pods(share)]
-        told = {which: place.marks(share.name, which) for which in ("begun", "ended")}
-        yield f"{share.name}: pods {pods}, {told}"
+        marks = {which: place.marks(share.name, which) for which in ("begun", "ended")}
+        yield f"{share.name}: pods {pods}, {marks}"
 
 
-def _rival_comes(place: Place) -> None:
-    """Somebody else's Job of high priority takes all of the queue's quota."""
+def _create_rival(place: Place) -> None:
+    """Create another user's Job with a high priority, which takes all of the queue's quota."""
     whole = place.whole
     job = make_job(image="busybox:1.35", requests={"cpu": f"{whole.quota}m", "memory": "16Mi"})
     labels = {"kueue.x-k8s.io/queue-name": whole.queue, "kueue.x-k8s.io/priority-class": "high"}
@@ -119,25 +119,25 @@ def _rival_comes(place: Place) -> None:
     _reach(place, "behind a rival", lambda _, view: _held_quota(view, uid))
 
 
-def _rival_goes(place: Place) -> None:
+def _delete_rival(place: Place) -> None:
     done = place.owner.kubectl("delete", "jobs", "-n", place.whole.name, "-l", f"{RIVAL}=yes")
     assert done.code == 0, done.text
 
 
 def _label_node(place: Place, value: str) -> None:
-    """Let the pods of `late` stand on the node, or, with no value, nowhere."""
+    """Set the label that the pods of `late` require on the nodes; remove it if the value is empty."""
     word = f"{LATE}-{place.whole.name}"
     done = place.owner.kubectl("label", "nodes", "--all", "--overwrite", f"{word}={value}" if value else f"{word}-")
     assert done.code == 0, done.text
 
 
 def _held_quota(view: View, uid: str) -> bool:
-    """Whether the launch of that UID has quota."""
+    """Return whether the launch with this UID has quota."""
     return "QuotaReserved" in true_conditions(view.workloads.get(uid, {}))
 
 
 def _waiting(view: View) -> list[Body]:
-    """Kueue's Workloads of all launches, once each has one and all stand in the queue; else none."""
+    """Return the Workloads of all launches if all of them wait in the queue, else an empty list."""
     launches = view.launches
     uids = {body["metadata"]["uid"] for body in launches}
     found = [body for uid, body in view.workloads.items() if uid in uids]
@@ -148,13 +148,13 @@ def _waiting(view: View) -> list[Body]:
 
 
 def _queued(_: Place, view: View) -> bool:
-    """All wait, and none has been admitted before."""
+    """Return whether all wait and none was admitted before."""
     found = _waiting(view)
     return bool(found) and not any("Evicted" in true_conditions(body) for body in found)
 
 
 def _preempted(_: Place, view: View) -> bool:
-    """All have been put out for the rival, nothing of them runs, and the count that Kueue wrote is as it was asked."""
+    """Return whether all are preempted, none of their pods exist, and the parallelism is the declared one again."""
     found, partly = _waiting(view), view.whole.partly
     if not found:
         return False
@@ -171,20 +171,20 @@ def _preempted(_: Place, view: View) -> bool:
 
 
 def _admitted(place: Place, view: View) -> bool:
-    """All are admitted; one in part, one whose pods find no node, one that runs."""
+    """Return whether all are admitted: one partially, one with unschedulable pods, one that runs."""
     whole = view.whole
     mine = [view.workloads.get(body["metadata"]["uid"], {}) for body in view.launches]
     if not all("Admitted" in true_conditions(body) for body in mine):
         return False
-    in_part = view.of(whole.partly)[0]["spec"]["parallelism"] == whole.given
+    in_part = view.of(whole.partly)[0]["spec"]["parallelism"] == whole.admitted_count
     late = [pod["status"]["phase"] for pod in view.pods(whole.late)]
     begun = [place.marks(share.name, "begun") for share in whole.shares]
-    running = [whole.now.at_once, 0, whole.given]
+    running = [whole.now.at_once, 0, whole.admitted_count]
     return in_part and late == ["Pending"] * whole.late.pods and begun == running
 
 
 def _completed(_: Place, view: View) -> bool:
-    """All have ended well; what has a TTL of a second is gone."""
+    """Return whether all have succeeded and the ones with a TTL of a second are removed."""
     for share in view.whole.shares:
         launches = view.of(share)
         ended = all(true_conditions(body) & {"Complete", "Succeeded"} for body in launches)
@@ -194,24 +194,27 @@ def _completed(_: Place, view: View) -> bool:
 
 
 def trained_once(place: Place, stopped: dict[str, int]) -> None:
-    """By what the programs and the wrapper left on the volume: each end once, each beginning as often as it must.
+    """Check the files on the volume: every training ended once, and started once more if it was preempted.
 
-    `stopped`: of each workload, how often it had begun when it was put out.
+    `stopped`: the number of starts of each workload before its preemption.
     """
     for share in place.whole.shares:
-        told = {which: place.marks(share.name, which) for which in ("begun", "ended")}
-        assert told == {"begun": share.ends + stopped[share.name], "ended": share.ends}, (place.whole.told, share.name)
+        marks = {which: place.marks(share.name, which) for which in ("begun", "ended")}
+        assert marks == {"begun": share.ends + stopped[share.name], "ended": share.ends}, (
+            place.whole.description,
+            share.name,
+        )
         if share.recorded:
             path = share.config.get("run", share.config)["record"]["path"]
             runs = [file for file in (place.volume / path).rglob("run.json") if f"/{share.name}-" in str(file)]
-            assert all((file.parent / "_SUCCESS").is_file() for file in runs), (place.whole.told, share.name)
+            assert all((file.parent / "_SUCCESS").is_file() for file in runs), (place.whole.description, share.name)
             attempts = sorted(json.loads(file.read_text())["attempts"] for file in runs)
             again = stopped[share.name]
-            assert attempts == [1] * (share.ends - again) + [2] * again, (place.whole.told, share.name)
+            assert attempts == [1] * (share.ends - again) + [2] * again, (place.whole.description, share.name)
 
 
 def _expire(place: Place) -> None:
-    """Have all that has ended removed by a TTL that the cluster's owner sets."""
+    """Set a TTL of 0 on all finished launches, as the cluster's owner, and wait for their removal."""
     for body in place.view().launches:
         ttl: Body = {"ttlSecondsAfterFinished": 0}
         spec = {"runPolicy": ttl} if "runPolicy" in body["spec"] else ttl

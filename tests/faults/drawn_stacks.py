@@ -10,7 +10,7 @@ STACK = "drawn"
 _CLASS = {"name": "drawn", "provisioner": "rancher.io/local-path"}
 BRIEF = ["true"]
 ENDLESS = ["sh", "-c", "trap 'exit 1' TERM; sleep 36000 & wait"]
-"""It ends when it is told to, as a training does, and not after the 30 s that a shell would let pass."""
+"""It exits on SIGTERM, as a training does, and not after the 30 s for which a shell would delay it."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Drawn:
 
     config: Config
     operators: bool
-    """It installs Kueue itself; else somebody else's is there."""
+    """Whether it installs Kueue itself; otherwise another stack's Kueue serves it."""
     runs: int
     protected: tuple[str, ...]
     """The claims that stop a teardown, as `<namespace>/<name>`."""
@@ -28,7 +28,7 @@ class Drawn:
 
 
 def draw(seed: int, number: int) -> Drawn:
-    """The environment of this number in the series of a seed; every fourth has operators."""
+    """Return the environment with this number in the series of a seed; every fourth has operators."""
     rng, operators = random.Random(f"{seed}/{number}"), number % 4 == 3
     namespaces = [f"drawn-{letter}" for letter in "ab"[: rng.randint(1, 2)]]
     volumes = [_volume(rng, index, rng.choice(namespaces)) for index in range(rng.randint(1, 3))]
@@ -55,12 +55,12 @@ def draw(seed: int, number: int) -> Drawn:
 
 
 def kueue() -> Config:
-    """Kueue, small."""
+    """Return a configuration of Kueue with small requests."""
     return {"trainstack:operators": {"kueue": {"requests": {"cpu": "50m", "memory": "128Mi"}}}}
 
 
 def operators_config() -> Config:
-    """A stack that is Kueue alone."""
+    """Return the configuration of a stack with only Kueue."""
     return {
         "trainstack:environment": {"layers": ["platform"]},
         "trainstack:queues": {"priorityClasses": None},
@@ -109,7 +109,7 @@ def _group(flavor: str) -> dict[str, Any]:
 
 
 def _run(rng: random.Random, index: int, queues: Config, volumes: list[Config]) -> Config:
-    """Half of the quota of a queue, or a little of it; so some wait."""
+    """Return a run that requests about half of a queue's quota, or a tenth, so that some wait."""
     queue = rng.choice(queues["localQueues"])
     there = [each["name"] for each in volumes if each["namespace"] == queue["namespace"]]
     mounted = rng.sample(there, rng.randint(0, len(there)))

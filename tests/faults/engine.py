@@ -1,4 +1,4 @@
-"""The engine at work on a stack: its processes, and the moments of its operations, at which something can be done."""
+"""Runs of the engine: its processes, and the moments of its operations at which a test can intervene."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from tests.cluster.project import Done, Project, eventually
 
 @dataclass(frozen=True)
 class Ended:
-    """An engine that has ended, by itself or not."""
+    """The result of an engine that has exited or was killed."""
 
     done: Done
     moments: int
     struck: bool
-    """Whether its moment came, and what was to be done then was done."""
+    """Whether the moment was reached and `strike` succeeded."""
     session: int
-    """What all its processes have in common."""
+    """The session id of all its processes."""
 
 
 def run(
@@ -34,22 +34,22 @@ def run(
     environment: Mapping[str, str] | None = None,
     seconds: float = 300,
 ) -> Ended:
-    """Run a command of the engine to its end, and at a moment do something.
+    """Run a command of the engine to its end, and call `strike` at a moment.
 
     Args:
         project: the stack.
-        words: the command's.
-        log: where the engine tells its events; what it prints is kept beside it.
-        moment: how many beginnings and ends of operations on objects are seen first.
-        strike: called with the session, until it says that it did what was to be done.
-        environment: further variables.
-        seconds: within which it must have ended.
+        words: the command and its arguments.
+        log: the engine's event log; its output is written to a file beside it.
+        moment: the number of starts and ends of operations on objects before the call.
+        strike: called with the session until it returns True.
+        environment: additional variables.
+        seconds: the timeout.
 
     """
     words = (*words, "--yes", "--skip-preview", "--non-interactive", "--stack", project.stack)
     log.unlink(missing_ok=True)
     output = log.with_suffix(".txt")
-    with output.open("w") as told:
+    with output.open("w") as output_file:
         engine = subprocess.Popen(
             ["pulumi", *words, "--event-log", str(log)],
             cwd=project.root,
@@ -59,11 +59,11 @@ def run(
                 "PYTHONPATH": str(project.root),
                 **project.variables,
                 **(environment or {}),
-                # The engine's flag for the log of its events is one for those who debug it.
+                # The engine's flag for the event log requires its debug commands.
                 "PULUMI_DEBUG_COMMANDS": "true",
             },
             stdin=subprocess.DEVNULL,
-            stdout=told,
+            stdout=output_file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
@@ -83,14 +83,14 @@ def run(
 
 
 class _Moments:
-    """The beginnings and ends of operations on objects, counted as the engine writes them into its log of events."""
+    """A counter of the starts and ends of operations on objects in the engine's event log."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._rest, self._offset = log, b"", 0
         self._count = 0
 
     def read(self) -> int:
-        """Take what was written since; how many there are now."""
+        """Read the new events and return the number of moments."""
         if self._log.exists():
             with self._log.open("rb") as file:
                 file.seek(self._offset)
@@ -102,19 +102,19 @@ class _Moments:
 
 
 def _is_moment(event: dict[str, Any]) -> bool:
-    told = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata") or {}
-    return told.get("op") in ("create", "delete") and str(told["type"]).startswith("kubernetes:")
+    metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata") or {}
+    return metadata.get("op") in ("create", "delete") and str(metadata["type"]).startswith("kubernetes:")
 
 
 def end_leftovers(session: int) -> None:
-    """End what a killed engine left running: its provider looks only now and then whether it still lives."""
+    """End the processes of a killed engine: its provider checks only at intervals whether the engine still runs."""
     for pid, _ in processes(session):
         os.kill(pid, signal.SIGKILL)
     eventually("nothing of the engine runs", lambda: not list(processes(session)))
 
 
 def processes(session: int) -> Iterator[tuple[int, str]]:
-    """The processes of a session that run, with their words."""
+    """Yield the running processes of a session, with their command lines."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state, _, _, number = (folder / "stat").read_text().rpartition(")")[2].split()[:4]

@@ -1,8 +1,8 @@
 """Runs the wrapper up to one operation on its record, there to be killed or stopped: `faulty.py WRAPPER -- COMMAND…`.
 
-A program of its own, since a pod is a process: what dies is the wrapper with its command, as a container does. Every
-operation that changes the record is one where it can happen, because Python tells of each (`sys.audit`) before it is
-made. Those of other threads, which give signs of life, do not count: their number depends on the course of things.
+It is a separate program, since a pod is a process: the wrapper dies with its command, as a container does. It can
+happen at every operation that changes the record, because Python raises an audit event (`sys.audit`) before each.
+Operations of other threads, which write heartbeats, do not count: their number depends on timing.
 
 Environment:
     FAULT         `<signal> <n>`: before operation n, from 1, this process group gets that signal (9: it is killed;
@@ -23,7 +23,7 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def watch(record: str, signal: int, at: int, counted: str) -> None:
-    """Count the main thread's operations on the record, and send the signal before that one."""
+    """Count the main thread's operations on the record, and send the signal before operation `at`."""
     main, seen = threading.main_thread(), 0
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:

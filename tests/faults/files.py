@@ -1,4 +1,4 @@
-"""Files that drawn environments name."""
+"""The sweep files of drawn environments."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from trainstack.sweeps.search.expand import expand
 
 
 def write_sweeps(root: Path) -> None:
-    """The sweeps of drawn environments, expanded, in a project's folder."""
+    """Write the expanded sweeps of drawn environments to a project's folder."""
     for name in SWEEPS:
         space = {
             "method": "grid",

@@ -1,4 +1,4 @@
-"""What does not belong into a settings file: fragments of YAML that stand where a value was, and damage to bytes."""
+"""Hostile content of settings files: fragments of YAML that replace a value, and damage to bytes."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _MANY = 50_000
 
 
 def _bomb(levels: int, width: int = 9) -> str:
-    """A list of aliases of a list of aliases, and so on: `width ** levels` values in a few lines."""
+    """Return nested lists of aliases: `width ** levels` values in a few lines."""
     words = ["&l0 [x]"]
     words += [f"&l{level} [{', '.join([f'*l{level - 1}'] * width)}]" for level in range(1, levels + 1)]
     return f"[{', '.join(words)}]"
@@ -109,7 +109,7 @@ FRAGMENTS: Mapping[str, str] = {
 
 
 def damaged(content: bytes, chance: random.Random, changes: list[str]) -> bytes:
-    """The bytes with something done to them."""
+    """Return the content with a random damage."""
     name = chance.choice(sorted(_DAMAGES))
     changes.append(name)
     return _DAMAGES[name](content, chance)

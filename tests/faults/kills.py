@@ -1,4 +1,4 @@
-"""A stack whose engine is killed: at which moment, which part of it, and what state and cluster hold then."""
+"""Kills of the engine: their moments and victims, and the content of state and cluster afterwards."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _KINDS = "storageclasses,resourceflavors,clusterqueues,localqueues,persistentvol
 
 
 def platform() -> dict[str, Any]:
-    """What the stack stands on: Kueue and the namespace, in a stack that nobody kills."""
+    """Return the platform of the stack: Kueue and the namespace, in a stack that is never killed."""
     return {
         "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": NAMESPACE}]},
         "trainstack:operators": {"kueue": {"requests": {"cpu": "50m", "memory": "128Mi"}}},
@@ -37,7 +37,7 @@ def platform() -> dict[str, Any]:
 
 
 def victim_config() -> dict[str, Any]:
-    """A class, queues, volumes, and runs of every state: two at work, two queued, one that ends at once."""
+    """Return a class, queues, volumes, and runs in every state: two active, two queued, one that finishes at once."""
     runs = [
         bare("works", command=_WORKS),
         bare("works-too", command=_WORKS),
@@ -63,11 +63,11 @@ class Kill:
     operation: Operation
     victim: Victim
     moment: int
-    """How many beginnings and ends of operations on objects are seen first."""
+    """The number of starts and ends of operations on objects before it."""
 
     @staticmethod
     def draw(seed: int, number: int, moments: dict[Operation, int]) -> "Kill":
-        """The kill of a number: of even numbers during `up`, of odd ones during `destroy`; the rest is uniform."""
+        """Return the kill with this number: during `up` if it is even, else during `destroy`; the rest is uniform."""
         drawn = random.Random(f"{seed} {number}")
         operation: Operation = "destroy" if number % 2 else "up"
         return Kill(operation, drawn.choice(VICTIMS), drawn.randint(1, moments[operation]))
@@ -76,7 +76,7 @@ class Kill:
 def run(
     project: Project, operation: Operation, log: Path, moment: int = 0, strike: Callable[[int], bool] | None = None
 ) -> Ended:
-    """Run an operation to its end, and at a moment call `strike` with its session, once this says that it did it."""
+    """Run an operation to its end, and at a moment call `strike` with its session until it returns True."""
     # A destroy is that of `trainstack destroy`, which active runs do not stop.
     permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
     if operation == "destroy":
@@ -86,7 +86,7 @@ def run(
 
 
 def kill(victim: Victim, session: int) -> bool:
-    """Kill the processes of a session that are the victim; whether there was one."""
+    """Kill the victim's processes in a session; return whether there was one."""
     found = [pid for pid, words in engine.processes(session) if who(words) == victim]
     for pid in found:
         os.kill(pid, signal.SIGKILL)
@@ -94,14 +94,14 @@ def kill(victim: Victim, session: int) -> bool:
 
 
 def who(words: str) -> Victim:
-    """Which part of the engine a process is, by its words."""
+    """Return the part of the engine that a process is, from its command line."""
     if "language_host" in words or "pulumi-language-python" in words:
         return "language host"
     return "provider" if "pulumi-resource-kubernetes" in words else "cli"
 
 
 def recorded(project: Project) -> dict[tuple[str, str], str]:
-    """The objects of the state by kind and id, with their uids."""
+    """Return the UIDs of the objects in the state, by kind and id."""
     done = project.pulumi("stack", "export")
     assert done.code == 0, done.text
     deployment = json.loads(done.out)["deployment"]
@@ -109,13 +109,13 @@ def recorded(project: Project) -> dict[tuple[str, str], str]:
     return {
         (each["type"].rpartition(":")[2], each["id"]): each["outputs"]["metadata"]["uid"]
         for each in deployment.get("resources", ())
-        # The namespace that the provider proves its cluster by is read, and is not the stack's.
+        # The namespace by which the provider checks its cluster is only read; it is not the stack's.
         if each["type"].startswith("kubernetes:") and not each.get("external")
     }
 
 
 def marked(project: Project) -> dict[tuple[str, str], str]:
-    """The objects in the cluster with the stack's mark, likewise."""
+    """Return the UIDs of the marked objects in the cluster, by kind and id."""
     found = {}
     for body in project.select(_KINDS, f"trainstack.dev/stack={project.stack}"):
         metadata = body["metadata"]
@@ -125,5 +125,5 @@ def marked(project: Project) -> dict[tuple[str, str], str]:
 
 
 def runs(objects: dict[tuple[str, str], str]) -> dict[str, str]:
-    """The launches among objects."""
+    """Return the UIDs of the launches among the objects, by name."""
     return {place: uid for (kind, place), uid in objects.items() if kind == "Job"}

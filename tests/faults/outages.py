@@ -1,4 +1,4 @@
-"""A team's stack under faults: a run that trains, a change in whose middle something goes away, and what is left."""
+"""A team's stack under faults: a run that trains, a fault in the middle of a change, and checks of the result."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -27,16 +27,16 @@ from tests.faults.rivals import TRAINS, undisturbed
 from trainstack.dev.cluster.cluster import Cluster
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25
-"""Long enough for a fault to come in the middle."""
+"""Long enough for a fault in the middle."""
 SECONDS = 600
-"""What a command or a run may take on a machine that has other things to do."""
+"""The timeout for a command or a run, on a busy machine."""
 MOST_MOMENTS = 18
 """Beginnings and ends of operations on objects that the second change has at least."""
 Config = dict[str, Any]
 
 
 def platform() -> Config:
-    """The platform's half: Kueue and the training operator, a class, the lab's namespace and queues."""
+    """Return the platform: Kueue and the training operator, a class, the lab's namespace and queues."""
     requests = {"requests": {"cpu": "50m", "memory": "128Mi"}}
     return {
         **platform_config(),
@@ -46,10 +46,10 @@ def platform() -> Config:
 
 
 def team(platform: Project, claim: str = "lab", *, first: bool = False) -> Project:
-    """A stack with one volume and a run that trains on it, not up yet; `first`: one that only has the volume made.
+    """Return a stack with a volume and a run that trains on it, not deployed yet; `first`: it only mounts the volume.
 
-    After an outage the claim needs another name: the scheduler's view of the cluster is old for a while, and a claim
-    whose namesake was bound is taken for bound, so its pod is placed and nobody makes the volume.
+    After an outage the claim needs another name: the scheduler's cache is stale for a while, and it considers a new
+    claim bound if a claim of the same name was. It then places the pod, but the volume is never provisioned.
     """
     mounts: Config = {"volumes": [{"volume": claim, "mountPath": MOUNT}]}
     if first:
@@ -64,7 +64,7 @@ def team(platform: Project, claim: str = "lab", *, first: bool = False) -> Proje
 
 
 def more(project: Project) -> None:
-    """Edit the stack: more volumes, and runs that wait."""
+    """Add volumes and waiting runs to the stack."""
 
     def edit(config: Config) -> None:
         config["trainstack:storage"]["volumes"] += [volume(f"more-{number}") for number in range(5)]
@@ -79,7 +79,7 @@ def more(project: Project) -> None:
 
 
 def up_during(project: Project, moment: int, fault: Callable[[], object]) -> Done:
-    """`pulumi up`, and the fault when so many beginnings and ends of operations on objects have been told of."""
+    """Run `pulumi up`, and inject the fault after this number of starts and ends of operations on objects."""
 
     def strike(_: int) -> bool:
         fault()
@@ -93,9 +93,9 @@ def up_during(project: Project, moment: int, fault: Callable[[], object]) -> Don
 
 
 def answers(project: Project) -> bool:
-    """Whether the API server does, the node and every controller of the platform are well, and so are the webhooks.
+    """Return whether the API server, the node, the platform's controllers and their webhooks are ready.
 
-    What the API server says of controllers is for a moment what was so before it went away; so webhooks are asked.
+    After an outage the status of controllers is stale for a moment, so the webhooks are tried too.
     """
     done = project.run(["kubectl", "get", "--raw=/readyz", "--request-timeout=5s"])
     if done.code != 0:
@@ -105,7 +105,7 @@ def answers(project: Project) -> bool:
 
 
 def _admits(project: Project) -> bool:
-    """Whether a Job and a PyTorchJob come through admission, of which nothing is stored."""
+    """Return whether a Job and a PyTorchJob pass admission in a dry run."""
     pytorchjob = make_pytorchjob("asked", "none", 1)
     labels = {"kueue.x-k8s.io/queue-name": HELD}
     bodies = [make_job("asked-"), {**pytorchjob, "metadata": {"generateName": "asked-"}}]
@@ -122,7 +122,7 @@ def _well(body: dict[str, Any]) -> bool:
 
 
 def mend(project: Project) -> list[str]:
-    """What the documentation says after an interrupted `up`, until it goes through; the commands that were needed."""
+    """Run the documented commands after an interrupted `up` until it succeeds; return the ones that were needed."""
     needed = []
     for words in (("up", "--skip-preview"), ("refresh", "--clear-pending-creates"), ("up", "--skip-preview")):
         done = project.pulumi(*words, "--yes", seconds=SECONDS)
@@ -134,7 +134,7 @@ def mend(project: Project) -> list[str]:
 
 
 def whole(project: Project) -> None:
-    """The cluster has every object of the state and no other with the stack's mark, and nothing is left to do."""
+    """Check that the cluster has the objects of the state and no other marked object, and that no change is left."""
     done = project.up("--refresh", "--expect-no-changes", seconds=SECONDS)
     assert done.code == 0, done.text
     done = project.pulumi("stack", "export")
@@ -152,28 +152,28 @@ def whole(project: Project) -> None:
 
 
 def end(project: Project) -> None:
-    """Take the stack away, and wait until its runs are gone: they go with their Workloads, which the garbage collector
-    tries less and less often while Kueue's webhook is away.
+    """Remove the stack, and wait until its runs are gone: they are deleted after their Workloads, which the garbage
+    collector retries at growing intervals while Kueue's webhook is down.
     """
     project.take_down(seconds=SECONDS)
     eventually("its runs are gone", lambda: not launches(project), SECONDS)
 
 
 def volume_folder(project: Project, claim: str) -> str:
-    """The node's folder of the volume, once a pod has had it made."""
+    """Return the node's folder of the volume, once a pod has caused its creation."""
     name = eventually("a volume", lambda: project.get("pvc", claim, NAMESPACE)["spec"].get("volumeName"), SECONDS)
     source = project.get("pv", name)["spec"]
     return str((source.get("hostPath") or source["local"])["path"])
 
 
 def logs(project: Project) -> str:
-    """What the pods of the run that trains have said."""
+    """Return the logs of the run that trains."""
     return project.kubectl("logs", "-n", NAMESPACE, "-l", "trainstack.dev/workload=trains", "--tail=-1").out
 
 
 @contextmanager
 def filled(disk: Path) -> Iterator[None]:
-    """No byte is free on a disk for as long as the block runs."""
+    """Fill a disk during the block."""
     filler = disk / "filler"
     try:
         with filler.open("wb", buffering=0) as file, suppress(OSError):
@@ -192,29 +192,29 @@ class Record:
         self.folder = injection.host_path(cluster, f"{volume_folder(project, claim)}/runs/{run}")
 
     def epochs(self) -> list[int]:
-        """Those that were begun."""
+        """Return the started epochs."""
         file = self.folder / "checkpoints" / "trained"
         return [int(line) for line in file.read_text().split()] if file.exists() else []
 
     def trains(self, epoch: int) -> None:
-        """Wait until it has got so far."""
+        """Wait until this epoch has started."""
         eventually(f"epoch {epoch}", lambda: len(self.epochs()) >= epoch, SECONDS)
 
     def attempts(self) -> int:
-        """How many there were."""
+        """Return the number of attempts."""
         return len(list((self.folder / "attempts").iterdir()))
 
     def ends_as_undisturbed(self) -> None:
-        """It ends, resumed at each attempt where the last one was, with what it would have come to by itself."""
+        """Wait for the end of the run; check that attempts resumed, and that the result is undisturbed."""
         eventually("the end of the run", (self.folder / "_SUCCESS").exists, SECONDS)
         assert (self.folder / "result" / "metrics.jsonl").read_bytes() == undisturbed(EPOCHS)
         assert sorted(set(self.epochs())) == list(range(1, EPOCHS + 1))
-        # An attempt that ended in the middle of an epoch begins that one again.
+        # An attempt repeats the epoch in which the last one ended.
         assert len(self.epochs()) <= EPOCHS + self.attempts() - 1
 
 
 def controllers(project: Project, cluster: Cluster) -> injection.Find:
-    """Gives the processes of the platform's controllers."""
+    """Return a function that finds the processes of the platform's controllers."""
     pods = [
         each["metadata"]["uid"]
         for namespace in ("kueue-system", "kubeflow")
@@ -224,12 +224,12 @@ def controllers(project: Project, cluster: Cluster) -> injection.Find:
 
 
 def restart_node(project: Project, cluster: Cluster) -> None:
-    """What a restart does: kubelet, containerd and every process of every pod end, and the first two come back."""
+    """Simulate a restart of the node: kill kubelet, containerd and all pods; the first two are started again."""
     uids_ = [each["metadata"]["uid"] for each in project.get("pods")["items"]]
     found = [process for uid in uids_ for process in injection.pod(cluster, uid)]
     injection.kill([*injection.components(cluster, "kubelet", "containerd"), *found])
 
 
 def api_away(cluster: Cluster, seconds: float) -> None:
-    """Nobody answers at the API server's address for so long."""
+    """Keep the API server down for this time."""
     injection.keep_away(lambda: injection.components(cluster, "apiserver"), seconds)

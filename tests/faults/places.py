@@ -1,4 +1,4 @@
-"""Where drawn environments stand: who made what is there, and with whose rights the stack is brought up."""
+"""Places of drawn environments: the owner of the surrounding objects, and the rights that deploy the stack."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,45 +17,45 @@ from trainstack.objects.labels import STACK, WORKLOAD
 
 Body = dict[str, Any]
 RESEARCHER = "researcher"
-"""The service account that a tenant acts as."""
+"""The service account of a tenant."""
 SITE = ROOT / "trainstack" / "dev" / "cluster" / "sites" / "eidf" / "objects.yaml"
 """A GPU service: its rules for Jobs, and what its tenants may do."""
 
 
 KINDS = ("Job", "PyTorchJob", "Pod", "Workload", "LocalQueue")
-"""What is looked at of a configuration's namespace."""
+"""The kinds that a view of a configuration's namespace has."""
 
 
 @dataclass(frozen=True)
 class View:
-    """The objects in a configuration's namespace at one look."""
+    """The objects in a configuration's namespace at one time."""
 
     whole: Configuration
     found: Mapping[str, list[Body]]
 
     @property
     def launches(self) -> list[Body]:
-        """The stack's launches, of whichever kind."""
+        """Return the stack's launches of both kinds."""
         here = [*self.found["Job"], *self.found["PyTorchJob"]]
         return [body for body in here if body["metadata"].get("labels", {}).get(STACK) == self.whole.name]
 
     @property
     def workloads(self) -> dict[str, Body]:
-        """Kueue's Workloads, by the UID of the object that each is of."""
+        """Return Kueue's Workloads by the UID of their owner."""
         return {body["metadata"]["ownerReferences"][0]["uid"]: body for body in self.found["Workload"]}
 
     @property
     def waiting(self) -> int:
-        """Workloads that wait in the queue, as Kueue counts them."""
+        """Return the number of pending workloads in the queue, from its status."""
         (queue,) = self.found["LocalQueue"]
         return int(queue.get("status", {}).get("pendingWorkloads", 0))
 
     def of(self, share: Share) -> list[Body]:
-        """The launches of a workload."""
+        """Return the launches of a workload."""
         return [body for body in self.launches if body["metadata"]["labels"][WORKLOAD] == share.name]
 
     def pods(self, share: Share) -> list[Body]:
-        """The pods of a workload."""
+        """Return the pods of a workload."""
         here = self.found["Pod"]
         return [body for body in here if body["metadata"].get("labels", {}).get(WORKLOAD) == share.name]
 
@@ -68,22 +68,22 @@ class Place:
     project: Project
     owner: Person
     volumes: Path
-    """Where the cluster's node keeps the files of volumes."""
+    """The node's folder for the files of volumes."""
 
     @property
     def volume(self) -> Path:
-        """The files on the configuration's volume."""
+        """Return the folder of the configuration's volume."""
         (folder,) = (self.volumes / SHARED_FOLDER).glob(f"*_{self.whole.name}_again")
         return folder
 
     def marks(self, name: str, which: str) -> int:
-        """How often a workload's program began, or ended, as it says itself."""
+        """Return how often a workload's program has begun, or ended, from the files that it writes."""
         # There is no folder before the first pod.
         pattern = f"*_{self.whole.name}_again/told/{name}/{which}.*"
         return len(list((self.volumes / SHARED_FOLDER).glob(pattern)))
 
     def view(self) -> "View":
-        """What stands in the namespace now."""
+        """Return the objects in the namespace."""
         kinds = ["jobs", "pods", "workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io"]
         if self.whole.environment != "site":
             kinds.append("pytorchjobs")
@@ -91,11 +91,11 @@ class Place:
         return View(self.whole, {kind: [each for each in found if each["kind"] == kind] for kind in KINDS})
 
     def uids(self) -> dict[str, str]:
-        """The launches by name: what tells an object from another that took its name."""
+        """Return the UIDs of the launches by name, to detect an object that was replaced."""
         return {body["metadata"]["name"]: body["metadata"]["uid"] for body in self.view().launches}
 
     def ledgers(self) -> dict[str, Body]:
-        """What is remembered of the stack's launches, by the ledger's name."""
+        """Return the data of the stack's ledgers by name."""
         label = f"trainstack.dev/ledger,trainstack.dev/stack={self.whole.name}"
         found = self.owner.items("configmaps", self.whole.name, label)
         return {body["metadata"]["name"]: body["data"] for body in found}
@@ -103,7 +103,7 @@ class Place:
 
 @contextmanager
 def places(wholes: Sequence[Configuration], beside: Project, owner: Person, state: Path) -> Iterator[list[Place]]:
-    """The stacks of some configurations of one environment, not yet up; they and what they stand on go afterwards.
+    """Yield the stacks of some configurations of one environment, not yet deployed; remove their platform afterwards.
 
     `beside`: the project with the dev environment, whose operators serve them. `state`: the cluster's folder.
     """
@@ -126,7 +126,7 @@ def _project(whole: Configuration, beside: Project, owner: Person) -> Project:
 
 
 def write_kubeconfig(owner: Person, namespace: str, to: Path) -> None:
-    """A kubeconfig that has the rights of the namespace's service account and no others."""
+    """Write a kubeconfig with only the rights of the namespace's service account."""
     done = owner.kubectl("create", "token", RESEARCHER, "-n", namespace, "--duration=3h")
     assert done.code == 0, done.text
     config = yaml.safe_load(owner.kubeconfig.read_text())
@@ -136,7 +136,7 @@ def write_kubeconfig(owner: Person, namespace: str, to: Path) -> None:
 
 @contextmanager
 def _platform(wholes: Sequence[Configuration], beside: Project) -> Iterator[None]:
-    """The stack of an owner who gives each team a namespace, a queue and its rights."""
+    """Deploy the stack of an owner, with a namespace, a queue and rights for each team."""
     teams = [{"name": whole.name, "namespace": whole.name, "serviceAccount": RESEARCHER} for whole in wholes]
     config = {**platform(*wholes), "trainstack:tenants": {"teams": teams}}
     config["trainstack:environment"] = {**config["trainstack:environment"], "layers": ["platform"]}
@@ -156,18 +156,18 @@ def _platform(wholes: Sequence[Configuration], beside: Project) -> Iterator[None
 
 @contextmanager
 def _site(wholes: Sequence[Configuration], owner: Person) -> Iterator[None]:
-    """What the service's staff made for each tenant, and the rules that its Jobs must keep."""
+    """Create the objects that the service's staff creates for each tenant, and the policies for its Jobs."""
     objects = list(yaml.safe_load_all(SITE.read_text()))
     rules = [body for body in objects if "AdmissionPolicy" in body["kind"]]
     (role,) = (body for body in objects if body["kind"] == "Role")
-    given = [body for whole in wholes for body in _given(whole, role["rules"])]
-    done = owner.kubectl("apply", "--server-side", body=_listed([*given, *rules]))
+    tenant_objects = [body for whole in wholes for body in _tenant_objects(whole, role["rules"])]
+    done = owner.kubectl("apply", "--server-side", body=_listed([*tenant_objects, *rules]))
     assert done.code == 0, done.text
     try:
         yield
     finally:
-        # A flavor goes once no queue uses it any more, and what stands in a namespace goes with it.
-        cluster_wide = [body for body in given if "namespace" not in body["metadata"]]
+        # A flavor is deleted once no queue uses it; the objects in a namespace are deleted with it.
+        cluster_wide = [body for body in tenant_objects if "namespace" not in body["metadata"]]
         done = owner.kubectl("delete", "--ignore-not-found", "--wait=false", body=_listed([*cluster_wide, *rules]))
         assert done.code == 0, done.text
         names = [f"namespace/{whole.name}" for whole in wholes]
@@ -175,7 +175,7 @@ def _site(wholes: Sequence[Configuration], owner: Person) -> Iterator[None]:
         assert done.code == 0, done.text
 
 
-def _given(whole: Configuration, rules: list[Body]) -> list[Body]:
+def _tenant_objects(whole: Configuration, rules: list[Body]) -> list[Body]:
     name, kueue, rbac = whole.name, "kueue.x-k8s.io/v1beta2", "rbac.authorization.k8s.io"
     queue = {key: each for key, each in cluster_queue(whole).items() if key != "name"}
     here = {"namespace": name}

@@ -1,4 +1,4 @@
-"""The operators before those that are installed here: built from modules that are pinned beside this file."""
+"""Older releases of the operators, built from modules that are pinned beside this file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _REQUESTS = ControllerResources(cpu="50m", memory="128Mi")
 
 @dataclass(frozen=True, kw_only=True)
 class Release(manifests.Manifest):
-    """An older release, from a go.mod of its own."""
+    """An older release with its own go.mod."""
 
     older: str
     """Its version, as in `v0.14.0`."""
@@ -37,12 +37,12 @@ class Release(manifests.Manifest):
 
     @property
     def version(self) -> str:
-        """Not the toolchain's."""
+        """Return the older version instead of the toolchain's."""
         return self.older
 
     @property
     def modules(self) -> Group:
-        """What is built: about a minute and a half with empty caches."""
+        """Return the build, which takes about a minute and a half with empty caches."""
         return Group(
             name=self.group,
             module=self.name,
@@ -54,7 +54,7 @@ class Release(manifests.Manifest):
 
     @property
     def declared(self) -> Declared:
-        """As a stack would that had this release's bytes."""
+        """Return the manifest settings of a stack with this release."""
         return Declared(version=self.version, url=f"https://example.org/{self.name}.yaml", sha256="0" * 64)
 
 
@@ -89,7 +89,7 @@ class Predecessors:
     """The older releases: their images, and their manifests."""
 
     def __init__(self) -> None:
-        """Built, unless that has been done."""
+        """Build the releases if they are not cached."""
         builder, console = Builder(gotool.choose(), Path(__file__).parent / "before"), Console(stderr=True)
         self._texts: dict[str, str] = {}
         self._programs: dict[str, Path] = {}
@@ -112,7 +112,7 @@ class Predecessors:
         ]
 
     def install(self, stack: str) -> list[OperatorManifests]:
-        """Their objects, as a stack has them that declared these releases."""
+        """Return the objects that a stack with these releases has."""
         queues, jobs = RELEASES["kueue"], RELEASES["trainingOperator"]
         declared = Kueue(manifest=queues.declared, requests=_REQUESTS)
         operator = TrainingOperator(manifest=jobs.declared, requests=_REQUESTS, init_container_image=INIT_PYTORCH)

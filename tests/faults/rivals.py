@@ -1,4 +1,4 @@
-"""Pods that want the same run, as processes: who trains what, who publishes, by the record itself."""
+"""Processes that act as competing pods of one run, and checks of what the run's record contains."""
 
 import hashlib
 import json
@@ -20,9 +20,9 @@ DEADLINE_SECONDS = 60
 RUN_ID = "digits-0123456789"
 TRIAL_ID = "digits-00000000a1"
 STALE_SECONDS = "0.4"
-"""Of silence, until a holder counts as dead."""
+"""The time without a heartbeat after which a holder counts as dead."""
 SILENT = {"TRAINSTACK_HEARTBEAT_SECONDS": "1000"}
-"""Of a holder that gives no sign of life, though it works: its volume hangs, say."""
+"""The environment of a holder that works but writes no heartbeats, for example because its volume hangs."""
 
 TRAINS = """\
 import json, os, signal, sys, time, zlib
@@ -54,7 +54,7 @@ COMMAND = [sys.executable, "-S", "-E", "-c", TRAINS, str(EPOCHS), "0.02"]
 
 @dataclass(frozen=True)
 class Kind:
-    """What the pod that records is told, by our manifests and by the controllers of its kind."""
+    """The environment of the recording pod, from our manifests and from the controller of its kind."""
 
     environment: Mapping[str, str]
     record: str = RUN_ID
@@ -73,7 +73,7 @@ KINDS = {
 
 
 def batch_file(folder: Path) -> Path:
-    """What the pods of a batch mount: the second trial is the run."""
+    """Write the file that the pods of a batch mount; the run is its second trial."""
     entry = {"number": 1, "id": "a", "parameters": {}, "args": [], "env": {}}
     trials = [{**entry, "run_id": "digits-00000000a0"}, {**entry, "run_id": TRIAL_ID, "number": 2}]
     file = folder / "trials.json"
@@ -81,8 +81,8 @@ def batch_file(folder: Path) -> Path:
     return file
 
 
-class Rivals:
-    """Everybody who wants one run, on one volume."""
+class CompetingPods:
+    """The pods that compete for one run on one volume."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind = folder, KINDS[kind]
@@ -104,7 +104,7 @@ class Rivals:
             pod.wait(DEADLINE_SECONDS)
 
     def start(self, **environment: str) -> subprocess.Popen[bytes]:
-        """One more pod of one more launch."""
+        """Start a pod of a new launch."""
         number = len(self.pods) + 1
         own = {
             "PATH": os.environ["PATH"],
@@ -127,14 +127,14 @@ class Rivals:
         return pod
 
     def signal(self, pod: subprocess.Popen[bytes], number: int) -> None:
-        """To the pod's processes, all at once, as far as there still are any."""
+        """Send a signal to the remaining processes of the pod."""
         try:
             os.killpg(pod.pid, number)
         except ProcessLookupError:
             return
 
     def ended(self, pod: subprocess.Popen[bytes]) -> int:
-        """Its exit code. What a pod that was killed leaves of its processes is gone then."""
+        """Wait for the end of the pod and return its exit code; end the remaining processes of a killed pod."""
         code = pod.wait(DEADLINE_SECONDS)
         if code == -signal.SIGKILL:
             self.signal(pod, signal.SIGKILL)
@@ -142,47 +142,47 @@ class Rivals:
         return code
 
     def finish(self) -> None:
-        """The pod that Kubernetes starts in the end, whatever has become of the others, comes to the end of the run."""
-        assert self.ended(self.start()) == 0, self.told()
+        """Check that a last pod completes the run, whatever happened to the others."""
+        assert self.ended(self.start()) == 0, self.logs()
 
-    def told(self) -> str:
-        """What the pods have said."""
+    def logs(self) -> str:
+        """Return the logs of the pods."""
         return "".join(f"{file.name}:\n{file.read_text()}" for file in sorted(self.folder.glob("pod-*.log")))
 
     def publications(self) -> int:
-        """How many attempts have published: those whose output is not theirs any more."""
+        """Return the number of attempts that have published: their output folder is gone."""
         attempts = [folder for folder in (self.record / "attempts").iterdir() if (folder / "trains").exists()]
         return sum(not (folder / "output").exists() for folder in attempts)
 
     def trained(self) -> list[int]:
-        """The epochs that were begun, in order."""
+        """Return the started epochs, in order."""
         return [int(line) for line in (self.record / "checkpoints" / "trained").read_text().split()]
 
     def result(self) -> dict[str, Any]:
-        """What is published, with its folder's identity."""
+        """Return the digests of the published files, and the inode of their folder."""
         files = {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.record / "result").iterdir()
         }
         return {"folder": (self.record / "result").stat().st_ino, **files}
 
     def check(self) -> None:
-        """One attempt published, whole, what an undisturbed run would have; and the record says which."""
-        assert self.publications() == 1, self.told()
+        """Check that exactly one attempt published the result of an undisturbed run, and that the record names it."""
+        assert self.publications() == 1, self.logs()
         text = (self.record / "run.json").read_bytes()
-        told = json.loads(text)
-        assert told["state"] == "succeeded"
-        attempt = self.record / "attempts" / told["attempt"]
+        run_record = json.loads(text)
+        assert run_record["state"] == "succeeded"
+        attempt = self.record / "attempts" / run_record["attempt"]
         assert int((attempt / "trains").read_text()) == (self.record / "result").stat().st_ino
         assert (
             json.loads((self.record / "_SUCCESS").read_bytes())["run_json_sha256"] == hashlib.sha256(text).hexdigest()
         )
         metrics = (self.record / "result" / "metrics.jsonl").read_bytes()
         assert metrics == METRICS
-        assert told["files"]["result/metrics.jsonl"]["sha256"] == hashlib.sha256(metrics).hexdigest()
+        assert run_record["files"]["result/metrics.jsonl"]["sha256"] == hashlib.sha256(metrics).hexdigest()
 
 
 def undisturbed(epochs: int) -> bytes:
-    """What the training program writes when nothing comes in between, worked out here."""
+    """Return the metrics that the training program writes in an undisturbed run."""
     lines, loss = [], 7
     for epoch in range(1, epochs + 1):
         loss = zlib.crc32(str(loss).encode())
@@ -194,7 +194,7 @@ METRICS = undisturbed(EPOCHS)
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition; fails after the deadline."""
+    """Wait for a condition, and fail after the deadline."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"
@@ -202,7 +202,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def stopped(pod: subprocess.Popen[bytes]) -> bool:
-    """Whether a pod's wrapper is stopped, or has ended before it could be."""
+    """Return whether a pod's wrapper is stopped, or has ended before."""
     if pod.poll() is not None:
         return True
     return Path(f"/proc/{pod.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"

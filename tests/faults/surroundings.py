@@ -1,4 +1,4 @@
-"""The stacks of drawn configurations: what an owner, a team and a tenant of a site say in their environments."""
+"""The stacks of drawn configurations for an owner, a team and a tenant of a site."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ Config = dict[str, Any]
 
 
 def stack_config(whole: Configuration, *, launched: bool = True) -> Config:
-    """The configuration's stack; `launched=False`: before anybody trains."""
+    """Return the configuration's stack; `launched=False`: without runs."""
     shares = whole.shares if launched else ()
-    said = {"owner": _owner, "team": _team, "site": _tenant}[whole.environment](whole)
-    said["trainstack:workloads"] = {"runs": [share.config for share in shares if not share.swept]}
-    said["trainstack:sweeps"] = {"sweeps": [share.config for share in shares if share.swept]}
+    sections = {"owner": _owner, "team": _team, "site": _tenant}[whole.environment](whole)
+    sections["trainstack:workloads"] = {"runs": [share.config for share in shares if not share.swept]}
+    sections["trainstack:sweeps"] = {"sweeps": [share.config for share in shares if share.swept]}
     if whole.environment == "owner":
-        said["trainstack:checks"] = {"silenced": [_silence(share) for share in shares]}
-    return said
+        sections["trainstack:checks"] = {"silenced": [_silence(share) for share in shares]}
+    return sections
 
 
 def platform(*wholes: Configuration) -> Config:
@@ -32,19 +32,19 @@ def platform(*wholes: Configuration) -> Config:
             "localQueues": [
                 {"name": whole.queue, "namespace": whole.name, "clusterQueue": whole.name} for whole in wholes
             ],
-            # defaults.yaml brings classes, and those of this name are the dev environment's.
+            # defaults.yaml declares classes whose names the dev environment uses already.
             "priorityClasses": None,
         },
     }
 
 
 def platform_stack(whole: Configuration) -> str:
-    """The stack of the platform that a team's configuration stands on: four of them share one."""
+    """Return the platform stack of a team's configuration; four configurations share one."""
     return f"again-platform-{whole.number // 4}"
 
 
 def cluster_queue(whole: Configuration) -> Config:
-    """A queue with just the quota of a configuration, where the higher priority puts out the lower."""
+    """Return a queue with exactly the quota of a configuration, in which higher priorities preempt lower ones."""
     quotas = [{"name": "cpu", "nominalQuota": f"{whole.quota}m"}, {"name": "memory", "nominalQuota": "8Gi"}]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": whole.name, "resources": quotas}]}
     return {"name": whole.name, "resourceGroups": [group], "preemption": {"withinClusterQueue": "LowerPriority"}}
@@ -64,9 +64,9 @@ def _tenant(whole: Configuration) -> Config:
 
 
 def _team(whole: Configuration) -> Config:
-    said = _tenant(whole)
-    said["trainstack:environment"]["platform"] = f"organization/trainstack/{platform_stack(whole)}"
-    return said
+    sections = _tenant(whole)
+    sections["trainstack:environment"]["platform"] = f"organization/trainstack/{platform_stack(whole)}"
+    return sections
 
 
 def _storage(whole: Configuration) -> Config:

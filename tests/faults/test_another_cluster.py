@@ -1,4 +1,4 @@
-"""A stack that is pointed at another cluster stops before its first write, to an owner and to a tenant."""
+"""A stack that is used with another cluster's kubeconfig is refused before its first write, for owner and tenant."""
 
 import json
 import shutil
@@ -34,31 +34,31 @@ class Two:
     elsewhere: Path
 
     def pointed_elsewhere(self, project: Project) -> Project:
-        """The same stack and state, with the other cluster's kubeconfig in the place of its own."""
+        """Return the same stack and state with the other cluster's kubeconfig."""
         return with_kubeconfig(project, self.elsewhere / project.kubeconfig.name)
 
 
 def with_kubeconfig(project: Project, file: Path) -> Project:
-    """The same stack and state, by another kubeconfig."""
+    """Return the same stack and state with another kubeconfig."""
     return replace(project, kubeconfig=file)
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
-    """Two clusters that nothing but their own facts tells apart, each with the tenant's namespace."""
+    """Yield two clusters that differ only in their identity, each with the tenant's namespace."""
     with ExitStack() as clusters:
         here, elsewhere = (
             clusters.enter_context(own_cluster(tmp_path_factory, name, [])) for name in ("here", "elsewhere")
         )
-        folders = [given(each, tmp_path_factory.mktemp("kubeconfigs")) for each in (here, elsewhere)]
+        folders = [make_kubeconfigs(each, tmp_path_factory.mktemp("kubeconfigs")) for each in (here, elsewhere)]
         project = Project.copy(tmp_path_factory.mktemp("pointed"), here)
         yield Two(replace(project, kubeconfig=folders[0] / "owner"), folders[1])
 
 
-def given(cluster: Cluster, folder: Path) -> Path:
-    """What the administrator gives: kubeconfigs of an owner and of a tenant."""
+def make_kubeconfigs(cluster: Cluster, folder: Path) -> Path:
+    """Write kubeconfigs of an owner and of a tenant, as the administrator would."""
     admin = Person(cluster.kubeconfig)
-    # By this the local cluster stays the same when it is made anew; other clusters have no such mark.
+    # With this annotation a recreated local cluster counts as the same cluster; other clusters do not have it.
     for words in (
         ("annotate", "namespace", "kube-system", f"{LOCAL_CLUSTER}-"),
         ("create", "namespace", TEAM),
@@ -101,7 +101,7 @@ TENANT: Config = {
 
 @pytest.mark.parametrize(("who", "config"), [("owner", OWNER), ("tenant", TENANT)])
 def test_a_stack_on_another_cluster_writes_nothing(two: Two, who: str, config: Config) -> None:
-    """By none of these commands; its own cluster and its state stay as they are, and it goes on there."""
+    """This applies to all commands. Its own cluster and its state do not change, and `up` still works there."""
     two.here.write_stack(who, config)
     project = two.here.environment(who, two.here.kubeconfig.with_name(who))
     owner = with_kubeconfig(project, two.here.kubeconfig)
@@ -127,16 +127,16 @@ def test_a_stack_on_another_cluster_writes_nothing(two: Two, who: str, config: C
 
 
 def refused(done: Done, stack: str) -> None:
-    """The command says that it is another cluster, and how to go on."""
-    told = " ".join(done.text.split())
-    assert done.code != 0, told
-    assert f"stack '{stack}' was created on another cluster" in told
-    assert "Nothing was changed" in told
-    assert "Traceback" not in told
+    """Check that the command fails, and that its message names the other cluster and the remedy."""
+    output = " ".join(done.text.split())
+    assert done.code != 0, output
+    assert f"stack '{stack}' was created on another cluster" in output
+    assert "Nothing was changed" in output
+    assert "Traceback" not in output
 
 
 def state(project: Project) -> dict[str, Any]:
-    """What the engine knows."""
+    """Return the outputs of the resources in the state."""
     done = project.pulumi("stack", "export")
     assert done.code == 0, done.text
     resources: list[dict[str, Any]] = json.loads(done.out)["deployment"]["resources"]

@@ -1,4 +1,4 @@
-"""Whatever stands in an environment's files: they are accepted, or refused with file, line and remedy.
+"""Any content of an environment's files is accepted, or refused with file, line and remedy.
 
 The files are drawn from TRAINSTACK_FAULTS_SEED, which is printed.
 """
@@ -35,7 +35,7 @@ DRAWN = [pytest.param(50, id="some"), pytest.param(500, id="many", marks=pytest.
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project to break, in which the commands are called. All its environments are right."""
+    """Return a checkout with valid environments, in which the commands run."""
     print(f"TRAINSTACK_FAULTS_SEED={SEED}")
     monkeypatch.chdir(make_checkout(tmp_path))
     for stack in ("dev", SEARCH):
@@ -44,7 +44,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def faults(checkout: Path, case: Case) -> list[str]:
-    """What the commands do wrong with a changed file, which is as it was afterwards."""
+    """Return the faults of the commands with a changed file, and restore the file."""
     whole = (checkout / case.file).read_bytes()
     (checkout / case.file).write_bytes(case.content)
     try:
@@ -81,9 +81,9 @@ def _faults(checkout: Path, case: Case) -> Iterator[str]:
         yield "a file is written"
 
 
-def _unclear(checkout: Path, told: str, *, refused: bool) -> Iterator[str]:
-    """What `check --json` leaves open about why it refuses."""
-    errors = [each for each in json.loads(told)["findings"] if each["severity"] == "error"]
+def _unclear(checkout: Path, output: str, *, refused: bool) -> Iterator[str]:
+    """Yield the errors of `check --json` that lack a file, a line or a remedy."""
+    errors = [each for each in json.loads(output)["findings"] if each["severity"] == "error"]
     if refused != bool(errors):
         yield f"check: {'refuses without an error' if refused else 'accepts with an error'}"
     for each in errors:
@@ -103,7 +103,7 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("count", SERIES)
 def test_a_broken_file_is_accepted_or_refused_clearly(checkout: Path, count: int) -> None:
-    """The project's own files, with a few things wrong in each: no traceback, no write, no command that hangs."""
+    """The project's files with a few faults cause no traceback, no write and no hanging command."""
     wrong = []
     for number in range(count):
         case = changed(checkout, random.Random(f"{SEED}/{number}"))
@@ -112,8 +112,8 @@ def test_a_broken_file_is_accepted_or_refused_clearly(checkout: Path, count: int
 
 
 @pytest.mark.parametrize("what", NO_FILES)
-def test_no_file_has_to_be_a_file(checkout: Path, what: str) -> None:
-    """Each file that settings are read from, in turn, is something else: nobody waits for it, or reads it whole."""
+def test_paths_that_are_not_regular_files_are_refused(checkout: Path, what: str) -> None:
+    """Each settings file in turn is replaced by a FIFO, a device or the like; no command hangs or reads it whole."""
     wrong = []
     for file, stack in targets(checkout):
         path = checkout / file
@@ -145,7 +145,7 @@ VALUES = st.recursive(
 
 @pytest.mark.parametrize("count", DRAWN)
 def test_any_value_anywhere_is_accepted_or_refused_clearly(checkout: Path, count: int) -> None:
-    """In the place of any value of an environment stands any other that YAML can write."""
+    """Any value of an environment is replaced by any other YAML value."""
     environment = yaml.safe_load((checkout / f"Pulumi.{SEARCH}.yaml").read_text(encoding="utf-8"))
     paths = sorted(_paths(environment["config"]), key=repr)
 

@@ -1,4 +1,4 @@
-"""The engine, its language host or its provider is killed: what `doctor` prints brings everything back.
+"""The commands that `doctor` prints repair a stack after a kill of the engine, its language host or its provider.
 
 Kills are drawn from TRAINSTACK_FAULTS_SEED, which every failure names; the number of a test is
 the number of its kill, so `-k "kill-042"` repeats one.
@@ -31,20 +31,20 @@ pytestmark = pytest.mark.cluster
 
 KILLS = 100
 QUICK = 2
-"""So many of them, one of each operation, are in the CI tier."""
+"""The number of kills in the CI tier, one of each operation."""
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with Kueue's image and a small one."""
+    """Yield a cluster with Kueue's image and a small one."""
     with own_cluster(tmp_path_factory, "kills", [*operators(["kueue"]), *helpers()]) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def victim(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The stack, not up yet, on a platform that nobody kills."""
+    """Yield the stack, not deployed yet, on a platform that is never killed."""
     project = Project.copy(tmp_path_factory.mktemp("killed"), own, "dev")
     platform = project.other("platform", kills.platform())
     done = platform.up()
@@ -59,7 +59,7 @@ def victim(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 
 @pytest.fixture(scope="module")
 def undisturbed(victim: Project) -> dict[Operation, int]:
-    """How many moments each operation has when nobody kills it."""
+    """Return the number of moments of each undisturbed operation."""
     found: dict[Operation, int] = {}
     operations: tuple[Operation, ...] = ("up", "destroy")
     for operation in operations:
@@ -77,29 +77,29 @@ def undisturbed(victim: Project) -> dict[Operation, int]:
         for each in range(KILLS)
     ],
 )
-def test_a_killed_engine_is_mended_by_what_doctor_prints(
+def test_the_commands_of_doctor_repair_a_killed_operation(
     victim: Project, undisturbed: dict[Operation, int], number: int
 ) -> None:
-    """At most three commands: the state is the cluster's, nothing is left to do, no run was replaced or made twice."""
+    """At most three commands are needed. The state matches the cluster, and no run was replaced or launched twice."""
     kill = Kill.draw(SEED, number, undisturbed)
-    told = f"TRAINSTACK_FAULTS_SEED={SEED}, number {number}: {kill}"
-    print(told)
+    description = f"TRAINSTACK_FAULTS_SEED={SEED}, number {number}: {kill}"
+    print(description)
     ready(victim, kill.operation)
 
     strike = partial(kills.kill, kill.victim)
     ended = kills.run(victim, kill.operation, victim.root / "killed.log", kill.moment, strike)
     try:
-        assert ended.struck, f"{told}: it ended before: {ended.done.text}"
+        assert ended.struck, f"{description}: it ended before: {ended.done.text}"
         alive = kills.runs(kills.marked(victim))
         commands = mend(victim, kill.operation)
-        print(f"{told}: {commands}")
-        assert len(commands) <= 3, f"{told}: {commands}"
+        print(f"{description}: {commands}")
+        assert len(commands) <= 3, f"{description}: {commands}"
         if kill.operation == "destroy":
             gone(victim)
         else:
             whole(victim)
             now = kills.runs(kills.marked(victim))
-            assert {name: now.get(name) for name in alive} == alive, told
+            assert {name: now.get(name) for name in alive} == alive, description
     finally:
         engine.end_leftovers(ended.session)
 
@@ -107,13 +107,13 @@ def test_a_killed_engine_is_mended_by_what_doctor_prints(
 @pytest.mark.parametrize(
     "part", [kills.VICTIMS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in kills.VICTIMS[1:])]
 )
-def test_a_state_in_an_object_store_is_mended_likewise(
+def test_the_commands_of_doctor_repair_a_state_in_an_object_store(
     victim: Project, undisturbed: dict[Operation, int], monkeypatch: pytest.MonkeyPatch, part: Victim
 ) -> None:
-    """`doctor` cannot see its lock; the engine does, and says what removes it."""
+    """`doctor` cannot see its lock. The engine's message has the command that removes it."""
     kill = replace(Kill.draw(SEED, 0, undisturbed), victim=part)
-    told = f"TRAINSTACK_FAULTS_SEED={SEED}: {kill}"
-    print(told)
+    description = f"TRAINSTACK_FAULTS_SEED={SEED}: {kill}"
+    print(description)
     ready(victim, "up")
     with bucket() as variables:
         for name, value in variables.items():
@@ -122,15 +122,15 @@ def test_a_state_in_an_object_store_is_mended_likewise(
         project = victim.environment("stored", victim.kubeconfig)
         ended = kills.run(project, "up", project.root / "killed.log", kill.moment, partial(kills.kill, part))
         try:
-            assert ended.struck, f"{told}: it ended before: {ended.done.text}"
+            assert ended.struck, f"{description}: it ended before: {ended.done.text}"
             alive = kills.runs(kills.marked(project))
             commands = mend(project, "up")
-            print(f"{told}: {commands}")
-            assert len(commands) <= 3, f"{told}: {commands}"
-            # Whoever else dies, the engine takes its lock away.
+            print(f"{description}: {commands}")
+            assert len(commands) <= 3, f"{description}: {commands}"
+            # Unless it is killed itself, the engine removes its lock.
             assert (commands[0] == RecoveryCommands(project.stack).cancel) == (part == "cli")
             whole(project, not_looked_at=1)
-            assert alive.items() <= kills.runs(kills.marked(project)).items(), told
+            assert alive.items() <= kills.runs(kills.marked(project)).items(), description
         finally:
             engine.end_leftovers(ended.session)
             project.take_down()
@@ -139,12 +139,12 @@ def test_a_state_in_an_object_store_is_mended_likewise(
 @pytest.mark.slow
 @pytest.mark.parametrize("part", kills.VICTIMS)
 def test_a_killed_teardown_goes_on(victim: Project, undisturbed: dict[Operation, int], part: Victim) -> None:
-    """By what `doctor` prints, and then the same command again: nothing is left."""
+    """The commands of `doctor`, and then the same command again, delete everything."""
     ready(victim, "destroy")
     moment = random.Random(f"{SEED} teardown {part}").randint(1, undisturbed["destroy"])
     print(f"TRAINSTACK_FAULTS_SEED={SEED}: {part}, moment {moment}")
     stops = active(victim)
-    # The fifth ends by itself, sooner or later.
+    # The fifth run may have finished.
     assert len(stops) >= 4
     victim.edit_stack(lambda config: config["trainstack:workloads"].update(stop=stops))
     # Without the word that makes it `trainstack destroy`, the engine's destroy is a teardown.
@@ -165,26 +165,26 @@ def test_a_killed_teardown_goes_on(victim: Project, undisturbed: dict[Operation,
 
 
 def active(victim: Project) -> list[str]:
-    """The runs that a teardown would stop, as it says."""
+    """Return the runs that a teardown would stop."""
     stops: list[str] = json.loads(victim.trainstack("destroy", "--json").out)["stops"]
     return stops
 
 
-def test_a_stack_at_work_is_left_alone(victim: Project, undisturbed: dict[Operation, int]) -> None:
-    """`doctor` names the process that works on it, and no command that would let a second one in beside it."""
+def test_doctor_prints_no_repair_during_an_operation(victim: Project, undisturbed: dict[Operation, int]) -> None:
+    """`doctor` names the running process, and prints no command that would allow a second operation."""
     ready(victim, "up")
-    told = []
+    calls = []
 
     def look(session: int) -> bool:
-        # Held, since an `up` this small would end before `doctor` has begun.
+        # Stopped, because an `up` this small would end before `doctor` starts.
         os.kill(session, signal.SIGSTOP)
-        told.append((session, victim.trainstack("doctor", "--json")))
+        calls.append((session, victim.trainstack("doctor", "--json")))
         os.kill(session, signal.SIGCONT)
         return True
 
     ended = kills.run(victim, "up", victim.root / "at-work.log", 1, look)
     assert (ended.done.code, ended.struck) == (0, True), ended.done.text
-    ((session, done),) = told
+    ((session, done),) = calls
     found = json.loads(done.out)
     assert [each["id"] for each in found["troubles"]] == ["operation-running"], done.text
     assert found["commands"] == [f"tail --pid={session} -f /dev/null"]
@@ -192,7 +192,7 @@ def test_a_stack_at_work_is_left_alone(victim: Project, undisturbed: dict[Operat
 
 
 def test_a_sidecar_that_a_kill_left_empty_is_found_and_removed(victim: Project) -> None:
-    """A state from before, or from another program: the engine cannot read it, the printed command mends it."""
+    """The engine cannot read a state with an empty sidecar; the printed command repairs it."""
     state = kills.recorded(victim)
     stacks = victim.root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack"
     assert list(stacks.glob("*.attrs")) == []
@@ -206,8 +206,8 @@ def test_a_sidecar_that_a_kill_left_empty_is_found_and_removed(victim: Project) 
     assert kills.recorded(victim) == state
 
 
-def test_a_marked_object_that_nobody_knows_is_found_and_removed(victim: Project) -> None:
-    """Whatever made it; what else bears the mark is in the state. Of another state's object no deletion is printed."""
+def test_a_marked_object_without_a_state_is_found_and_removed(victim: Project) -> None:
+    """All other marked objects are in the state. For an object of another state no deletion is printed."""
     words = ("configmap", "strange", "-n", kills.NAMESPACE)
     assert victim.kubectl("create", *words).code == 0
     assert victim.kubectl("label", *words, f"{STACK}={victim.stack}").code == 0
@@ -226,7 +226,7 @@ def test_a_marked_object_that_nobody_knows_is_found_and_removed(victim: Project)
 
 
 def doctor(victim: Project) -> dict[str, Any]:
-    """What the command finds, as a program reads it."""
+    """Return the JSON output of `doctor`."""
     done = victim.trainstack("doctor", "--json")
     found: dict[str, Any] = json.loads(done.out)
     assert done.code == (4 if found["troubles"] else 0), done.text
@@ -234,7 +234,7 @@ def doctor(victim: Project) -> dict[str, Any]:
 
 
 def again(victim: Project, operation: Operation) -> str:
-    """What was interrupted, as the doctor writes it; a destroy with the active runs of that time."""
+    """Return the interrupted command as `doctor` prints it; a destroy stops the runs that are active when it starts."""
     recovery = RecoveryCommands(victim.stack)
     if operation == "up":
         return recovery.up
@@ -243,7 +243,7 @@ def again(victim: Project, operation: Operation) -> str:
 
 
 def ready(victim: Project, operation: Operation) -> None:
-    """Bring the stack to where the operation begins."""
+    """Bring the stack into the state in which the operation starts."""
     is_up = bool(kills.recorded(victim))
     if is_up == (operation == "up"):
         done = victim.run(["sh", "-c", again(victim, "destroy" if is_up else "up")])
@@ -253,27 +253,27 @@ def ready(victim: Project, operation: Operation) -> None:
 
 
 def mend(victim: Project, interrupted: Operation) -> list[str]:
-    """What `doctor` prints, and then what was interrupted; returns what was run.
+    """Run the commands of `doctor` and then the interrupted command, and return all of them.
 
-    A lock that `doctor` cannot see is removed by the command that the engine names when it meets it.
+    The command in the engine's error message removes a lock that `doctor` cannot see.
     """
-    told = doctor(victim)
-    commands = [*(each for each in told["commands"] if each != again(victim, "up")), again(victim, interrupted)]
+    findings = doctor(victim)
+    commands = [*(each for each in findings["commands"] if each != again(victim, "up")), again(victim, interrupted)]
     ran: list[str] = []
     while commands:
         done = victim.run(["sh", "-c", commands[0]])
-        if done.code and told["not_looked_at"] and not ran:
+        if done.code and findings["not_looked_at"] and not ran:
             assert "the stack is currently locked by 1 lock" in done.text
             assert "pulumi cancel" in done.text
             commands.insert(0, RecoveryCommands(victim.stack).cancel)
             done = victim.run(["sh", "-c", commands[0]])
-        assert done.code == 0, f"{commands[0]}: {done.text}; doctor said {told}"
+        assert done.code == 0, f"{commands[0]}: {done.text}; doctor found {findings}"
         ran.append(commands.pop(0))
     return ran
 
 
 def whole(victim: Project, *, not_looked_at: int = 0) -> None:
-    """State and cluster hold the same objects, each run once; nobody finds anything to do."""
+    """Check that state and cluster have the same objects, with each run once, and that nothing is left to do."""
     state, cluster = kills.recorded(victim), kills.marked(victim)
     assert state == cluster
     assert len(kills.runs(cluster)) == 5
@@ -285,6 +285,6 @@ def whole(victim: Project, *, not_looked_at: int = 0) -> None:
 
 
 def gone(victim: Project) -> None:
-    """Nothing bears the mark any more, and the state is empty."""
+    """Check that no marked object exists and the state is empty."""
     assert kills.recorded(victim) == {}
     emptied("what was deleted", lambda: kills.marked(victim), 120)

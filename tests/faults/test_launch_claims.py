@@ -1,4 +1,4 @@
-"""A launch is claimed before it is made, and found whatever label it has lost: the real engine on an API server alone.
+"""Launches are claimed before their creation, and found without their labels: the real engine on an API server alone.
 
 The API server has no Job controller: a Job stays active until its status is written.
 """
@@ -25,7 +25,7 @@ MERGE = "application/merge-patch+json"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """An API server with two namespaces."""
+    """Yield an API server with two namespaces."""
     with api_server(tmp_path_factory.mktemp("claims")) as running:
         for name in (NAMESPACE, MOVED):
             running.make_namespace(name)
@@ -34,12 +34,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture(scope="module")
 def checkout(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of the project with a state of its own."""
+    """Return a copy of the project with its own state."""
     return Project.copy(tmp_path_factory.mktemp("checkout"), server)
 
 
 def make_config(name: str, **run: Any) -> dict[str, Any]:
-    """A tenant's environment with one run."""
+    """Return a tenant's environment with one run."""
     existing = {"namespaces": [NAMESPACE, MOVED]}
     return {
         "trainstack:environment": {"profile": "tenant", "layers": ["training"], "existing": existing},
@@ -49,7 +49,7 @@ def make_config(name: str, **run: Any) -> dict[str, Any]:
 
 
 def objects(server: ApiServer, kind: str, workload: str, namespace: str = NAMESPACE) -> list[Body]:
-    """The Jobs, or the ledgers and claims, of a workload."""
+    """Return the Jobs, or the ledgers and claims, of a workload."""
     root = {"jobs": "/apis/batch/v1", "configmaps": "/api/v1"}[kind]
     found = server.get(f"{root}/namespaces/{namespace}/{kind}")
     assert found is not None
@@ -57,18 +57,18 @@ def objects(server: ApiServer, kind: str, workload: str, namespace: str = NAMESP
 
 
 def the_job(server: ApiServer, workload: str) -> Body:
-    """The one Job of a workload."""
+    """Return the only Job of a workload."""
     (job,) = objects(server, "jobs", workload)
     return job
 
 
 def job_path(job: Body) -> str:
-    """Where it is."""
+    """Return the API path of a Job."""
     return f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job['metadata']['name']}"
 
 
 def refuse(server: ApiServer, kind: str, workload: str) -> None:
-    """Have admission refuse a workload's objects of a kind, as a quota or a webhook does; wait until it does."""
+    """Add an admission policy that refuses a workload's objects of a kind, and wait until it is in force."""
     name = f"no-{kind}-of-{workload}"
     group = {"jobs": "batch", "configmaps": ""}[kind]
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [kind]}
@@ -84,7 +84,7 @@ def refuse(server: ApiServer, kind: str, workload: str) -> None:
 
 
 def admit(server: ApiServer, kind: str, workload: str) -> None:
-    """Take the refusal back, and wait until it is gone."""
+    """Delete the admission policy, and wait until it has no effect."""
     name = f"no-{kind}-of-{workload}"
     server.send("DELETE", f"{BINDINGS}/{name}").checked()
     server.send("DELETE", f"{POLICIES}/{name}").checked()
@@ -92,7 +92,7 @@ def admit(server: ApiServer, kind: str, workload: str) -> None:
 
 
 def admitted(server: ApiServer, kind: str, workload: str) -> bool:
-    """Whether a workload's object of a kind could be created now."""
+    """Return whether the API server admits a workload's object of a kind."""
     metadata = {"name": "probe", "labels": {"trainstack.dev/workload": workload}}
     pod = {"containers": [{"name": "a", "image": "a"}], "restartPolicy": "Never"}
     path, body = {
@@ -102,8 +102,8 @@ def admitted(server: ApiServer, kind: str, workload: str) -> bool:
     return server.send("POST", f"{path}/namespaces/{NAMESPACE}/{kind}", body, dryRun="All").code < 300
 
 
-def test_what_cannot_be_recorded_is_not_launched(server: ApiServer, checkout: Project) -> None:
-    """A quota on ConfigMaps: no Job is made, and the next `up` that may record it launches it, once."""
+def test_a_run_that_cannot_be_recorded_is_not_launched(server: ApiServer, checkout: Project) -> None:
+    """ConfigMaps are refused, so no Job is created; the next `up` that can record the launch creates it, once."""
     project = checkout.other("unrecorded", make_config("unrecorded"))
     refuse(server, "configmaps", "unrecorded")
     done = project.up()
@@ -121,7 +121,7 @@ def test_what_cannot_be_recorded_is_not_launched(server: ApiServer, checkout: Pr
 
 
 def test_a_launch_that_is_refused_leaves_no_claim(server: ApiServer, checkout: Project) -> None:
-    """It never was: the next `up` launches it without a question, whatever its TTL."""
+    """The next `up` launches the run, whatever its TTL."""
     project = checkout.other("refused", make_config("refused", ttlSecondsAfterFinished=0))
     refuse(server, "jobs", "refused")
     done = project.up()
@@ -135,13 +135,13 @@ def test_a_launch_that_is_refused_leaves_no_claim(server: ApiServer, checkout: P
 
 @pytest.mark.parametrize(("ttl_seconds", "launched"), [(None, True), (0, False)])
 def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_seconds: int | None, launched: bool) -> None:
-    """It is taken over; where the launch may have ended and gone since, the change is refused and names the claim."""
+    """The next `up` takes it over. If a TTL may have removed the launch, the change is refused and names the claim."""
     name = "killed" if launched else "killed-brief"
     project = checkout.other(name, make_config(name, ttlSecondsAfterFinished=ttl_seconds))
     refuse(server, "jobs", name)
     assert project.up().code != 0
     admit(server, "jobs", name)
-    # What a kill leaves that strikes between the claim and the launch.
+    # A kill between the claim and the launch leaves this object.
     steps = json.loads(project.pulumi("preview", "--json").out)["steps"]
     (ledger,) = [step["newState"]["inputs"] for step in steps if f"run-{name}-" in step["urn"]]
     claim = claim_config_map(ledger, datetime.now(UTC))
@@ -156,7 +156,7 @@ def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_second
 def test_two_checkouts_launch_a_run_once(
     server: ApiServer, checkout: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Both begin before either has launched; the API server chooses the names, so the Jobs would not meet."""
+    """Both start before either has launched. The API server generates the names, so the Jobs would not conflict."""
     config = make_config("twin", naming="generated")
     second = Project.copy(tmp_path_factory.mktemp("second"), server)
     both = [project.other("twins", config) for project in (checkout, second)]
@@ -167,7 +167,7 @@ def test_two_checkouts_launch_a_run_once(
 
 
 def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout: Project) -> None:
-    """The change is refused with the command that restores it, refreshed or not; then nothing changes."""
+    """The change is refused with the command that restores the label, with and without a refresh."""
     project = checkout.other("unlabelled", make_config("unlabelled"))
     done = project.up()
     assert done.code == 0, done.text
@@ -177,10 +177,10 @@ def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout
         server.send("PATCH", job_path(job), bare, MERGE).checked()
         for refreshed in ((), ("--refresh",)):
             done = project.up(*refreshed)
-            said = " ".join(done.text.split())
-            assert done.code != 0, said
-            assert f"kubectl label --overwrite job -n {NAMESPACE} {job['metadata']['name']}" in said
-            assert "created by another owner" not in said
+            output = " ".join(done.text.split())
+            assert done.code != 0, output
+            assert f"kubectl label --overwrite job -n {NAMESPACE} {job['metadata']['name']}" in output
+            assert "created by another owner" not in output
             live = server.get(job_path(job))
             assert live is not None
             assert live["metadata"]["uid"] == job["metadata"]["uid"]
@@ -194,7 +194,7 @@ def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout
 
 
 def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: Project) -> None:
-    """A tenant's files name another namespace: the active launch is found in the one that they named before."""
+    """A tenant's files name another namespace: the active launch is found in the previous one."""
     project = checkout.other("moved", make_config("moved"))
     done = project.up()
     assert done.code == 0, done.text
@@ -208,8 +208,8 @@ def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: 
     assert objects(server, "jobs", "moved", MOVED) == []
 
 
-def test_of_two_active_launches_neither_is_deleted(server: ApiServer, checkout: Project) -> None:
-    """Somebody copied the Job: the change names both."""
+def test_neither_of_two_active_launches_is_deleted(server: ApiServer, checkout: Project) -> None:
+    """A person has copied the Job. The message of the refused change has both."""
     project = checkout.other("doubled", make_config("doubled"))
     done = project.up()
     assert done.code == 0, done.text

@@ -33,12 +33,12 @@ class Two:
     kubeconfig: Path
 
     def use(self, context: str) -> None:
-        """As `kubectl config use-context` does."""
+        """Change the current context, as `kubectl config use-context` does."""
         content = yaml.safe_load(self.kubeconfig.read_text())
         self.kubeconfig.write_text(json.dumps({**content, "current-context": context}))
 
     def switching(self, project: Project, file: str, line: str) -> None:
-        """Have the program of this checkout change the context, at a line of it."""
+        """Edit this checkout's program so that it changes the context before a line."""
         path = project.root / file
         text = path.read_text()
         assert text.count(line) == 1
@@ -49,7 +49,7 @@ class Two:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
-    """Two servers that hold the same objects, of which one stack owns those of the first."""
+    """Yield two servers with the same objects; a stack owns the objects of the first."""
     with ExitStack() as servers:
         here, elsewhere = (
             servers.enter_context(api_server(tmp_path_factory.mktemp(name))) for name in ("here", "elsewhere")
@@ -80,7 +80,7 @@ def make_config(*classes: str) -> dict[str, Any]:
 
 
 def writes(server: ApiServer, offset: int) -> list[str]:
-    """What anybody asked a server to write, whatever it answered."""
+    """Return all write requests to a server, whether they succeeded or not."""
     return [
         f"{event.verb} {event.uri}"
         for event in server.events(offset)

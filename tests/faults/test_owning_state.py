@@ -87,13 +87,13 @@ def path_of(kind: str, metadata: Mapping[str, Any]) -> str:
 
 
 def succeeded(done: Done) -> str:
-    """What a command printed, in one line; it has to have ended well."""
+    """Check that a command succeeded, and return its output in one line."""
     assert done.code == 0, done.text
     return " ".join(done.text.split())
 
 
 def refused(done: Done, *identities: str) -> None:
-    """The command names the states, and what to do."""
+    """Check that the command fails, and that its message has the states and the remedy."""
     text = " ".join(done.text.split())
     assert done.code != 0, text
     for expected in (
@@ -108,7 +108,7 @@ def refused(done: Done, *identities: str) -> None:
 
 @contextmanager
 def garbage_collector(server: ApiServer) -> Iterator[None]:
-    """Plays the controller that ends a deletion in the foreground."""
+    """Stand in for the garbage collector, which completes foreground deletions."""
     ended = threading.Event()
 
     def collect() -> None:
@@ -128,7 +128,7 @@ def garbage_collector(server: ApiServer) -> Iterator[None]:
 
 
 def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
-    """It refuses, in previews too; with the state of the first one it changes nothing."""
+    """Its commands are refused, previews too; with the state of the first checkout they change nothing."""
     first, second = (each.other("shared", make_config("shared")) for each in checkouts)
     succeeded(first.up())
     (identity,) = states(server, "shared")
@@ -153,7 +153,7 @@ def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[P
     assert states(server, "shared") == {identity}
 
 
-def test_of_two_first_ups_at_once_each_writes_only_what_it_created(
+def test_two_concurrent_first_ups_write_only_objects_that_they_created(
     server: ApiServer, checkouts: tuple[Project, Project]
 ) -> None:
     """Both find an empty cluster; the API server refuses the second writer of an object."""
@@ -174,7 +174,7 @@ def test_of_two_first_ups_at_once_each_writes_only_what_it_created(
 
 
 def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
-    """By the printed setting: all objects stay the same, the active run too; then the first one refuses."""
+    """The printed setting does this. All objects are kept, the active run too; then the first state is refused."""
     labelled = make_config("taken")
     labelled["trainstack:environment"]["namespaces"][0]["labels"] = {"example.org/team": "vision"}
     first, second = (each.other("taken", labelled) for each in checkouts)
@@ -202,7 +202,7 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
         first.trainstack("destroy", "--yes"),
     ):
         refused(done, f"state {new} owns ")
-    # What this environment declares no more would be deleted.
+    # Objects that this environment no longer declares would be deleted.
     bare = make_config("taken")
     bare["trainstack:workloads"], bare["trainstack:storage"] = {}, {}
     first.write_stack("taken", bare)
@@ -212,7 +212,7 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
 
 @pytest.mark.slow
 def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
-    """From the state that holds them; to another one they are somebody else's. All states had one field manager."""
+    """The state that has them adds it; any other state is refused. All states had one field manager in that release."""
     first, second = (each.other("earlier", make_config("earlier")) for each in checkouts)
     succeeded(first.up())
     (own,) = states(server, "earlier")
@@ -235,8 +235,8 @@ def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, check
 
 
 @pytest.mark.slow
-def test_what_destroy_left_is_taken_back(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
-    """The state forgets its identity with everything else; what it retained is no other state's."""
+def test_objects_that_destroy_retained_are_adopted(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
+    """A destroy removes the state's identity too; the retained objects still belong to the next state."""
     config = make_config("again")
     del config["trainstack:workloads"]
     project = checkouts[0].other("again", config)

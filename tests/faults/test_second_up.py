@@ -1,4 +1,4 @@
-"""A second `up --refresh` changes nothing, whatever state the runs are in, and nothing is trained twice."""
+"""A second `up --refresh` changes nothing in any state of the runs, and no run is trained twice."""
 
 import shutil
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from trainstack.settings.search_space.hyperparams import folder
 pytestmark = pytest.mark.cluster
 
 TOGETHER = 4
-"""Configurations that stand in the cluster at one time, each a stack with a queue of its own."""
+"""The configurations that are in the cluster at the same time, each a stack with its own queue."""
 SERIES = [
     pytest.param(environment, range(first, first + TOGETHER), id=f"{environment}-{first}", marks=pytest.mark.slow)
     for environment in ENVIRONMENTS
@@ -29,13 +29,13 @@ SERIES = [
 
 @pytest.fixture(scope="module")
 def seed() -> int:
-    """Of everything that is drawn."""
+    """Return the seed of all drawn configurations."""
     return chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
 @pytest.fixture(scope="module")
 def project(dev: Project) -> Iterator[Project]:
-    """The project with the sweeps that drawn environments name, beside the dev environment."""
+    """Return the project of the dev environment, with the sweeps of the drawn environments."""
     write_sweeps(dev.root)
     yield dev
     for name in SWEEPS:
@@ -48,11 +48,11 @@ def project(dev: Project) -> Iterator[Project]:
 def test_a_second_up_changes_nothing_in_any_state(
     project: Project, cluster: Cluster, seed: int, environment: Environment, numbers: range
 ) -> None:
-    """Queued, admitted, admitted in part, running, preempted, completed, removed by a TTL; trained once, as the
-    records on the volume say.
+    """The states are queued, admitted, partially admitted, running, preempted, completed, and removed by a TTL. The
+    records on the volume show that every run is trained once.
     """
     drawn = [draw(seed, environment, number) for number in numbers]
-    print(f"TRAINSTACK_FAULTS_SEED={seed}", *(whole.told for whole in drawn), sep="\n")
+    print(f"TRAINSTACK_FAULTS_SEED={seed}", *(whole.description for whole in drawn), sep="\n")
     with places(drawn, project, Person(cluster.kubeconfig), cluster.state) as there:
         with ThreadPoolExecutor(len(there)) as pool:
             ends = [pool.submit(_whole_course, place) for place in there]

@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture
 def team(server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Project, str]]:
-    """The team's environment in a checkout of somebody who is not logged in, and the team's object store."""
+    """Yield the team's environment in a checkout without a login, and the URL of the team's object store."""
     for name in [name for name in os.environ if name.startswith("PULUMI_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PULUMI_CREDENTIALS_PATH", str(tmp_path / "logins"))
@@ -50,7 +50,7 @@ def team(server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def make_config(name: str, **environment: object) -> dict[str, object]:
-    """A storage class: a namespace would never be gone from an API server alone."""
+    """Return an environment with a storage class: an API server alone never completes the deletion of a namespace."""
     return {
         "trainstack:environment": environment,
         "trainstack:storage": {"classes": [{"name": name, "provisioner": "rancher.io/local-path"}]},
@@ -59,13 +59,13 @@ def make_config(name: str, **environment: object) -> dict[str, object]:
 
 
 def went_well(done: Done) -> Done:
-    """A command that succeeded."""
+    """Check that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done
 
 
 def test_a_login_is_enough(team: tuple[Project, str], server: ApiServer, tmp_path: Path) -> None:
-    """From the error without one to a second checkout that sees the same stack; nothing is kept in either."""
+    """Without a login the command fails; after it a second checkout has the same stack. Neither keeps a state."""
     project, url = team
     assert {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"}.isdisjoint(project.variables)
     offset = server.offset()
@@ -115,7 +115,7 @@ def context(project: Project) -> str:
 
 
 def test_a_preview_of_a_stack_without_state_writes_nothing(server: ApiServer, tmp_path: Path) -> None:
-    """Neither a state nor the salt of its passphrase; the next one is the same."""
+    """It writes neither a state nor the salt of its passphrase, and a second preview is the same."""
     project = Project.copy(tmp_path, server, "sweeps")
     project.write_stack("fresh", make_config("fresh"))
     files = sorted(path for path in project.root.rglob("*") if path.is_file())

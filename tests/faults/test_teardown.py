@@ -1,4 +1,4 @@
-"""Drawn environments end: nothing of theirs is left but the volumes that were listed.
+"""A teardown of a drawn environment leaves only the listed volumes.
 
 They are drawn from TRAINSTACK_FAULTS_SEED, which is printed; `-k "stack-07"` repeats one.
 """
@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 STACKS = 20
 SECONDS = 60
-"""In which nothing of a stack may be left."""
+"""The timeout for the removal of a stack's objects."""
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 ORDER = sorted(range(STACKS), key=lambda number: (draw(SEED, number).operators, number))
-"""Those that use another's Kueue first, so that it is installed once for them."""
+"""The stacks without operators are first, so that one installation of Kueue serves them all."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def copy(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="module")
 def others_kueue(copy: Project) -> Iterator[list[Project]]:
-    """The stack that is Kueue alone, while it is up."""
+    """Yield a list with the stack of Kueue alone while it is deployed."""
     up: list[Project] = []
     yield up
     for project in up:
@@ -56,7 +56,7 @@ def others_kueue(copy: Project) -> Iterator[list[Project]]:
 def test_nothing_is_left_but_the_listed_volumes(
     copy: Project, others_kueue: list[Project], number: int, request: pytest.FixtureRequest
 ) -> None:
-    """Named before, counted after, by everything that the API server has."""
+    """The plan lists them before the teardown; afterwards all objects in the API server are compared."""
     drawn = draw(SEED, number)
     with_kueue(copy, others_kueue, drawn)
     before = everything(copy)
@@ -68,24 +68,24 @@ def test_nothing_is_left_but_the_listed_volumes(
     if drawn.protected:
         unprotected(project, drawn)
 
-    told = plan(project)
-    claims = frozenset(each.split()[1] for each in told["stays"] if each.startswith("PersistentVolumeClaim"))
+    teardown_plan = plan(project)
+    claims = frozenset(each.split()[1] for each in teardown_plan["stays"] if each.startswith("PersistentVolumeClaim"))
     assert claims == drawn.kept
     began = time.monotonic()
-    stops = [word for each in told["stops"] for word in ("--stop", each)]
+    stops = [word for each in teardown_plan["stops"] for word in ("--stop", each)]
     done = project.trainstack("destroy", "--yes", *stops, seconds=900)
     took = time.monotonic() - began
     assert done.code == 0, done.text
-    stays = {name_of(each) for each in told["stays"]}
+    stays = {name_of(each) for each in teardown_plan["stays"]}
     emptied("what is not listed", lambda: left(project, before, stays), SECONDS)
-    print(f"{request.node.name}: {len(told['stops'])} active runs, {len(claims)} volumes stay: {took:.0f} s")
+    print(f"{request.node.name}: {len(teardown_plan['stops'])} active runs, {len(claims)} volumes stay: {took:.0f} s")
     assert stays <= everything(project)
     assert took <= SECONDS
     clear(project, stays)
 
 
 def unprotected(project: Project, drawn: Drawn) -> None:
-    """A teardown of what is protected is refused by name and deletes nothing; then it is protected no more."""
+    """Check that a teardown of protected volumes is refused and deletes nothing, and then remove the protection."""
     there = everything(project, f"trainstack.dev/stack={STACK}")
     done = project.trainstack("destroy", "--yes")
     assert done.code == 3
@@ -103,7 +103,7 @@ def unprotected(project: Project, drawn: Drawn) -> None:
 
 
 def with_kueue(copy: Project, others_kueue: list[Project], drawn: Drawn) -> None:
-    """Somebody else's Kueue for a stack that installs none, and none for one that does."""
+    """Install Kueue for a stack that does not install it, and remove it for one that does."""
     if drawn.operators:
         while others_kueue:
             end(others_kueue.pop())
@@ -140,29 +140,29 @@ def collected(project: Project) -> None:
 
 
 def end(project: Project) -> None:
-    """A stack without volumes leaves nothing at all."""
+    """Destroy a stack without volumes, and check that nothing is left."""
     done = project.trainstack("destroy", "--yes", seconds=900)
     assert done.code == 0, done.text
     emptied("the stack", lambda: everything(project, f"trainstack.dev/stack={project.stack}"), SECONDS)
 
 
 def plan(project: Project) -> dict[str, Any]:
-    """What a teardown says that it would do."""
+    """Return the plan of a teardown."""
     done = project.trainstack("destroy", "--json")
-    told: dict[str, Any] = json.loads(done.out)
-    assert all(" (run " in each for each in told["refusals"]), told["refusals"]
-    return told
+    teardown_plan: dict[str, Any] = json.loads(done.out)
+    assert all(" (run " in each for each in teardown_plan["refusals"]), teardown_plan["refusals"]
+    return teardown_plan
 
 
-def name_of(told: str) -> Name:
-    """The object that a plan names."""
-    kind, _, place = told.partition(" ")
+def name_of(description: str) -> Name:
+    """Return the name of an object in a plan."""
+    kind, _, place = description.partition(" ")
     namespace, _, name = place.rpartition("/")
     return kind, namespace or "<none>", name
 
 
 def left(project: Project, before: frozenset[Name], stays: set[Name]) -> set[Name]:
-    """What came with the stack and is there without being listed, but for what Kubernetes itself puts beside it."""
+    """Return the remaining objects of the stack that are not listed, except those of Kubernetes."""
     namespaces = {name for kind, _, name in stays if kind == "Namespace"}
     beside = {("ConfigMap", each, "kube-root-ca.crt") for each in namespaces}
     beside |= {("ServiceAccount", each, "default") for each in namespaces}
@@ -171,7 +171,7 @@ def left(project: Project, before: frozenset[Name], stays: set[Name]) -> set[Nam
 
 
 def clear(project: Project, stays: set[Name]) -> None:
-    """Remove by hand what stayed, as a person would who wants its data no more."""
+    """Delete the remaining objects, as a person who no longer needs the data."""
     for kind, _, name in stays:
         if kind == "Namespace":
             done = project.kubectl("delete", "namespace", name, "--timeout=120s")

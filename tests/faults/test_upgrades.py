@@ -1,4 +1,4 @@
-"""Newer operators take older ones' places under queued and running runs; an older one never takes a newer one's."""
+"""Operators are upgraded under queued and running runs; a downgrade is refused."""
 
 import json
 import os
@@ -31,11 +31,11 @@ NOW = {key: next(each for each in MANIFESTS if each.name == older.name) for key,
 QUEUES = ("resourceflavors", "clusterqueues", "localqueues")
 CONTROLLERS = (("kueue-controller-manager", "kueue-system"), ("training-operator", "kubeflow"))
 ENDS = f"until [ -e {MOUNT}/go ]; do sleep 0.2; done"
-"""What the replicas of a PyTorchJob do."""
+"""The script of the replicas of a PyTorchJob."""
 
 
 def declare_older(project: Project, operator: str, version: str) -> None:
-    """Edit the stack to an older operator; that its bytes are not that release's does not come into it."""
+    """Edit the stack to an older version of an operator; the digest of the manifest does not matter."""
 
     def edit(config: dict[str, Any]) -> None:
         config["trainstack:operators"][operator]["manifest"] = {"version": version}
@@ -47,7 +47,7 @@ def declare_older(project: Project, operator: str, version: str) -> None:
 
 
 def refused_as_older(project: Project, operator: str, version: str) -> None:
-    """With that declared, `up` and `preview` say why, and no object is touched."""
+    """Check that `up` and `preview` with the older version are refused with the reason, and write no object."""
     file = project.root / f"Pulumi.{project.stack}.yaml"
     settings, before = file.read_text(), installed(project)
     try:
@@ -77,7 +77,7 @@ def definitions(project: Project) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize(("operator", "version"), [("kueue", "v0.15.1"), ("trainingOperator", "v1.9.2")])
 def test_an_older_operator_is_refused(platform: Project, operator: str, version: str) -> None:
-    """By the release that stands on the live definitions and Deployment."""
+    """The release on the live definitions and Deployment decides."""
     refused_as_older(platform, operator, version)
 
 
@@ -89,7 +89,7 @@ def predecessors() -> Predecessors:
 
 @pytest.fixture(scope="module")
 def older(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster that has both releases' images of each."""
+    """Yield a cluster with the images of both releases of each operator."""
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     state = Path(f"{kept}-older") if kept else tmp_path_factory.mktemp("older")
     try:
@@ -109,7 +109,7 @@ def older(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) 
 def test_operators_are_upgraded_under_runs(
     older: Cluster, predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Running runs go on, queued ones stay queued and are admitted later; no definition goes, v1beta1 is served."""
+    """Running runs continue, queued ones are admitted later; definitions are kept, and v1beta1 is served."""
     project = Project.copy(tmp_path_factory.mktemp("upgrade"), older)
     platform = project.other("platform", outages.platform())
     install(platform, predecessors)
@@ -188,7 +188,7 @@ def install(platform: Project, predecessors: Predecessors) -> None:
         # Somebody else's, who knows no other version.
         v1beta1_object("ResourceFlavor", "theirs", {}, {"nodeLabels": {"theirs": "yes"}}),
     ]
-    # Until its webhooks answer, nothing of what they watch is taken: the other operator's pods too.
+    # Until its webhooks answer, the API server refuses what they watch, the other operator's pods too.
     eventually("Kueue takes queues", lambda: applied(platform, queues), SECONDS)
     apply(platform, other.after_crds())
     probe = [probes.training_operator(platform.stack)]
@@ -204,12 +204,12 @@ def v1beta1_object(
 
 
 def apply(project: Project, objects: Any) -> None:
-    """Have objects."""
+    """Apply objects, and check that the cluster accepts them."""
     assert applied(project, objects)
 
 
 def applied(project: Project, objects: Any, *options: str) -> bool:
-    """Whether the cluster takes the objects, as ours. `options`: further ones of `kubectl apply`."""
+    """Apply objects as ours, and return whether the cluster accepts them; `options` are more options of `kubectl`."""
     file = project.root / ".trainstack" / "objects.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
     done = project.run(["kubectl", "apply", "--server-side", "--field-manager=trainstack", *options, "-f", str(file)])
@@ -222,11 +222,11 @@ WAITING = ("waits-0", "waits-1", "waits-2")
 
 
 def queued_and_running(platform: Project) -> Project:
-    """A team's stack with a Job and a PyTorchJob that run and three that wait, up."""
+    """Deploy a team's stack with a Job and a PyTorchJob that run, and three runs that wait."""
     team = outages.team(platform)
 
     def edit(config: dict[str, Any]) -> None:
-        # There is no stack yet whose outputs would tell its queues.
+        # No platform stack exists yet whose outputs would have its queues.
         config["trainstack:environment"] = {"layers": ["training"]}
         roles = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
@@ -247,7 +247,7 @@ def waiting(team: Project) -> list[dict[str, Any]]:
 
 
 def suspended(body: dict[str, Any]) -> bool:
-    """Whether a Job or a PyTorchJob is."""
+    """Return whether a Job or a PyTorchJob is suspended."""
     return bool(body["spec"].get("runPolicy", body["spec"])["suspend"])
 
 
@@ -257,19 +257,19 @@ def lives(pods: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 def names(releases: Iterable[Manifest]) -> set[str]:
-    """Of their images."""
+    """Return the names of the releases' images."""
     return {each.released.format(version=each.version) for each in releases}
 
 
 def images(project: Project) -> set[str]:
-    """What the controllers run."""
+    """Return the images of the controllers."""
     found = (project.get("deployment", *each)["spec"]["template"]["spec"]["containers"] for each in CONTROLLERS)
     # A digest may follow.
     return {container["image"].partition("@")[0] for containers in found for container in containers}
 
 
 def v1beta1(project: Project, kind: str) -> dict[str, str]:
-    """The objects of a kind as v1beta1 gives them, by name."""
+    """Return the UIDs of the objects of a kind by name, read as v1beta1."""
     items = project.get(f"{kind}.v1beta1.{GROUP}")["items"]
     assert all(each["apiVersion"] == f"{GROUP}/v1beta1" for each in items)
     return {each["metadata"]["name"]: uid(each) for each in items}

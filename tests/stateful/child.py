@@ -131,13 +131,13 @@ def _asker(parent: Connection) -> Callable[[str, str], None]:
 def _request(operation: Operation, address: str) -> Any:
     file = operation.root / f"Pulumi.{operation.stack}.yaml"
     config = yaml.safe_load(file.read_text())["config"] if file.exists() else {}
-    told = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+    engine_config = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     return language_pb2.RunRequest(
         project=PROJECT,
         stack=operation.stack,
         pwd=str(operation.root),
         program=".",
-        config=told,
+        config=engine_config,
         dryRun=operation.mode == "preview",
         parallel=8,
         monitor_address=address,

@@ -61,7 +61,7 @@ def launches(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
 
 
 def status_of(body: Body) -> Status:
-    """What it says of itself."""
+    """Return the status that it would report."""
     status = body.get("status") or {}
     true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
     if "Complete" in true or status.get("phase") == "Succeeded":
@@ -88,8 +88,8 @@ def set_status(server: ApiServer, path: str, status: Status) -> None:
 def _ended(status: Status) -> Body:
     kinds = ("SuccessCriteriaMet", "Complete") if status == "succeeded" else ("FailureTarget", "Failed")
     condition = {"status": "True", "lastProbeTime": SECOND, "lastTransitionTime": SECOND, "reason": "Test"}
-    told: Body = {"conditions": [{"type": kind, **condition} for kind in kinds], "startTime": SECOND, "ready": 0}
-    return {**told, **({"completionTime": SECOND, "succeeded": 1} if status == "succeeded" else {"failed": 1})}
+    base_status: Body = {"conditions": [{"type": kind, **condition} for kind in kinds], "startTime": SECOND, "ready": 0}
+    return {**base_status, **({"completionTime": SECOND, "succeeded": 1} if status == "succeeded" else {"failed": 1})}
 
 
 def collect(server: ApiServer, namespaces: list[str]) -> None:

@@ -60,12 +60,12 @@ class Goal:
 
     @property
     def name(self) -> str:
-        """The Pulumi name."""
+        """Return the Pulumi name."""
         return self.urn.split("::", 3)[3]
 
     def resource(self, **changes: Any) -> Resource:
-        """What the state keeps of it."""
-        given: dict[str, Any] = {
+        """Return the resource for the state."""
+        fields: dict[str, Any] = {
             "urn": self.urn,
             "type": self.type,
             "custom": self.custom,
@@ -76,7 +76,7 @@ class Goal:
             "before_delete": list(self.before_delete),
             **changes,
         }
-        return Resource(**given)
+        return Resource(**fields)
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,13 @@ class Engine:
 
     @property
     def dry(self) -> bool:
-        """Whether nothing is to be changed."""
+        """Return whether it is a preview."""
         return self.mode == "preview"
 
     # Registration
 
     def register(self, goal: Goal) -> Resource:
-        """Bring one resource to what the program declares. Raises Failed."""
+        """Create, update or replace a resource as the program declares it. Raises Failed."""
         if not goal.custom:
             return self._same_or_new(goal)
         self.declared.append(goal.urn)
@@ -134,7 +134,7 @@ class Engine:
         return made
 
     def read(self, goal: Goal, name: str) -> Resource:
-        """Read an object that is not the stack's."""
+        """Read an object that does not belong to the stack."""
         live = self._of(goal.provider).read(goal.type, name)
         if live is None:
             raise Failed(f"{goal.type} {name} does not exist")
@@ -161,8 +161,8 @@ class Engine:
         old = self.state.find(goal.urn)
         made = goal.resource(id=old.id if old else str(uuid.uuid4()), outputs=copy(goal.inputs))
         self.moment("configure", goal.name)
-        given, context = goal.inputs.get("kubeconfig"), goal.inputs.get("context")
-        cluster = connect(given or self.kubeconfig(), context)
+        kubeconfig, context = goal.inputs.get("kubeconfig"), goal.inputs.get("context")
+        cluster = connect(kubeconfig or self.kubeconfig(), context)
         self.providers[f"{goal.urn}::{made.id}"] = Provider(
             cluster, goal.inputs.get("enableServerSideApply") != "false", self.settle
         )
@@ -400,8 +400,8 @@ class Engine:
             if self.dry and name not in self.dry_hooks:
                 continue
             self.moment("hook", f"{name} of {what.name}")
-            given = {"urn": what.urn, "name": what.name, "type": what.type, "id": getattr(what, "id", ""), **about}
-            if error := self.run_hook(name, given):
+            arguments = {"urn": what.urn, "name": what.name, "type": what.type, "id": getattr(what, "id", ""), **about}
+            if error := self.run_hook(name, arguments):
                 if not self.dry:
                     self.state.pending = [each for each in self.state.pending if not each.endswith(f" {what.urn}")]
                     self._save()
@@ -409,12 +409,12 @@ class Engine:
             self.moment("hook done", f"{name} of {what.name}")
 
     def _error_hooks(self, what: Goal, operation: str, error: Failed, about: Mapping[str, Any]) -> None:
-        """Tell the program what failed. None of its hooks asks for another try."""
+        """Run the error hooks of the program; none of them requests a retry."""
         failure = {"failed_operation": operation, "errors": [str(error)]}
         for name in what.on_error:
             self.moment("hook", f"{name} of {what.name}")
-            given = {"urn": what.urn, "name": what.name, "type": what.type, **about, **failure}
-            if problem := self.run_hook(name, given):
+            arguments = {"urn": what.urn, "name": what.name, "type": what.type, **about, **failure}
+            if problem := self.run_hook(name, arguments):
                 raise Failed(f"error hooks execution failed: {problem}")
             self.moment("hook done", f"{name} of {what.name}")
 

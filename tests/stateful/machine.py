@@ -1,4 +1,4 @@
-"""Drawn sequences of what people, clusters and accidents do to one stack.
+"""Drawn sequences of actions by people, clusters and accidents on one stack.
 
 No precondition depends on the clusters: their timing varies, and Hypothesis stops where a repeated sequence has other
 rules to choose from. A rule that finds nothing to act on does nothing.
@@ -76,8 +76,8 @@ class Search(RuleBasedStateMachine):
         self, who: str, name: str, change: str, kind: str, number: int, accident: tuple[str, int, int] | None
     ) -> None:
         """An edit, and `pulumi up`."""
-        told = f"edit of {who}: {name}, {change}, {kind}, {number}"
-        self._do(told, lambda: self._edit(who, name, change, kind, number))
+        description = f"edit of {who}: {name}, {change}, {kind}, {number}"
+        self._do(description, lambda: self._edit(who, name, change, kind, number))
         self._do(f"up of {who}, {accident}", lambda: self._up(who, accident, refresh=False))
 
     @precondition(lambda self: not self.over)
@@ -123,7 +123,7 @@ class Search(RuleBasedStateMachine):
     @precondition(lambda self: not self.over)
     @rule()
     def expire(self) -> None:
-        """The TTL of what has ended is over."""
+        """The TTL of a finished launch expires."""
         ended = [each for each in self._world.alive() if not each.active]
         self._do("ended launches expire", lambda: self._expire(ended))
 
@@ -150,18 +150,18 @@ class Search(RuleBasedStateMachine):
     def surroundings(self, who: str, what: str, resource: str | None, context: str, number: int) -> None:
         """A quota, the kubeconfig's context, the clock, the garbage collector."""
         namespace, hours = self._world.namespaces[number % 2], 24 * (number - 4)
-        told, work = {
+        description, work = {
             "quota": (f"quota of {namespace}: {resource}", lambda: self._quota(namespace, resource)),
             "context": (f"{who} uses {context}", lambda: self._world.use_context(self._person(who), context)),
             "clock": (f"clock of {who}: {hours} h", lambda: self._clock(who, hours)),
             "garbage": ("garbage is collected", self._world.collect),
         }[what]
-        self._do(told, work)
+        self._do(description, work)
 
     @precondition(lambda self: self.over)
     @rule()
     def nothing(self) -> None:
-        """A sequence whose fault was noted goes no further."""
+        """A sequence with a known fault ends."""
 
     # What the rules do
 
@@ -173,10 +173,10 @@ class Search(RuleBasedStateMachine):
     def _person(self, who: str) -> str:
         return who if self.people > 1 else "ann"
 
-    def _do(self, told: str, work: Callable[[], Any]) -> None:
+    def _do(self, description: str, work: Callable[[], Any]) -> None:
         if self.over:
             return
-        self._world.steps.append(told)
+        self._world.steps.append(description)
         try:
             work()
         except AssertionError as error:
@@ -185,9 +185,9 @@ class Search(RuleBasedStateMachine):
             self.noted.append((self._world, str(error)))
             self.over = True
 
-    def _do_to(self, number: int, told: str, work: Callable[[cluster.Launch], Any]) -> None:
+    def _do_to(self, number: int, description: str, work: Callable[[cluster.Launch], Any]) -> None:
         if self._world.alive():
-            self._do(told, lambda: work(self._launch(number)))
+            self._do(description, lambda: work(self._launch(number)))
 
     def _up(self, who: str, accident: tuple[str, int, int] | None, *, refresh: bool) -> Session:
         who = self._person(who)

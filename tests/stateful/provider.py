@@ -67,12 +67,12 @@ _IMMUTABLE: Mapping[str, tuple[Path, ...]] = {
 
 
 class Failed(Exception):  # noqa: N818 (what became of an operation)
-    """The API server refused, or did not do in time what was asked."""
+    """The API server refused a request, or did not complete it in time."""
 
 
 @dataclass(frozen=True)
 class Diff:
-    """What the provider says of new inputs."""
+    """The provider's diff of new inputs."""
 
     changed: tuple[Path, ...]
     replaces: tuple[Path, ...]
@@ -81,7 +81,7 @@ class Diff:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a kubeconfig's context leads."""
+    """The cluster of a kubeconfig's context."""
 
     client: httpx.Client
     namespace: str
@@ -122,7 +122,7 @@ class Provider:
     """Has the cluster's garbage collector act, which a deletion waits for."""
 
     def check(self, inputs: Body) -> Body:
-        """The inputs as the provider keeps them."""
+        """Return the inputs as the provider stores them."""
         checked: Body = copy(inputs)
         for key in _READ_ONLY:
             checked.get("metadata", {}).pop(key, None)

@@ -1,4 +1,4 @@
-"""The real engine and the stand-in side by side: the same environment, edits and commands, on a server each."""
+"""The real engine and the stand-in with the same environment, edits and commands, each on its own server."""
 
 import json
 import re
@@ -74,7 +74,7 @@ class Pair:
         )
 
     def objects(self, name: str) -> dict[str, Body]:
-        """What there is in the namespaces, by path, less what differs between any two servers."""
+        """Return the objects in the namespaces by path, without fields that differ between servers."""
         found: dict[str, Body] = {}
         for body in cluster.everything(self.servers[name], self.world.namespaces):
             metadata = body["metadata"]

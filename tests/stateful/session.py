@@ -1,4 +1,4 @@
-"""The parent's side of an operation: how it goes on at each moment, and what became of it."""
+"""The parent's side of an operation: it controls each moment and receives the result."""
 
 import multiprocessing
 import time
@@ -19,7 +19,7 @@ _CONTEXT.set_forkserver_preload(["tests.stateful.child"])
 
 @dataclass
 class Session:
-    """A running operation, which stands still at each moment until it is told how to go on."""
+    """A running operation, which pauses at each moment until the parent continues it."""
 
     operation: Operation
     settle: Callable[[], None]
@@ -31,7 +31,7 @@ class Session:
     _connection: Connection | None = None
 
     def start(self) -> "Session":
-        """Start the process; it stands at its first moment, or has ended."""
+        """Start the process, and wait for its first moment or its end."""
         self._connection, theirs = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=run, args=(self.operation, theirs), daemon=True)
         self._process.start()
@@ -45,7 +45,7 @@ class Session:
         return self.killed or self.ended is not None
 
     def go_on(self, reply: str = "go") -> None:
-        """Let it come to its next moment; `kill`, or the text of a refusal, at this one."""
+        """Continue to the next moment; `kill` or the text of a refusal applies to the current one."""
         assert self._connection is not None
         self._connection.send(reply)
         if reply == "kill":
@@ -55,7 +55,7 @@ class Session:
             self._listen()
 
     def finish(self, strike: Callable[[int, str, str], str] | None = None) -> "Session":
-        """Let it come to its end; `strike` tells how to go on at each moment, from its number, what and which."""
+        """Continue to the end; `strike` returns the reply for each moment from its number, kind and name."""
         while not self.over:
             what, name = self.moments[-1]
             self.go_on(strike(len(self.moments) - 1, what, name) if strike else "go")
@@ -69,19 +69,19 @@ class Session:
                 assert time.monotonic() < end, f"the operation hangs after {self.moments[-3:]}"
                 # It may wait for something to be gone.
                 self.settle()
-            told = self._connection.recv()
-            if isinstance(told, Ended):
-                self.ended = told
+            message = self._connection.recv()
+            if isinstance(message, Ended):
+                self.ended = message
                 self._close()
                 return
-            if told[0] != SETTLE:
-                self.moments.append(told)
+            if message[0] != SETTLE:
+                self.moments.append(message)
                 return
             self.settle()
             self._connection.send("go")
 
     def close(self) -> None:
-        """End it, however far it is."""
+        """Kill the process in any state."""
         if not self.over:
             self._process.kill()
             self.killed = True

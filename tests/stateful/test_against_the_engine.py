@@ -1,4 +1,4 @@
-"""The stand-in does to an API server what Pulumi's engine and its Kubernetes provider do."""
+"""The stand-in sends the same writes to an API server as Pulumi's engine and its Kubernetes provider."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -111,12 +111,12 @@ def compare(sequence: tuple[str, list[Step]], servers: dict[str, ApiServer], cop
 def test_three_sequences_write_the_same(
     name: str, servers: dict[str, ApiServer], copy: Project, tmp_path: Path
 ) -> None:
-    """In the tier that CI runs."""
+    """These sequences are in the CI tier."""
     compare(SEQUENCES[name], servers, copy, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MORE)
 def test_more_sequences_write_the_same(name: str, servers: dict[str, ApiServer], copy: Project, tmp_path: Path) -> None:
-    """Longer ones."""
+    """These sequences are longer."""
     compare(MORE[name], servers, copy, tmp_path)

@@ -1,4 +1,4 @@
-"""Sequences that once broke a promise, by name."""
+"""Sequences that once violated an invariant."""
 
 from itertools import cycle, product
 from pathlib import Path
@@ -27,7 +27,7 @@ def world(request: pytest.FixtureRequest, servers: dict[str, ApiServer], tmp_pat
 
 
 def went_well(session: Session) -> None:
-    """The command did what it was to do."""
+    """Check that the command succeeded."""
     assert session.ended is not None
     assert session.ended.ok, session.ended.text
 
@@ -45,7 +45,7 @@ def test_nothing_happens_twice(world: World) -> None:
 
 
 def test_an_active_run_does_not_end_because_its_namespace_is_edited(world: World) -> None:
-    """Its old namespace is still looked at."""
+    """The search for launches includes its old namespace."""
     went_well(world.up("ann"))
     world.people["ann"].runs[0]["namespace"] = world.namespaces[1]
     world.up("ann")
@@ -74,7 +74,7 @@ def test_an_active_run_does_not_end_because_it_lost_a_label(world: World, naming
 
 
 def test_a_copy_of_an_active_launch_does_not_end_the_other(world: World) -> None:
-    """Of two active launches of a run none is deleted."""
+    """Neither of two active launches of a run is deleted."""
     went_well(world.up("ann"))
     world.copy(world.alive()[0])
     world.up("ann")
@@ -147,7 +147,7 @@ def test_another_state_finds_a_launch_in_a_namespace_that_its_files_name(world: 
 
 
 def test_a_context_that_changes_during_an_up_takes_nothing_elsewhere(world: World) -> None:
-    """What the program looked at is what the engine writes to."""
+    """The engine writes to the cluster that the program has read."""
     went_well(world.up("ann"))
     world.people["ann"].runs.append(make_run("second", world.namespaces[0]))
 

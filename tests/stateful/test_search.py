@@ -1,4 +1,4 @@
-"""Drawn sequences of edits, commands, kills, accidents and other people's deeds keep every promise.
+"""Drawn sequences of edits, commands, kills, accidents and other people's actions keep all invariants.
 
 TRAINSTACK_SEARCH_SEED draws other sequences, and repeats those of a seed.
 """
@@ -21,7 +21,7 @@ SEED = int(os.environ.get("TRAINSTACK_SEARCH_SEED", "1"))
 
 
 def search(servers: dict[str, ApiServer], folder: Path, sequences: int, steps: int, *phases: Phase) -> None:
-    """Draw sequences, and fail with the first that breaks a promise."""
+    """Draw sequences, and fail with the first that violates an invariant."""
 
     class Drawn(Search):
         pass
@@ -40,11 +40,11 @@ def search(servers: dict[str, ApiServer], folder: Path, sequences: int, steps: i
 
 
 def test_few_drawn_sequences_keep_every_promise(servers: dict[str, ApiServer], tmp_path: Path) -> None:
-    """The same ones each time, not made shorter where one fails."""
+    """The sequences are the same in every run, and failures are not minimized."""
     search(servers, tmp_path, FEW, SHORT, Phase.generate)
 
 
 @pytest.mark.slow
 def test_many_drawn_sequences_keep_every_promise(servers: dict[str, ApiServer], tmp_path: Path) -> None:
-    """Longer ones; one that fails is made shorter."""
+    """The sequences are longer, and a failure is minimized."""
     search(servers, tmp_path, MANY, LONG, Phase.generate, Phase.shrink)

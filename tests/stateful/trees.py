@@ -43,7 +43,7 @@ def put(tree: Body, path: Path, value: Any) -> None:
 
 
 def copy(tree: Any) -> Any:
-    """A tree of its own."""
+    """Return a deep copy."""
     return json.loads(json.dumps(tree))
 
 
@@ -60,7 +60,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def below(path: Path, parents: Sequence[Path]) -> bool:
-    """Whether a path is one of these, or inside one."""
+    """Return whether a path is one of these paths or inside one."""
     return any(path[: len(parent)] == parent for parent in parents)
 
 
@@ -74,12 +74,12 @@ def pruned(live: Any, shape: Any) -> Any:
 
 
 def holds_unknown(tree: Any) -> bool:
-    """Whether a value in it is not known yet."""
+    """Return whether the tree has an unknown value."""
     return UNKNOWN in json.dumps(tree)
 
 
 def whole_numbers(tree: Any) -> Any:
-    """Numbers travel as fractions between a program and its engine."""
+    """Convert whole floats to integers: the protocol has only floats."""
     if isinstance(tree, dict):
         return {key: whole_numbers(value) for key, value in tree.items()}
     if isinstance(tree, list):
@@ -88,7 +88,7 @@ def whole_numbers(tree: Any) -> Any:
 
 
 def without_nulls(tree: Any) -> Any:
-    """The provider leaves nulls out."""
+    """Remove nulls, as the provider does."""
     if isinstance(tree, dict):
         return {key: without_nulls(value) for key, value in tree.items() if value is not None}
     if isinstance(tree, list):

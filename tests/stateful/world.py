@@ -1,4 +1,4 @@
-"""A stack in the hands of several people on several clusters, and what must hold whatever they do."""
+"""A stack that several people use on several clusters, and its invariants."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -66,7 +66,7 @@ class World:
     # People
 
     def session(self, who: str, mode: str, *, refresh: bool = False, plain: bool = True) -> Session:
-        """A command of a person, at its first moment; `plain`: `pulumi destroy --run-program`, not `trainstack`'s."""
+        """Return the person's command at its first moment; `plain`: `pulumi destroy --run-program`, not ours."""
         person = self.people[who]
         person.write()
         permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
@@ -103,7 +103,7 @@ class World:
         return self.command(who, "up", strike, refresh=refresh)
 
     def at_once(self, turns: Iterator[bool]) -> dict[str, Session]:
-        """Both people's `up` at the same time; `turns` tells whose next moment it is."""
+        """Run both people's `up` at the same time; `turns` is the order of their moments."""
         sessions = {who: self.session(who, "up") for who in self.people}
         try:
             while running := [who for who, each in sessions.items() if not each.over]:
@@ -124,7 +124,7 @@ class World:
     # The clusters
 
     def collect(self) -> None:
-        """What was deleted goes."""
+        """Run the garbage collector."""
         for server in self.servers.values():
             cluster.collect(server, self.namespaces)
 
@@ -173,7 +173,7 @@ class World:
     # What must hold
 
     def look(self) -> None:
-        """Take in what the clusters hold."""
+        """Record the objects of the clusters."""
         for name, server in self.servers.items():
             here: set[str] = set()
             for body in cluster.launches(server, self.namespaces):
@@ -193,7 +193,7 @@ class World:
                     each.gone = True
 
     def judge(self, sessions: dict[str, Session]) -> None:
-        """Look at what these commands did. Raises BrokenError."""
+        """Check the invariants after these commands. Raises BrokenError."""
         before = {uid: (each.active, each.gone) for uid, each in self.launches.items()}
         succeeded = set(self.succeeded)
         self.look()
@@ -222,7 +222,7 @@ class World:
         return [each for each in server.events(offset) if each.user in users]
 
     def _forget(self, events: dict[str, list[Event]]) -> None:
-        """A ledger goes with its run, which is trained again when it is declared again."""
+        """Forget runs whose ledger was deleted with them: they train again if they are declared again."""
         deleted = {(name, each.name) for name, news in events.items() for each in news if each.verb == "delete"}
         for launch in self.launches.values():
             gone = (launch.server, ledger_name(launch.run_id)) in deleted
@@ -250,7 +250,7 @@ class World:
                 yield f"crash: {session.operation.mode} of {who}: {session.ended.text}"
 
     def _ended(self, before: dict[str, tuple[bool, bool]], sessions: dict[str, Session]) -> Iterator[str]:
-        """No active run ends unless it is named."""
+        """Check that only named runs are stopped."""
         named = {run for who in sessions for run in self.people[who].stop}
         ends = any(session.operation.variables for session in sessions.values())
         for uid, (active, _) in before.items():
@@ -259,7 +259,7 @@ class World:
                 yield f"an active run was ended: {launch.path} (run {launch.run_id})"
 
     def _twice(self) -> Iterator[str]:
-        """No run has two active launches.
+        """Check that no run has two active launches.
 
         Where people removed both the label of its stack and the ledger of a launch, another state cannot find it; nor
         can a tenant's state that knows no namespace of it.
@@ -274,14 +274,14 @@ class World:
                 yield f"two active launches of run {run_id}: {', '.join(found)}"
 
     def _again(self, before: dict[str, tuple[bool, bool]], succeeded: set[tuple[str, str]]) -> Iterator[str]:
-        """No run is launched after it has succeeded."""
+        """Check that no run is launched again after its success."""
         for uid, each in self.launches.items():
             known = (each.server, each.run_id) in succeeded - self.forgotten
             if uid not in before and known and uid not in self.elsewhere:
                 yield f"launched after it succeeded: {each.path} (run {each.run_id})"
 
     def _trespasses(self, events: dict[str, list[Event]]) -> Iterator[str]:
-        """Nobody writes to a cluster, or to an object, that is not the stack's."""
+        """Check that no command writes to a cluster or an object that does not belong to the stack."""
         owners = {each.user: who for who, each in self.people.items()}
         for name, news in events.items():
             for event in news:
@@ -301,7 +301,7 @@ class World:
                     self.makers.pop(key, None)
 
     def _written(self, events: dict[str, list[Event]], sessions: dict[str, Session]) -> Iterator[str]:
-        """A refused change has written nothing, and a preview only tried."""
+        """Check that a refused change wrote nothing, and that a preview only made dry runs."""
         for who, session in sessions.items():
             ended = session.ended
             # What ends a stack declares nothing, and has written before a deletion takes too long.
@@ -315,12 +315,12 @@ class World:
 
 
 def user_of(person: Checkout, profile: str) -> User:
-    """Who a person is to an API server."""
+    """Return the user name of a person on an API server."""
     return User(person.user, ("system:masters",) if profile == "owner" else ())
 
 
 def make_world(servers: dict[str, ApiServer], folder: Path, profile: str, *, foreign: bool = True) -> World:
-    """Two people with a checkout each, and a state each, of one environment.
+    """Return two people with their own checkouts and states of one environment.
 
     `foreign`: on the other cluster somebody else has namespaces of the same names.
     """

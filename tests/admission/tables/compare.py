@@ -78,8 +78,8 @@ def _described(found: Assignment) -> dict[str, Any]:
                 "name": pods.name,
                 "count": pods.count,
                 "flavors": {
-                    resource: (given.flavor, _MODES.get(given.mode, "Preempt"), pods.tried.get(resource))
-                    for resource, given in pods.flavors.items()
+                    resource: (choice.flavor, _MODES.get(choice.mode, "Preempt"), pods.tried.get(resource))
+                    for resource, choice in pods.flavors.items()
                 },
             }
             for pods in found.pod_sets
@@ -97,8 +97,8 @@ def _expected(result: Body) -> dict[str, Any]:
                 "name": pods["name"],
                 "count": pods["count"],
                 "flavors": {
-                    resource: (given["name"], given["mode"], given["tried"])
-                    for resource, given in (pods["flavors"] or {}).items()
+                    resource: (choice["name"], choice["mode"], choice["tried"])
+                    for resource, choice in (pods["flavors"] or {}).items()
                 },
             }
             for pods in result["podSets"]
@@ -185,7 +185,7 @@ def _cycle(case: Case) -> Answer:
         found[head.item.workload.key] = (
             "admitted",
             tuple(
-                (pods.name, pods.count, {resource: given.flavor for resource, given in pods.flavors.items()})
+                (pods.name, pods.count, {resource: choice.flavor for resource, choice in pods.flavors.items()})
                 for pods in head.attempt.assignment.pod_sets
             ),
         )
@@ -201,7 +201,7 @@ def _decided(head: Body) -> tuple[str, tuple[Any, ...]]:
             (
                 pods["name"],
                 pods["count"],
-                {resource: given["name"] for resource, given in (pods["flavors"] or {}).items()},
+                {resource: choice["name"] for resource, choice in (pods["flavors"] or {}).items()},
             )
             for pods in head["assignment"]["podSets"]
         )

@@ -37,9 +37,13 @@ def test_every_drawn_environment_passes_the_preflight(project: Path, environment
         (project / f"Pulumi.{drawn.name}.yaml").write_text(text)
         loaded = load_with_places(project, drawn.name)
         checked = examine(Declared(loaded.settings), project, loaded.places)
-        assert not [str(finding) for finding in checked.findings if finding.stops], (SEED, drawn.told)
+        assert not [str(finding) for finding in checked.findings if finding.stops], (SEED, drawn.description)
         outcomes = {verdict.outcome for verdict in checked.verdicts}
-        assert outcomes == ({"fits"} if environment == "owner" else {"unknown"}), (SEED, drawn.told, checked.verdicts)
+        assert outcomes == ({"fits"} if environment == "owner" else {"unknown"}), (
+            SEED,
+            drawn.description,
+            checked.verdicts,
+        )
         inputs = read_inputs(loaded.settings, project, commit="")
         built = len(Declared(loaded.settings, inputs).runs) + sum(
             share.objects for share in drawn.shares if share.swept
@@ -64,7 +68,7 @@ def test_the_configurations_cover_each_kind_in_each_state(environment: Environme
             assert configuration.partly.least is not None
             assert (
                 configuration.partly.least
-                <= configuration.given
+                <= configuration.admitted_count
                 < configuration.partly.at_once
                 <= configuration.partly.ends
             )
