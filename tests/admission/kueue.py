@@ -174,7 +174,7 @@ _DRY_RUN = ("create", "--dry-run=server")
 
 
 def _quick(body: Body) -> Body:
-    """Return Kueue's object with a higher rate limit, and without leader election.
+    """Return Kueue's object with a higher rate limit, without leader election and liveness probes.
 
     Kueue has one replica. With leader election it would exit if a slow machine delayed the renewal of its lease.
     """

@@ -156,7 +156,7 @@ def test_pods_are_placed_where_kueue_would_place_them(judge: Program) -> None:
 
 
 def test_pods_on_the_nodes_use_their_capacity(judge: Program) -> None:
-    """The pods that Kueue has placed count, and all others; on an idle cluster only the static pods of a node."""
+    """The pods that Kueue has placed count, and all others; on an idle cluster only those of DaemonSets."""
     required = TopologyRequest(required=RACK)
     wait = "waits (by the code of Kueue v0.15.2): no example.com/rack has room for the 2 pods now"
     assert outcome(judge, required, 2, workloads=(make_placed(["n0"]),)).endswith("r1")

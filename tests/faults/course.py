@@ -21,7 +21,7 @@ NOWHERE = {"again.example.org/nowhere": "yes"}
 
 
 def follow(place: Place) -> None:
-    """Take the runs from the queue to their removal by a TTL; a second `up --refresh` changes nothing in any state."""
+    """Bring the runs into every state, from queued to removed by a TTL; a second `up` changes nothing in any."""
     whole = place.whole
     if whole.environment == "owner":
         # The queue must exist before the rival and the runs.

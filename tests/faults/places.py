@@ -1,4 +1,4 @@
-"""Places of drawn environments: the owner of the surrounding objects, and the rights that deploy the stack."""
+"""The surroundings of drawn environments: the objects of other owners, and the rights of their deployment."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

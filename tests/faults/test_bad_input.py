@@ -112,7 +112,7 @@ def test_a_broken_file_is_accepted_or_refused_clearly(checkout: Path, count: int
 
 
 @pytest.mark.parametrize("what", NO_FILES)
-def test_paths_that_are_not_regular_files_are_refused(checkout: Path, what: str) -> None:
+def test_no_command_hangs_on_a_path_that_is_not_a_regular_file(checkout: Path, what: str) -> None:
     """Each settings file in turn is replaced by a FIFO, a device or the like; no command hangs or reads it whole."""
     wrong = []
     for file, stack in targets(checkout):

@@ -236,7 +236,7 @@ def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, check
 
 @pytest.mark.slow
 def test_objects_that_destroy_retained_are_adopted(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
-    """A destroy removes the state's identity too; the retained objects still belong to the next state."""
+    """A destroy removes the identity from the state; the next `up` adopts the retained objects."""
     config = make_config("again")
     del config["trainstack:workloads"]
     project = checkouts[0].other("again", config)
