@@ -37,9 +37,9 @@ from trainstack.dev.cluster.spec import ClusterSpec
 ADMIN = "trainstack-admin"
 """Name of the administrator, a member of `system:masters`."""
 STARTS = 3
-"""A chosen port may be taken by somebody else before it is bound: as many starts are tried."""
+"""Attempts to start: another process may bind a chosen port first."""
 START_SECONDS = 60.0
-"""How long one start may take on a loaded machine."""
+"""The timeout of one start, with room for a loaded machine."""
 _POLL_SECONDS = 0.05
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
@@ -56,7 +56,7 @@ class User:
 
 @dataclass(frozen=True)
 class Event:
-    """One answered request of the audit log."""
+    """An answered request in the audit log."""
 
     user: str
     verb: str
@@ -71,23 +71,23 @@ class Event:
 
     @property
     def wrote(self) -> bool:
-        """Whether it changed what is stored."""
+        """Whether the request changed a stored object."""
         return self.verb in _WRITES and not self.dry_run and self.code < 300 and "reviews" not in self.resource
 
     def made(self, namespace: str, name: str) -> bool:
-        """Whether it created an object of that name, or one whose name the server chose, in the namespace."""
+        """Return whether the request created an object with this name, or with a generated name, in the namespace."""
         return self.wrote and self.code == 201 and self.namespace == namespace and self.name in (name, "")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of the API server."""
+    """A response of the API server."""
 
     code: int
     body: Body
 
     def checked(self) -> Body:
-        """The body; fails where the server refused."""
+        """Return the body. Fails if the server refused the request."""
         assert self.code < 300, f"{self.code}: {self.body.get('message', self.body)}"
         return self.body
 
@@ -109,11 +109,11 @@ class ApiServer:
 
     @property
     def audit_log(self) -> Path:
-        """Every answered request, one JSON object a line, written before the answer is sent."""
+        """The file with every answered request as a line of JSON, written before the response is sent."""
         return Layout(self.state).audit
 
     def events(self, offset: int = 0) -> list[Event]:
-        """What was asked since the audit log had `offset` bytes, but for what the API server asks itself."""
+        """Return the requests after byte `offset` of the audit log, without those of the API server to itself."""
         with self.audit_log.open("rb") as log:
             log.seek(offset)
             text = log.read()
@@ -121,7 +121,7 @@ class ApiServer:
         return [_event(json.loads(line)) for line in lines]
 
     def offset(self) -> int:
-        """The length of the audit log in bytes."""
+        """Return the length of the audit log in bytes."""
         return self.audit_log.stat().st_size
 
     def send(
@@ -137,12 +137,12 @@ class ApiServer:
         return Answer(answer.status_code, decoded)
 
     def get(self, path: str) -> Body | None:
-        """The object or list at a path; None where there is none."""
+        """Return the object or list at a path, or None if it does not exist."""
         answer = self.send("GET", path)
         return None if answer.code == 404 else answer.checked()
 
     def make_namespace(self, name: str, **metadata: Any) -> Body:
-        """A namespace with its `default` service account, which pods need and a controller would create."""
+        """Create a namespace with the `default` service account, which pods need and a controller would create."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}
         made = self.send("POST", "/api/v1/namespaces", body).checked()
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
@@ -150,20 +150,20 @@ class ApiServer:
         return made
 
     def define(self, definition: Body) -> None:
-        """Serve a kind, and return once it is served."""
+        """Create a CustomResourceDefinition and wait until the API server serves it."""
         folder = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         self.send("POST", folder, definition).checked()
         end = time.monotonic() + START_SECONDS
         path = f"{folder}/{definition['metadata']['name']}"
         while not any(
-            each["type"] == "Established" and each["status"] == "True"
-            for each in (self.send("GET", path).checked()["status"].get("conditions") or ())
+            condition["type"] == "Established" and condition["status"] == "True"
+            for condition in (self.send("GET", path).checked()["status"].get("conditions") or ())
         ):
             assert time.monotonic() < end, f"{definition['metadata']['name']} is not served"
             time.sleep(_POLL_SECONDS)
 
     def credentials(self, user: User) -> Body:
-        """A kubeconfig's `user` entry for a person, with a certificate of this server's authority."""
+        """Return a kubeconfig's `user` entry, with a client certificate of this server's authority."""
         authority, signer = certificates._authority(Layout(self.state).certs)
         key = ec.generate_private_key(ec.SECP256R1())
         names = [(NameOID.ORGANIZATION_NAME, group) for group in user.groups] + [(NameOID.COMMON_NAME, user.name)]
@@ -179,7 +179,7 @@ class ApiServer:
         }
 
     def access(self, user: User | None = None, namespace: str = "") -> "Access":
-        """What a kubeconfig's context holds; by default the administrator's."""
+        """Return the access of a user for a kubeconfig, by default of the administrator."""
         user = user or User(ADMIN, ("system:masters",))
         authority = (Layout(self.state).certs / "ca.crt").read_bytes()
         cluster = {"server": self.server, "certificate-authority-data": embedded(authority)}
@@ -188,7 +188,7 @@ class ApiServer:
 
 @dataclass(frozen=True)
 class Access:
-    """One context of a kubeconfig."""
+    """The cluster, user and namespace of a kubeconfig's context."""
 
     cluster: Body
     user: Body
@@ -196,7 +196,7 @@ class Access:
 
 
 def write_kubeconfig(path: Path, contexts: Mapping[str, Access], current: str) -> Path:
-    """Write a kubeconfig with these contexts, of one or several API servers."""
+    """Write a kubeconfig with these contexts, which may belong to different API servers."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -217,13 +217,13 @@ def write_kubeconfig(path: Path, contexts: Mapping[str, Access], current: str) -
 
 @contextmanager
 def api_server(folder: Path, *, flags: Mapping[str, str] | None = None) -> Iterator[ApiServer]:
-    """Run an API server with its etcd; both end with the block, and with this process whatever ends it.
+    """Run an API server with its etcd until the block or this process ends, even if the process is killed.
 
     Args:
-        folder: for data, certificates and logs; its data is removed at the end, `log/` stays.
-        flags: further flags of kube-apiserver without their dashes, or other values of those that it has.
+        folder: for data, certificates and logs; the data is removed at the end, `log/` is kept.
+        flags: flags of kube-apiserver without dashes; they are added or replace existing values.
 
-    Raises ClusterError where it does not become ready in time, with the end of its log.
+    Raises ClusterError with the end of the log if the server does not become ready in time.
 
     """
     layout = Layout.of(folder)
@@ -234,7 +234,7 @@ def api_server(folder: Path, *, flags: Mapping[str, str] | None = None) -> Itera
         slot = Loopback(0, *_free_ports(3))
         certificates.issue(layout, slot)
         try:
-            # Extended one by one: those that were started are ended when the next one cannot be.
+            # Extended one by one, so that started processes are killed if a later one fails to start.
             processes.extend(_start(layout, component) for component in _components(layout, slot, flags or {}))
             client = _client(layout, slot)
             if not _ready(client, processes) and attempt < STARTS:
@@ -288,7 +288,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> list[Component]:
-    """The local cluster's own, with other addresses."""
+    """Return the local cluster's etcd and kube-apiserver, with other addresses."""
     needed = {"etcd", "kube-apiserver"}
     every = components(layout, slot, ClusterSpec(audit=True), lambda name: find(name) if name in needed else Path(name))
     etcd, peer = f"http://127.0.0.1:{slot.etcd_port}", f"http://127.0.0.1:{slot.peer_port}"
@@ -303,7 +303,7 @@ def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> lis
         "apiserver": {
             "etcd-servers": etcd,
             "bind-address": "127.0.0.1",
-            # An address that is not loopback has to be advertised; no pod reaches this one.
+            # kube-apiserver refuses to advertise a loopback address. No pod uses this one.
             "advertise-address": "192.0.2.1",
             "endpoint-reconciler-type": "none",
             "secure-port": str(slot.api_port),
@@ -355,7 +355,7 @@ def _ready(client: httpx.Client, processes: Sequence[subprocess.Popen[bytes]]) -
 
 
 def _answers(client: httpx.Client) -> bool:
-    """Whether it is ready and has made what it makes itself, which is after it calls itself ready."""
+    """Return whether the server is ready and has created its own namespaces, which happens after `/readyz` succeeds."""
     paths = ("/readyz", "/api/v1/namespaces/kube-system", "/api/v1/namespaces/default")
     try:
         return all(client.get(path).status_code == httpx.codes.OK for path in paths)

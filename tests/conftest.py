@@ -1,5 +1,7 @@
-"""The real cluster of the tests: one for each process that needs it, in a folder of its own, gone afterwards; and `dev`
-on it."""
+"""Fixtures of the real cluster and its `dev` environment, and the scheduling of tests to processes.
+
+Each process that needs a cluster has its own, in its own folder, and removes it at the end.
+"""
 
 import os
 import shutil
@@ -11,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# The process that distributes the unit tests loads this file, and should begin at once: what the cluster's fixtures use
-# is imported in them, and takes a second.
+# The process that distributes the unit tests loads this file and must start quickly. The imports of the cluster's
+# fixtures take a second, so they are in the fixtures.
 if TYPE_CHECKING:
     from tests.cluster.inventory import Name
     from tests.cluster.project import Project
@@ -22,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def start_cluster(state: Path) -> "Cluster":
-    """A running cluster with every image that the dev environment needs, which keeps a log of who asks what."""
+    """Start a cluster with an audit log and every image that the dev environment needs."""
     from trainstack.dev.cluster import cluster as devcluster  # noqa: PLC0415 (see above)
     from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload  # noqa: PLC0415
     from trainstack.dev.cluster.spec import ClusterSpec  # noqa: PLC0415
@@ -34,9 +36,9 @@ def start_cluster(state: Path) -> "Cluster":
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Cluster"]:
-    """A cluster for all tests that do not need one of their own.
+    """Return the cluster of all tests that do not need their own.
 
-    TRAINSTACK_TEST_CLUSTER names a folder whose cluster is used, and left running: for whoever writes tests.
+    While you write tests, set TRAINSTACK_TEST_CLUSTER to a state folder: its cluster is used and left running.
     """
     from trainstack.dev.cluster import cluster as devcluster  # noqa: PLC0415
 
@@ -51,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Cluster"]:
 
 @pytest.fixture(scope="session")
 def checkout(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -> "Project":
-    """A copy of the project that knows the cluster by KUBECONFIG alone."""
+    """Return a copy of the project that finds the cluster only by KUBECONFIG."""
     from tests.cluster.project import Project  # noqa: PLC0415
 
     return Project.copy(tmp_path_factory.mktemp("dev"), cluster)
@@ -59,7 +61,7 @@ def checkout(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -> "P
 
 @pytest.fixture(scope="session")
 def before(checkout: "Project") -> "frozenset[Name]":
-    """What the cluster held before the dev environment came."""
+    """Return the objects of the cluster before the dev environment is installed."""
     from tests.cluster.inventory import everything  # noqa: PLC0415
 
     return everything(checkout)
@@ -67,7 +69,7 @@ def before(checkout: "Project") -> "frozenset[Name]":
 
 @pytest.fixture(scope="session")
 def installed(checkout: "Project", before: "frozenset[Name]") -> "Project":
-    """The dev environment without its run, which the tests of the lab do not need."""
+    """Install the dev environment without its run, which the tests of the lab do not need."""
     checkout.edit_stack(lambda config: config.pop("trainstack:workloads"))
     done = checkout.up(seconds=420)
     assert done.code == 0, done.text
@@ -76,7 +78,7 @@ def installed(checkout: "Project", before: "frozenset[Name]") -> "Project":
 
 @pytest.fixture(scope="session")
 def dev(checkout: "Project", before: "frozenset[Name]") -> "Project":
-    """The dev environment, brought up by the one command, its run followed to its end."""
+    """Install the dev environment with `trainstack up`, which follows its run to the end."""
     # In a single process the tests of the lab have removed the run from the file.
     shutil.copy(ROOT / "Pulumi.dev.yaml", checkout.root)
     done = checkout.trainstack("up", "--yes", seconds=420)
@@ -100,8 +102,8 @@ LAB = {
     "test_sweep_faults",
     "test_sweeps",
 }
-"""The files of tests/cluster whose tests use the lab: half of all that need the operators of `dev`, so another process
-can run them, with a cluster of its own."""
+"""The files of tests/cluster whose tests use the lab. They are half of the tests that need the operators of `dev`, so
+another process can run them with its own cluster."""
 SITES = {"test_gpu_products", "test_sites", "test_systems", "test_upstream"}
 """The files of tests/cluster whose tests share the cluster of the reference systems."""
 SEPARATE = {
@@ -120,9 +122,9 @@ SEPARATE = {
     "test_sweep_scale",
     "test_trainer",
 }
-"""The files of tests/cluster that start a cluster of their own, or none."""
+"""The files of tests/cluster that start their own cluster, or none."""
 JUDGED = {"test_judge", "test_kueue_fields", "test_placement", "test_tables"}
-"""The files of tests/admission that need no cluster: Kueue's own code decides in them."""
+"""The files of tests/admission that need no cluster, because they run Kueue's own code."""
 SHARED = {
     "cluster": {"lab", "dev"},
     "installed": {"lab"},
@@ -131,16 +133,16 @@ SHARED = {
     "sites": {"sites"},
     "servers": {"stateful"},
 }
-"""The fixtures of a session that start a cluster or fill it, and the groups whose tests may use them."""
+"""The session fixtures that start a cluster or install on it, and the groups whose tests may use them."""
 LARGE = ("lab", "dev", "sites", "test_kills", "admission", "stateful", "test_plan", "test_devcluster")
-"""The groups that start first, the longest ones before the others: a long one that starts last runs alone in the end.
+"""The groups that start first, ordered by duration: a long group that starts last would run alone at the end.
 
-`dev` ends with its removal, so in one process it follows `lab`.
+The tests of `dev` remove it at the end, so `dev` follows `lab` when one process runs both.
 """
 
 
 def group_of(nodeid: str) -> str:
-    """The group of a test: tests of one group run in one process, which starts their cluster once."""
+    """Return the group of a test. Tests of one group run in one process, which starts their cluster once."""
     file = Path(nodeid.partition("::")[0])
     if file.stem in JUDGED:
         return "judged"
@@ -163,12 +165,12 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    """Schedule by groups where `--dist loadscope` is given; the unit tests are distributed one by one."""
+    """Schedule by groups with `--dist loadscope`; the unit tests are distributed one by one."""
     return GroupScheduling(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the seconds of each group and of its files: what decides how groups are divided and ordered."""
+    """Print the seconds of each group and of its files, for decisions on the division and order of groups."""
     if config.getoption("dist") != "loadscope":
         return
     seconds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -184,7 +186,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the large groups first. Tests that take their environment down are the last of their group.
+    """Start the large groups first, and run tests that destroy their environment last in their group.
 
     Raises UsageError if a test uses the cluster of another group.
     """

@@ -14,11 +14,11 @@ FILES = {
     "MPIJob": ("github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
     "RayJob": ("github.com/ray-project/kuberay/ray-operator", "config/crd/bases/ray.io_rayjobs.yaml"),
 }
-"""By kind: the module, and the file in it."""
+"""The module and the file in it, by kind."""
 
 
 def definition(kind: str) -> dict[str, Any]:
-    """The definition, with the version that is used here alone; `go mod download` has verified the file."""
+    """Return the definition with only the version used here. `go mod download` has verified the file."""
     builder = Builder(gotool.ensure(Console(stderr=True)))
     module, file = FILES[kind]
     text = (builder.module_folder(BY_NAME["cluster"], module) / file).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The steps in the pages of docs/start: lines of a shell and edits of files, in order."""
+"""The steps in the pages of docs/start: shell commands and edits of files, in order."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _FENCE = re.compile(r"^```(sh|yaml edit (?P<file>\S+))\n(?P<text>.*?)^```$", re.
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a shell."""
+    """A shell command."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""What may be in the place of a regular file."""
+"""Files of unusual types and sizes, in place of a regular file."""
 
 import os
 import socket
@@ -6,7 +6,10 @@ from pathlib import Path
 
 
 def make_socket(path: Path) -> None:
-    """A bound socket. Its path has 107 characters at most: it is bound by its name, from the folder's descriptor."""
+    """Create a bound socket.
+
+    The path of a socket has at most 107 characters, so it is bound relative to the folder's descriptor.
+    """
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         with socket.socket(socket.AF_UNIX) as opened:
@@ -16,6 +19,6 @@ def make_socket(path: Path) -> None:
 
 
 def make_huge(path: Path) -> None:
-    """A sparse file of 1 TiB."""
+    """Create a sparse file of 1 TiB."""
     with path.open("wb") as file:
         file.truncate(1 << 40)

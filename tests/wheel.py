@@ -1,4 +1,4 @@
-"""The wheel and the source archive that the checkout's files build."""
+"""Build the wheel and the source archive from the checkout's files."""
 
 import shutil
 import subprocess
@@ -21,14 +21,14 @@ for name in (build_wheel(folder), build_sdist(folder)):
 
 @dataclass(frozen=True)
 class Built:
-    """The contents of both."""
+    """The folders with the contents of the wheel and of the source archive."""
 
     site: Path
     source: Path
 
 
 def build(folder: Path) -> Built:
-    """Build and unpack them in an empty folder."""
+    """Build and unpack both in an empty folder."""
     source = folder / "source"
     tracked = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],

@@ -1,4 +1,4 @@
-"""What somebody asked an API server, by its audit log, as the rights that it took.
+"""The requests of a user in an API server's audit log, and the rights that they required.
 
 Format: https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/
 """
@@ -14,25 +14,25 @@ from trainstack.dev.cluster.layout import Layout
 from trainstack.platform.rbac.rights import API, Grant
 
 SELF = {"authorization.k8s.io", "authentication.k8s.io"}
-"""API groups of what everybody may ask of themselves: the role `system:basic-user`."""
+"""API groups of requests about oneself, which the role `system:basic-user` allows to everybody."""
 _CREATED = 201
 
 
 @dataclass(frozen=True)
 class Request:
-    """One answered request."""
+    """An answered request."""
 
     verb: str
     uri: str
     code: int
     reference: dict[str, str]
-    """What it was about; {} where it was no object's path, such as `/version`."""
+    """The object reference; {} for other paths, such as `/version`."""
     reason: str
-    """Why it was allowed or not, in the authorizer's words."""
+    """The authorizer's reason to allow or deny it."""
 
     @property
     def grant(self) -> Grant | None:
-        """The right that it took; None where everybody has it who is known to the cluster."""
+        """The required right; None if every authenticated user has it."""
         ref = self.reference
         if not ref or ref.get("apiGroup", "") in SELF:
             return None
@@ -42,10 +42,10 @@ class Request:
 
     @property
     def took(self) -> set[Grant]:
-        """All rights that it took. Within a request for one verb the API server asks for others too.
+        """All required rights. For a request with one verb, the API server may check others too.
 
-        A server-side apply that makes an object, also as a dry run, takes `create`; one that writes a role takes
-        `escalate`. (Both are asked for before what the caller holds is looked at.)
+        A server-side apply that creates an object, also as a dry run, requires `create`; one that writes a role
+        requires `escalate`. (Both are checked before the rights that the caller has.)
         """
         first = self.grant
         if first is None:
@@ -57,7 +57,7 @@ class Request:
 
 
 def writes(cluster: Cluster, user: str) -> list[str]:
-    """The paths that a user has written to since the cluster's start, in order."""
+    """Return the paths to which a user has written since the cluster's start, in order."""
     return [
         request.uri
         for request in requests(cluster, user)
@@ -68,7 +68,7 @@ def writes(cluster: Cluster, user: str) -> list[str]:
 
 
 def requests(cluster: Cluster, user: str) -> list[Request]:
-    """What a user has asked since the cluster's start."""
+    """Return the requests of a user since the cluster's start."""
     found = []
     for line in _lines(Layout.of(cluster.state).audit):
         event: dict[str, Any] = json.loads(line)
@@ -80,7 +80,7 @@ def requests(cluster: Cluster, user: str) -> list[Request]:
                 verb=event["verb"],
                 uri=event["requestURI"],
                 code=event.get("responseStatus", {}).get("code", 0),
-                reference={key: str(each) for key, each in (event.get("objectRef") or {}).items()},
+                reference={key: str(value) for key, value in (event.get("objectRef") or {}).items()},
                 reason=annotations.get("authorization.k8s.io/reason", ""),
             )
         )
@@ -88,6 +88,6 @@ def requests(cluster: Cluster, user: str) -> list[Request]:
 
 
 def _lines(log: Path) -> Iterable[str]:
-    # A line that is being written ends without a line feed.
+    # An incomplete line has no line feed yet.
     text = log.read_text(encoding="utf-8")
     return text[: text.rfind("\n") + 1].splitlines()

@@ -1,4 +1,4 @@
-"""What stands beside the dev environment, and the cluster of the sites."""
+"""Fixtures of the lab, which shares the dev environment's cluster, and of the cluster of the sites."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from trainstack.dev.cluster.spec import ClusterSpec
 
 @pytest.fixture(scope="session")
 def labs(checkout: Project) -> Iterator[list[Project]]:
-    """The lab, from the first test that needs it to the last. A cluster that is deleted anyway takes it along."""
+    """Yield the list of open labs, and close them at the end only if the cluster is kept."""
     made: list[Project] = []
     yield made
     if os.environ.get("TRAINSTACK_TEST_CLUSTER"):
@@ -28,7 +28,7 @@ def labs(checkout: Project) -> Iterator[list[Project]]:
 
 @pytest.fixture(scope="session")
 def lab(installed: Project, labs: list[Project]) -> Project:
-    """A stack of the platform's half alone, beside the dev environment, whose operators serve it too."""
+    """Install a platform-only stack that uses the operators of the dev environment."""
     project = installed.other("lab", platform_config())
     labs.append(project)
     done = project.up()
@@ -38,15 +38,15 @@ def lab(installed: Project, labs: list[Project]) -> Project:
 
 @pytest.fixture
 def no_lab(labs: list[Project]) -> None:
-    """The dev environment alone again."""
+    """Remove the lab and leave the dev environment."""
     close_lab(labs)
 
 
 def close_lab(labs: list[Project]) -> None:
-    """Take the lab down, if there is one."""
+    """Destroy the lab, if there is one."""
     for project in labs:
         project.take_down()
-        # A platform alone leaves its namespaces: teams' volumes may be in them.
+        # A platform-only stack retains its namespaces, which may contain volumes of teams.
         done = project.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
         assert done.code == 0, done.text
     labs.clear()
@@ -54,13 +54,13 @@ def close_lab(labs: list[Project]) -> None:
 
 @pytest.fixture(scope="session")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
-    """What this machine had before the cluster of the sites."""
+    """Return the traces on this machine before the cluster of the sites."""
     return traces.look(_sites_state(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")
 def sites(machine: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster that became all reference systems' sites while it ran, two of them by a later command."""
+    """Start a cluster and add the sites of all reference systems with two commands while it runs."""
     state = _sites_state(tmp_path_factory)
     try:
         plain = devcluster.up(state, ClusterSpec(simulated_nodes=1, simulated_product=OTHER_PRODUCT))
@@ -77,13 +77,13 @@ def sites(machine: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="session")
 def owner(sites: Cluster) -> Person:
-    """Who runs the cluster of the sites."""
+    """Return the administrator of the cluster of the sites."""
     return Person(sites.kubeconfig)
 
 
 @pytest.fixture(scope="session")
 def tenant(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """A researcher of the GPU service, by the kubeconfig that he is given."""
+    """Return a researcher of the GPU service, with the kubeconfig from `trainstack cluster kubeconfig`."""
     file = tmp_path_factory.mktemp("tenant") / "kubeconfig"
     words = ("--as", f"{TENANT}/researcher", "--output", str(file))
     done = cluster_command("kubeconfig", "--state", str(sites.state), *words)
@@ -99,7 +99,7 @@ def _sites_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def buildah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Buildah as a user has it, whose files are the test's own."""
+    """Set up buildah as for a user, with files of the test."""
     (tmp_path / "auth.json").write_text("{}")
     for variable in ("DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(variable, raising=False)

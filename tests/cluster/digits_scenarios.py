@@ -22,7 +22,7 @@ Result = dict[str, object]
 
 
 class Scenarios:
-    """Runs of the program with the data and below the scratch folder given."""
+    """Runs of the program with this data, below this scratch folder."""
 
     def __init__(self, program: Path, data: Path, scratch: Path) -> None:
         """Nothing is started yet."""
@@ -62,7 +62,7 @@ class Scenarios:
         }
 
     def evaluate(self, name: str) -> Result:
-        """What evaluate.py says about the model of a run."""
+        """Return the output of evaluate.py for the model of a run."""
         model = self.scratch / name / "model.pt"
         command = [sys.executable, str(self.program / "evaluate.py"), f"--model={model}", f"--data={self.data}"]
         result: Result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -89,7 +89,7 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    """All scenarios, one after the other."""
+    """Run all scenarios in sequence."""
     program, data, scratch = (Path(argument) for argument in sys.argv[1:4])
     runs = Scenarios(program, data, scratch)
     checkpoint = f"--checkpoint={scratch / 'checkpoints'}"

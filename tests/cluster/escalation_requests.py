@@ -1,6 +1,6 @@
-"""Requests to an API server by which a role's reach is tried, and whose role it is.
+"""Requests that try to exceed the rights of a role, and the users of the roles.
 
-Each is a dry run, which passes authorization and admission, but for those that store nothing of themselves.
+Writes are dry runs, which pass through authorization and admission.
 """
 
 import base64
@@ -17,12 +17,12 @@ from trainstack.platform.rbac.rights import API, Grant
 
 Body = dict[str, Any]
 OTHERS = "others"
-"""A namespace of nobody's environment, without a Pod Security level."""
+"""A namespace outside all environments, without a Pod Security level."""
 SYSTEM = "kube-system"
 INTRUDER = "intruder"
-"""A name that no role names."""
+"""A name that is in no role."""
 THERE = "there"
-"""Of a pod, a Secret, a ConfigMap, a ServiceAccount and a quota in each namespace; and of other objects."""
+"""The name of existing objects: a pod, Secret, ConfigMap, ServiceAccount and quota per namespace, and others."""
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 DRY = (("dryRun", "All"),)
 EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
@@ -30,27 +30,27 @@ EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who has one role."""
+    """A user with one role."""
 
     user: str
     role: str
     namespaces: tuple[str, ...]
-    """Where the role is meant to reach."""
+    """The namespaces for which the role is intended."""
     granted: frozenset[Grant]
 
     def names(self, group: str, resource: str, namespace: str = "") -> list[str]:
-        """A name for each set of verbs that the role has on names of this kind, and one that it does not name."""
+        """Return one name for each set of verbs that the role has on names of this kind, and a name not in the role."""
         verbs: dict[str, set[str]] = {}
-        for each in self.granted:
-            if (each.group, each.resource) == (group, resource) and each.namespace in ("", namespace) and each.name:
-                verbs.setdefault(each.name, set()).add(each.verb)
-        alike = {frozenset(held): name for name, held in sorted(verbs.items()) if held - {"get", "list", "watch"}}
-        return [INTRUDER, *sorted(alike.values())]
+        for grant in self.granted:
+            if (grant.group, grant.resource) == (group, resource) and grant.namespace in ("", namespace) and grant.name:
+                verbs.setdefault(grant.name, set()).add(grant.verb)
+        by_verbs = {frozenset(held): name for name, held in sorted(verbs.items()) if held - {"get", "list", "watch"}}
+        return [INTRUDER, *sorted(by_verbs.values())]
 
     def bindable(self, kind: str, namespace: str) -> list[str]:
-        """The roles of a kind that it may give away."""
-        asked = (f"{kind.lower()}s", "bind", namespace)
-        return sorted({each.name for each in self.granted if (each.resource, each.verb, each.namespace) == asked})
+        """Return the roles of a kind that the user may bind."""
+        wanted = (f"{kind.lower()}s", "bind", namespace)
+        return sorted({grant.name for grant in self.granted if (grant.resource, grant.verb, grant.namespace) == wanted})
 
 
 @dataclass(frozen=True)
@@ -123,18 +123,18 @@ CUSTOM = {
     "ResourceFlavor": False,
     "TrainJob": True,
 }
-"""The kinds that an API server does not have of itself: whether their objects are in namespaces."""
+"""The custom kinds, and whether they are namespaced."""
 
 
 def location(kind: str, namespace: str) -> str:
-    """The path of a kind's list."""
+    """Return the path of a kind's collection."""
     version, plural = KINDS[kind]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
 
 
 def make_definition(group: str, plural: str, *, namespaced: bool, version: str = "v1", kind: str = "Made") -> Body:
-    """The definition of a kind whose objects may have any field."""
+    """Return the definition of a kind whose objects may have any field."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -150,7 +150,7 @@ def make_definition(group: str, plural: str, *, namespaced: bool, version: str =
 
 
 def make_certificate_request() -> Body:
-    """A request for a certificate, which waits for its approval."""
+    """Return a CertificateSigningRequest, which is pending until it is approved."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, INTRUDER)])
     request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
@@ -180,7 +180,7 @@ def patch(path: str, body: Body) -> Request:
 
 
 def both(collection: str, body: Body) -> list[Request]:
-    """Create an object in both ways: RBAC compares its name only where it is applied."""
+    """Create an object by POST and by apply: RBAC knows the name only in an apply."""
     return [post(collection, body), apply(f"{collection}/{body['metadata']['name']}", body)]
 
 
@@ -196,7 +196,7 @@ def deleting(root: str, plural: str) -> Tries:
 
 
 def made(kind: str, body: Body | Callable[[Person], Body], *, declared: bool = True) -> Tries:
-    """Create objects of a kind: one of a name that no role names, and of each name that this role names."""
+    """Create objects of a kind with the names from `Person.names`; without `declared`, only with a name in no role."""
 
     def tries(person: Person, place: str) -> Iterator[Request]:
         version, plural = KINDS[kind]
@@ -215,7 +215,7 @@ def pod(spec: Body) -> Tries:
 
 
 def controllers(spec: Body) -> Tries:
-    """Objects of which controllers make pods."""
+    """Create objects whose controllers create pods."""
     labels = {"matchLabels": {"a": "b"}}
     template = {"metadata": {"labels": labels["matchLabels"]}, "spec": spec}
     ending = {"spec": {**spec, "restartPolicy": "Never"}}
@@ -230,14 +230,14 @@ def controllers(spec: Body) -> Tries:
     }
 
     def tries(person: Person, place: str) -> Iterator[Request]:
-        for kind, each in bodies.items():
-            yield from made(kind, {"spec": each})(person, place)
+        for kind, body in bodies.items():
+            yield from made(kind, {"spec": body})(person, place)
 
     return tries
 
 
 def any_pod(spec: Body) -> Tries:
-    """A pod, or one by a controller."""
+    """Create a pod, directly and by controllers."""
 
     def tries(person: Person, place: str) -> Iterator[Request]:
         yield from pod(spec)(person, place)

@@ -1,4 +1,4 @@
-"""An API server on which an environment's committed rights are applied, beside what others have there."""
+"""An API server with an environment's committed rights, and objects that do not belong to the environment."""
 
 import ssl
 from base64 import b64decode
@@ -42,12 +42,12 @@ PATHS = {
     "ValidatingAdmissionPolicyBinding": f"/apis/{ADMISSION}/v1/validatingadmissionpolicybindings",
 }
 ADMINISTRATOR, MINE = "administrator", "mine"
-"""Somebody with every right, and a namespace of his."""
+"""A user with every right, and the user's namespace."""
 
 
 @contextmanager
 def furnished(folder: Path) -> Iterator[ApiServer]:
-    """An API server with the kinds of the operators, and things of others in its namespaces."""
+    """Run an API server with the operators' kinds, and objects of others in its namespaces."""
     with api_server(folder) as running:
         for kind, namespaced in CUSTOM.items():
             version, plural = KINDS[kind]
@@ -80,14 +80,14 @@ def _is_served(server: ApiServer, kind: str) -> bool:
 
 
 def objects_of(stack: str, *kinds: str) -> list[Body]:
-    """The objects of an environment's committed file."""
+    """Return the objects of an environment's committed file."""
     text = (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8")
     return [each for each in yaml.safe_load_all(text) if not kinds or each["kind"] in kinds]
 
 
 @contextmanager
 def applied(server: ApiServer, session: Session) -> Iterator[list[Person]]:
-    """An environment's committed rights and those of its teams, each role bound to a user of its name."""
+    """Apply the committed rights of an environment and its teams, and bind each role to a user of the same name."""
     with ExitStack() as undo:
         objects = objects_of(session.stack)
         roles: dict[str, list[Body]] = {}
@@ -104,7 +104,7 @@ def applied(server: ApiServer, session: Session) -> Iterator[list[Person]]:
         granted = [grant for several in roles.values() for role in several for grant in granted_by(role)]
         bound = {(each.resource, each.namespace, each.name) for each in granted if each.verb == "bind" and each.name}
         kinds = {"roles": "Role", "clusterroles": "ClusterRole"}
-        # The roles that may be bound are an operator's, which is not installed here.
+        # The bindable roles belong to an operator that is not installed here.
         objects += [_powerful(kinds[kind], name, place) for kind, place, name in sorted(bound) if name not in roles]
         for body in (*objects, *(_bound(each) for several in roles.values() for each in several)):
             if body["kind"] != "Namespace" and server.get(f"{_path(body)}/{body['metadata']['name']}") is None:
@@ -145,7 +145,7 @@ def _make(server: ApiServer, kind: str, name: str, namespace: str, rest: Body) -
 
 
 def _furnish(server: ApiServer, namespace: str) -> None:
-    """What somebody else has in a namespace."""
+    """Create the objects of others in a namespace."""
     for kind in ("ServiceAccount", "Secret", "ConfigMap"):
         _make(server, kind, THERE, namespace, {})
     _make(server, "Pod", THERE, namespace, {"spec": HARDENED})
@@ -158,7 +158,7 @@ def _furnish(server: ApiServer, namespace: str) -> None:
 
 
 def _powerful(kind: str, name: str, namespace: str = "") -> Body:
-    """A role of somebody else that is worth having."""
+    """Return a role of others with many rights."""
     within = {"namespace": namespace} if namespace else {}
     return {"apiVersion": f"{API}/v1", "kind": kind, "metadata": {"name": name, **within}, "rules": EVERYTHING}
 
@@ -170,7 +170,7 @@ def _ensure_namespace(server: ApiServer, name: str) -> None:
 
 
 def _apply_namespace(server: ApiServer, body: Body) -> None:
-    """As an administrator does; returns once its Pod Security level holds."""
+    """Apply a namespace as the administrator, and wait until its Pod Security level is enforced."""
     name, labels = body["metadata"]["name"], body["metadata"]["labels"]
     _ensure_namespace(server, name)
     server.send(
@@ -186,13 +186,13 @@ def _apply_namespace(server: ApiServer, body: Body) -> None:
 
 
 def takes_privileged_pods(server: ApiServer, namespace: str) -> bool:
-    """Whether a namespace takes a privileged pod."""
+    """Return whether a namespace admits a privileged pod."""
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": INTRUDER}, "spec": PRIVILEGED}
     return server.send("POST", location("Pod", namespace), body, dryRun="All").code < 300
 
 
 def _deny(server: ApiServer, name: str) -> None:
-    """A policy that nobody may create a ConfigMap `<name>-denied`."""
+    """Create a policy that denies the ConfigMap `<name>-denied`."""
     spec = {
         "matchConstraints": {
             "resourceRules": [
@@ -249,7 +249,7 @@ def _may(server: ApiServer, name: str, resource: str, namespace: str) -> bool:
 
 @contextmanager
 def client_of(server: ApiServer, user: User) -> Iterator[httpx.Client]:
-    """Connected as somebody, by a certificate."""
+    """Yield a client of the API server with the user's certificate."""
     layout = Layout(server.state)
     credentials = server.credentials(user)
     files = {name: layout.tmp / f"{user.name}.{name}" for name in ("crt", "key")}

@@ -1,4 +1,4 @@
-"""Ways to reach further than a role is for."""
+"""Attempts to exceed the purpose of a role."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -35,27 +35,27 @@ from trainstack.platform.rbac.rights import API
 
 @dataclass(frozen=True)
 class Attempt:
-    """One way. It succeeds where any of its requests does."""
+    """An attempt. It succeeds if any of its requests does."""
 
     title: str
     means: tuple[str, ...]
-    """The ids of escalations, of which one has to be listed where this succeeds."""
+    """The ids of escalations; if the attempt succeeds, one of them must be listed."""
     places: tuple[str, ...]
-    """Namespaces; "" for the cluster, OWN for all that the role is meant for."""
+    """Namespaces; "" for the cluster, OWN for all for which the role is intended."""
     tries: Tries
     connects: bool = False
-    """Whether it leads to a node: there is none, so any other answer than a refusal is a success."""
+    """Whether it connects to a node: none is running, so any response other than a refusal is a success."""
     makes_pods: bool = False
-    """Whether it succeeds only where the namespace takes the pod too, which a controller would create."""
+    """Whether it succeeds only if the namespace also admits the pod that a controller would create."""
     stores: bool = False
-    """Whether it is sent in earnest, so that an administrator, whom nothing stops, does not try it."""
+    """Whether it is no dry run; the administrator, whose requests all succeed, then skips it."""
 
 
 OWN = "own"
 
 
 def attempts() -> list[Attempt]:
-    """All of them."""
+    """Return all attempts."""
     return [*_pods(), *_reading(), *_roles(), *_namespaces(), *_admission(), *_identities(), *_nodes(), *_others()]
 
 
@@ -132,7 +132,7 @@ def _roles() -> list[Attempt]:
         }
 
     def declared(kind: str) -> Tries:
-        """Bind each role that may be bound, or else one that is there."""
+        """Bind each role that may be bound, or an existing one if there is none."""
 
         def tries(person: Person, place: str) -> Iterator[Request]:
             for name in person.bindable(kind, place) or [THERE]:
@@ -220,9 +220,9 @@ def _admission() -> list[Attempt]:
     def policy(*_: object) -> list[Request]:
         paths = [f"{group}{end}/{THERE}" for end in ("ies", "ybindings")]
         return [
-            each
+            request
             for path in paths
-            for each in (Request("DELETE", path, query=DRY), patch(path, {"metadata": {"labels": {"a": "b"}}}))
+            for request in (Request("DELETE", path, query=DRY), patch(path, {"metadata": {"labels": {"a": "b"}}}))
         ]
 
     def definition(person: Person, _: str) -> list[Request]:
@@ -264,7 +264,7 @@ def _identities() -> list[Attempt]:
     def impersonate(*_: object) -> list[Request]:
         everybody = ("system:masters", "system:serviceaccounts")
         headers = [(("Impersonate-User", INTRUDER), ("Impersonate-Group", group)) for group in everybody]
-        return [Request("GET", "/api/v1/namespaces", headers=each) for each in headers]
+        return [Request("GET", "/api/v1/namespaces", headers=pair) for pair in headers]
 
     approved = {"type": "Approved", "status": "True", "reason": "a", "message": "b"}
     approval = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{THERE}/approval"
@@ -333,15 +333,15 @@ def _others() -> list[Attempt]:
 
 
 def _store_probes(person: Person, _: str) -> list[Request]:
-    """Sent in earnest: nothing may come of it."""
+    """Return requests without a dry run, all of which must be refused."""
     flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": probes.NAME}}
     job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": probes.NAME}}
     job["spec"] = {"pytorchReplicaSpecs": {"Master": {"template": {"spec": PRIVILEGED}}}}
     sent = both(location("ResourceFlavor", ""), flavor)
     if "default" not in person.namespaces:
         sent += both(location("PyTorchJob", "default"), job)
-    return [replace(each, query=_without_dry(each)) for each in sent]
+    return [replace(request, query=_without_dry(request)) for request in sent]
 
 
 def _without_dry(request: Request) -> tuple[tuple[str, str], ...]:
-    return tuple(each for each in request.query if each not in DRY)
+    return tuple(parameter for parameter in request.query if parameter not in DRY)

@@ -1,4 +1,4 @@
-"""A git server inside the cluster, by https with an authority of its own and by ssh, with one small repository."""
+"""A git server in the cluster with a small repository, reached by ssh and by https with a private authority."""
 
 import base64
 import datetime as dt
@@ -21,7 +21,7 @@ IMAGE = "registry.local/tests/forge:1"
 USER = "reader"
 PASSWORD = "canary-98d1-of-the-password"
 BRANCH = "moving"
-"""Of the repository with a password."""
+"""The branch of the repository with a password."""
 
 START = """
 set -e
@@ -46,7 +46,7 @@ class KeyPair:
 
     @staticmethod
     def make() -> "KeyPair":
-        """A new one."""
+        """Generate a key."""
         key = ed25519.Ed25519PrivateKey.generate()
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
@@ -57,7 +57,7 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Forge:
-    """What a client has to know of the server."""
+    """The data that a client of the server needs."""
 
     commits: tuple[str, ...]
     """The history, oldest first; in commit n, from 1, `main.py` prints n."""
@@ -65,14 +65,14 @@ class Forge:
     host_key: str
     client: KeyPair
     address: str
-    """Where https is served outside of the cluster, whose DNS alone knows the name; empty: nowhere."""
+    """The address of https outside the cluster, where DNS lacks the name; empty: not served."""
 
     def url(self, name: str) -> str:
-        """The address of a repository by https."""
+        """Return the https URL of a repository."""
         return f"https://{HOST}/{name}.git"
 
     def git_of_a_person(self, folder: Path) -> dict[str, str]:
-        """Variables by which git on this machine reaches the server, with its authority and the password."""
+        """Return variables with which git on this machine reaches the server, with its authority and the password."""
         authority = folder / "authority.crt"
         authority.write_text(self.authority)
         values = {
@@ -81,28 +81,28 @@ class Forge:
         }
         pairs = [(f"GIT_CONFIG_KEY_{index}", key) for index, key in enumerate(values)]
         pairs += [(f"GIT_CONFIG_VALUE_{index}", value) for index, value in enumerate(values.values())]
-        # The variable, since one that is set wins over http.sslCAInfo.
+        # The variable, because it overrides http.sslCAInfo if it is set.
         return {"GIT_SSL_CAINFO": str(authority), "GIT_CONFIG_COUNT": str(len(values)), **dict(pairs)}
 
     @property
     def ssh_url(self) -> str:
-        """The address of the repository by ssh."""
+        """The ssh URL of the repository."""
         return f"ssh://root@{HOST}/srv/git/mnist.git"
 
     @property
     def known_hosts(self) -> str:
-        """A line for the server, by its real key."""
+        """The known_hosts line of the server."""
         return f"{HOST} {self.host_key}\n"
 
 
 def start(project: Project, folder: Path, program: str, address: str = "") -> Forge:
-    """Bring the server up; it is ready.
+    """Start the server and wait until it is ready.
 
     Args:
         project: whose cluster it is in.
         folder: an empty one, for the repository.
         program: main.py, where NUMBER is replaced by the number of the commit.
-        address: the node's, at which it then serves https outside of the cluster too.
+        address: of the node; if set, https is also served there, outside the cluster.
 
     """
     commits = _repository(folder, program)
@@ -150,27 +150,27 @@ def start(project: Project, folder: Path, program: str, address: str = "") -> Fo
 
 
 def move(project: Project, commit: str) -> None:
-    """Have the branch name this commit; with an empty one there is no such branch any more."""
+    """Set the branch to this commit, or delete it if the commit is empty."""
     words = ["update-ref", *([] if commit else ["-d"]), f"refs/heads/{BRANCH}", *([commit] if commit else [])]
     done = project.kubectl("exec", "-n", NAMESPACE, "forge", "--", "git", "-C", "/srv/git/mnist.git", *words)
     assert done.code == 0, done.text
 
 
 def answer(project: Project, *, yes: bool) -> None:
-    """Have the service lead to the server, or nowhere."""
+    """Connect the Service to the server, or to no pod."""
     patch = json.dumps({"spec": {"selector": {"app": "forge" if yes else "nothing"}}})
     done = project.kubectl("patch", "service", "forge", "-n", NAMESPACE, "--patch", patch)
     assert done.code == 0, done.text
 
 
 def stop(project: Project) -> None:
-    """Leave nothing of it."""
+    """Delete the server."""
     done = project.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s", "--ignore-not-found")
     assert done.code == 0, done.text
 
 
 def secret(project: Project, namespace: str, name: str, kind: str, **files: str) -> None:
-    """Create a Secret as a person does; `_` in a key stands for what Python's names cannot have."""
+    """Create a Secret as a user does; `_` in a key replaces the characters that Python names cannot have."""
     keys = {"ssh_privatekey": "ssh-privatekey", "ca_crt": "ca.crt"}
     data = {keys.get(key, key): text for key, text in files.items()}
     meta = {"name": name, "namespace": namespace}
@@ -180,7 +180,7 @@ def secret(project: Project, namespace: str, name: str, kind: str, **files: str)
 def _apply(project: Project, *objects: dict[str, Any]) -> None:
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     done = project.kubectl("apply", "--server-side", stdin=text)
-    # Secrets may have been in it, and the test looks for them everywhere.
+    # The file may contain Secrets, and the test searches all files for them.
     (project.root / ".trainstack" / "stdin.yaml").unlink()
     assert done.code == 0, done.text
 
@@ -207,7 +207,7 @@ def _repository(folder: Path, program: str) -> tuple[str, ...]:
 
 
 def _certificates() -> tuple[bytes, bytes, bytes]:
-    """The server's certificate and key, and the authority's certificate, in PEM."""
+    """Return the server's certificate and key, and the authority's certificate, in PEM."""
     authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of the tests")])
     server_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
     signer, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))

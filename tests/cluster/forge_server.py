@@ -1,4 +1,4 @@
-"""The test's git server over https: runs in a pod, on git's own CGI program. Everything but /public* asks who is there.
+"""The test's git server over https: runs in a pod, on git's own CGI program. Only /public* needs no password.
 
 Usage: forge_server.py <folder with repositories> <certificate> <key> <user> <file with the password>
 """
@@ -27,7 +27,7 @@ class Forge(http.server.BaseHTTPRequestHandler):
         self.answer(self.rfile.read(int(self.headers["Content-Length"])))
 
     def answer(self, body: bytes) -> None:
-        """Run the program and pass on what it says."""
+        """Run the program and send its response."""
         path, _, query = self.path.partition("?")
         if not path.startswith("/public") and self.headers["Authorization"] != ALLOWED:
             self.send_response(401)
@@ -35,7 +35,7 @@ class Forge(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
-        told = {
+        variables = {
             "GIT_HTTP_EXPORT_ALL": "1",
             "GIT_PROJECT_ROOT": ROOT,
             "PATH_INFO": path,
@@ -46,7 +46,7 @@ class Forge(http.server.BaseHTTPRequestHandler):
             "GIT_PROTOCOL": self.headers["Git-Protocol"] or "",
         }
         done = subprocess.run(
-            ["git", "http-backend"], input=body, capture_output=True, check=False, env={**os.environ, **told}
+            ["git", "http-backend"], input=body, capture_output=True, check=False, env={**os.environ, **variables}
         )
         head, _, content = done.stdout.partition(b"\r\n\r\n")
         fields = [line.partition(": ")[::2] for line in head.decode().split("\r\n")]

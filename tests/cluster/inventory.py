@@ -1,4 +1,4 @@
-"""What a cluster holds: the names of all objects, and the files of its volumes."""
+"""The contents of a cluster: the names of all objects, and the files of its volumes."""
 
 import hashlib
 from pathlib import Path
@@ -6,34 +6,34 @@ from pathlib import Path
 from tests.cluster.project import Project, emptied
 
 Name = tuple[str, str, str]
-"""Kind, namespace (`<none>` where there is none) and name."""
+"""Kind, namespace (`<none>` for cluster-scoped objects) and name."""
 TRANSIENT = {"Event", "Lease", "EndpointSlice", "Endpoints"}
-"""What the cluster itself makes and removes all the time."""
+"""Kinds whose objects the cluster itself continually creates and deletes."""
 
 
 COMPUTED = ("events", "componentstatuses", "pods.metrics", "nodes.m")
-"""What the names of resources begin with that are computed from other objects, or are other objects' second names."""
+"""Prefixes of resources that are computed from other objects, or are other names of them."""
 
 
 def everything(project: Project, selector: str = "") -> frozenset[Name]:
-    """Every object of every kind in the cluster, whoever made it, with these labels."""
+    """Return the names of all objects in the cluster with these labels."""
     found = project.reader().names(selector, without=COMPUTED)
     return frozenset((kind, namespace or "<none>", name) for kind, namespace, name in found if kind not in TRANSIENT)
 
 
 def only_stays(project: Project, before: frozenset[Name], retained: list[str]) -> None:
-    """The cluster holds what it held before, what is named as retained, and what Kubernetes itself puts beside that."""
-    named = {name_of(each) for each in retained}
+    """Assert that the cluster has only the earlier and the retained objects, and those that Kubernetes adds to them."""
+    named = {name_of(line) for line in retained}
     namespaces = {name for kind, _, name in named if kind == "Namespace"}
-    beside = {("ConfigMap", each, "kube-root-ca.crt") for each in namespaces}
-    beside |= {("ServiceAccount", each, "default") for each in namespaces}
+    added = {("ConfigMap", namespace, "kube-root-ca.crt") for namespace in namespaces}
+    added |= {("ServiceAccount", namespace, "default") for namespace in namespaces}
     groups = {name.partition(".")[2] for kind, _, name in named if kind == "CustomResourceDefinition"}
 
     def left() -> set[Name]:
-        # A dynamic volume is its claim's, and the API server serves the group of every definition.
-        there = {each for each in everything(project) if each[0] != "PersistentVolume"}
-        served = {each for each in there if each[0] == "APIService" and each[2].partition(".")[2] in groups}
-        return there - before - beside - served
+        # A dynamic volume belongs to its claim, and the API server has an APIService for each definition's group.
+        found = {item for item in everything(project) if item[0] != "PersistentVolume"}
+        served = {item for item in found if item[0] == "APIService" and item[2].partition(".")[2] in groups}
+        return found - before - added - served
 
     emptied("what the controllers clean up", lambda: left() - named, 60)
     assert left() == named - before
@@ -41,19 +41,19 @@ def only_stays(project: Project, before: frozenset[Name], retained: list[str]) -
 
 
 def name_of(retained: str) -> Name:
-    """The object that a line of the output `retained` is about: `Kind [namespace/]name: why`."""
+    """Return the object of a line in the output `retained`: `Kind [namespace/]name: why`."""
     kind, _, rest = retained.partition(" ")
     namespace, slash, name = rest.partition(": ")[0].rpartition("/")
     return kind, namespace if slash else "<none>", name
 
 
 def digests(state: Path) -> dict[str, str]:
-    """The files of all dynamic volumes of the local cluster in a state folder, by path."""
+    """Return the digests of the files on all dynamic volumes of a local cluster, by path."""
     root = state / "volumes"
     files = (path for path in sorted(root.rglob("*")) if path.is_file())
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def trained(files: dict[str, str]) -> dict[str, str]:
-    """What a training writes: results and checkpoints."""
+    """Return the files that a training writes: results and checkpoints."""
     return {name: digest for name, digest in files.items() if "/result/" in name or "/checkpoints/" in name}

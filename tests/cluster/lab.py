@@ -10,7 +10,7 @@ from tests.cluster.project import Done, Project, eventually
 
 NAMESPACE = "lab"
 OPEN, HELD = "open", "held"
-"""The lab's queues: one admits at once, one nothing until `admit`."""
+"""The lab's queues: one admits at once, the other only within `admitting`."""
 MOUNT = "/mnt/lab"
 Config = dict[str, Any]
 
@@ -20,11 +20,11 @@ print("waiting", flush=True)
 while not pathlib.Path("{MOUNT}/go").exists():
     time.sleep(0.1)
 """
-"""A program that trains until a file tells it to end, so that a test decides how long."""
+"""A program that runs until a file exists, so that a test controls its duration."""
 
 
 def platform_config(namespace: str = NAMESPACE) -> Config:
-    """A stack of the platform's half alone: a namespace with two queues."""
+    """Return the configuration of a platform-only stack: a namespace with two queues."""
 
     def cluster_queue(name: str, **changes: Any) -> Config:
         quotas = [{"name": "cpu", "nominalQuota": 4}, {"name": "memory", "nominalQuota": "8Gi"}]
@@ -42,14 +42,14 @@ def platform_config(namespace: str = NAMESPACE) -> Config:
             "localQueues": [
                 {"name": name, "namespace": namespace, "clusterQueue": f"{namespace}-{name}"} for name in (OPEN, HELD)
             ],
-            # defaults.yaml brings classes, and those of this name are the dev environment's.
+            # defaults.yaml has classes, and the dev environment owns those of these names.
             "priorityClasses": None,
         },
     }
 
 
 def team_config(platform: str, *runs: Config, namespace: str = NAMESPACE) -> Config:
-    """A stack of the team's half alone: one volume, and runs."""
+    """Return the configuration of a training-only stack: one volume and runs."""
     return {
         "trainstack:environment": {"layers": ["training"], "platform": f"organization/trainstack/{platform}"},
         "trainstack:storage": {"volumes": [volume("lab", namespace)]},
@@ -58,13 +58,13 @@ def team_config(platform: str, *runs: Config, namespace: str = NAMESPACE) -> Con
 
 
 def volume(name: str, namespace: str = NAMESPACE) -> Config:
-    """A claim of the dev environment's class, which goes with its stack."""
+    """Return a claim of the dev environment's class that is deleted with its stack."""
     claim = {"name": name, "namespace": namespace, "storageClass": "shared", "size": "1Gi"}
     return {**claim, "accessModes": ["ReadWriteMany"], "retain": False}
 
 
 def bare(name: str, kind: str = "Job", **changes: Any) -> Config:
-    """An unmanaged run of a small image on the open queue, with the volume."""
+    """Return an unmanaged run of a small image on the open queue, with the volume."""
     return {
         "name": name,
         "kind": kind,
@@ -80,14 +80,14 @@ def bare(name: str, kind: str = "Job", **changes: Any) -> Config:
 
 
 def managed(name: str, program: str, kind: str = "Job", **changes: Any) -> Config:
-    """A managed run of a Python program on the open queue, recorded on the volume."""
+    """Return a managed run of a Python program on the open queue, recorded on the volume."""
     words = {"command": ["python3", "-c"], "args": [program], "record": {"volume": "lab"}}
     return bare(name, kind, **{"managed": True, "image": {"build": "workloads/digits"}, **words, **changes})
 
 
 @contextmanager
 def admitting(project: Project, queue: str) -> Iterator[None]:
-    """Let a queue that holds everything admit for as long as the block runs."""
+    """Set a held queue to admit for the duration of the block."""
 
     def stop(policy: str) -> None:
         patch = json.dumps({"spec": {"stopPolicy": policy}})
@@ -102,42 +102,42 @@ def admitting(project: Project, queue: str) -> Iterator[None]:
 
 
 def launches(project: Project, name: str = "", namespace: str = NAMESPACE) -> list[dict[str, Any]]:
-    """The stack's live launches, of one workload or of all."""
+    """Return the stack's live launches, of one workload or of all."""
     labels = [f"trainstack.dev/stack={project.stack}", *([f"trainstack.dev/workload={name}"] if name else [])]
-    # Whoever may not read a kind gets no list at all: the GPU service's tenant has Jobs alone.
+    # The list fails if the user may not read one of the kinds: the GPU service's tenant has only Jobs.
     kinds = "jobs" if namespace == TENANT else "jobs,pytorchjobs,pods"
     return project.select(kinds, ",".join(labels), namespace)
 
 
 def launch(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
-    """The one live launch of a workload."""
+    """Return the only live launch of a workload."""
     (only,) = launches(project, name, namespace)
     return only
 
 
 def uid(body: dict[str, Any]) -> str:
-    """What tells an object from another that took its name."""
+    """Return the UID, which differs if another object has replaced this one."""
     return str(body["metadata"]["uid"])
 
 
 def uids(project: Project, namespace: str = NAMESPACE) -> dict[str, str]:
-    """The stack's launches by name."""
+    """Return the UIDs of the stack's launches, by name."""
     return {body["metadata"]["name"]: uid(body) for body in launches(project, namespace=namespace)}
 
 
 def run_id(body: dict[str, Any]) -> str:
-    """The run that a launch, or a ledger, is of."""
+    """Return the run id of a launch or a ledger."""
     return str(body["metadata"]["labels"]["trainstack.dev/run"])
 
 
 def ledgers(project: Project) -> dict[str, str]:
-    """The stack's ledgers: the launch that each run was launched as."""
+    """Return the launch names in the stack's ledgers, by run id."""
     found = project.select("configmaps", f"trainstack.dev/ledger,trainstack.dev/stack={project.stack}", NAMESPACE)
     return {run_id(body): body["data"]["launchName"] for body in found}
 
 
 def outputs(project: Project) -> dict[str, Any]:
-    """What the stack tells a person."""
+    """Return the stack outputs."""
     done = project.pulumi("stack", "output", "--json")
     assert done.code == 0, done.text
     found: dict[str, Any] = json.loads(done.out)
@@ -145,12 +145,14 @@ def outputs(project: Project) -> dict[str, Any]:
 
 
 def true_conditions(body: dict[str, Any]) -> set[str]:
-    """The types of the conditions that hold."""
-    return {each["type"] for each in body.get("status", {}).get("conditions", ()) if each["status"] == "True"}
+    """Return the types of the conditions with status True."""
+    return {
+        condition["type"] for condition in body.get("status", {}).get("conditions", ()) if condition["status"] == "True"
+    }
 
 
 def await_pods(project: Project, name: str, count: int) -> list[dict[str, Any]]:
-    """The running pods of a workload, once there are so many of them."""
+    """Wait for this number of running pods of a workload, and return them."""
 
     def running() -> list[dict[str, Any]]:
         pods = project.select("pods", f"trainstack.dev/workload={name}", NAMESPACE)
@@ -164,7 +166,7 @@ def await_pods(project: Project, name: str, count: int) -> list[dict[str, Any]]:
 
 
 def await_end(project: Project, name: str, *ends: str, namespace: str = NAMESPACE) -> dict[str, Any]:
-    """The launch of a workload once one of these conditions holds. The engine does not await the end of an old one."""
+    """Wait until a launch of a workload that is not being deleted has one of these conditions, and return it."""
 
     def ended() -> dict[str, Any] | None:
         kept = (body for body in launches(project, name, namespace) if "deletionTimestamp" not in body["metadata"])
@@ -175,14 +177,14 @@ def await_end(project: Project, name: str, *ends: str, namespace: str = NAMESPAC
 
 
 def in_pod(project: Project, pod: dict[str, Any], *words: str) -> str:
-    """What a command prints inside a pod."""
+    """Run a command in a pod and return its output."""
     done = project.kubectl("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", *words)
     assert done.code == 0, done.text
     return done.out
 
 
 def quiet(project: Project, namespace: str = NAMESPACE) -> None:
-    """A further `up` that reads every live object finds nothing to do, and the launches are the same objects."""
+    """Assert that `up --refresh` changes nothing and leaves the launches as they are."""
     before = uids(project, namespace)
     done = project.up("--refresh", "--expect-no-changes")
     assert done.code == 0, done.text
@@ -190,7 +192,7 @@ def quiet(project: Project, namespace: str = NAMESPACE) -> None:
 
 
 def refused(project: Project) -> Done:
-    """An `up` that is refused, and has touched no launch."""
+    """Assert that `up` is refused and changes no launch."""
     before = uids(project)
     done = project.up("--refresh")
     assert done.code != 0, done.text
@@ -202,7 +204,7 @@ def edit_run(project: Project, name: str, edit: Callable[[Config], None]) -> Non
     """Change a run's definition in place."""
 
     def change(config: Config) -> None:
-        (run,) = (each for each in config["trainstack:workloads"]["runs"] if each["name"] == name)
+        (run,) = (declared for declared in config["trainstack:workloads"]["runs"] if declared["name"] == name)
         edit(run)
 
     project.edit_stack(change)

@@ -1,4 +1,4 @@
-"""Two clusters of one machine, of which one dispatches runs to the other with MultiKueue."""
+"""Two clusters on one machine, one of which dispatches runs to the other with MultiKueue."""
 
 import base64
 import ctypes
@@ -24,7 +24,7 @@ FRAMEWORKS = ["batch/job", "jobset.x-k8s.io/jobset"]
 
 
 def environment(stack: str, nominal_cpu: int, **workloads: Any) -> Config:
-    """What both clusters have: a namespace, Kueue, a queue and a volume of the same names."""
+    """Return the environment of a cluster; namespace, queue and volume have the same names in both."""
     quotas = [{"name": "cpu", "nominalQuota": nominal_cpu}, {"name": "memory", "nominalQuota": "4Gi"}]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "cpu", "resources": quotas}]}
     small = {"requests": {"cpu": "50m", "memory": "128Mi"}}
@@ -47,7 +47,7 @@ def environment(stack: str, nominal_cpu: int, **workloads: Any) -> Config:
 
 
 def hub(*runs: Config) -> Config:
-    """The manager's environment: a check on the queue, and the runs."""
+    """Return the manager's environment, with an admission check on the queue and the runs."""
     config = environment(HUB, 2, runs=list(runs))
     parameters = {"kind": "MultiKueueConfig", "name": "workers"}
     controller = "kueue.x-k8s.io/multikueue"
@@ -61,7 +61,7 @@ def hub(*runs: Config) -> Config:
 
 
 def run(name: str, kind: str, program: str, **changes: Any) -> Config:
-    """A managed run of a Python program, recorded on the volume."""
+    """Return a managed run of a Python program, recorded on the volume."""
     return {
         "name": name,
         "kind": kind,
@@ -79,7 +79,7 @@ def run(name: str, kind: str, program: str, **changes: Any) -> Config:
 
 
 def merged_kubeconfig(file: Path, clusters: dict[str, Cluster]) -> Path:
-    """A user's kubeconfig with a context for each cluster."""
+    """Write a kubeconfig with a context for each cluster."""
     config: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
     for name, cluster in clusters.items():
         own = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -92,7 +92,7 @@ def merged_kubeconfig(file: Path, clusters: dict[str, Cluster]) -> Path:
 
 
 def give_access(project: Project, worker: Cluster, server: str) -> None:
-    """Give Kueue in the manager's cluster the worker's kubeconfig, by a Secret, as its documentation has it."""
+    """Create the Secret with the worker's kubeconfig in the manager's cluster, as Kueue's documentation describes."""
     own = yaml.safe_load(worker.kubeconfig.read_text())
     own["clusters"][0]["cluster"] |= {"server": server, "tls-server-name": worker.node_ip}
     data = {"kubeconfig": base64.b64encode(yaml.safe_dump(own).encode()).decode()}
@@ -103,7 +103,7 @@ def give_access(project: Project, worker: Cluster, server: str) -> None:
 
 
 def _listener_inside(cluster: Cluster) -> socket.socket:
-    """A listener in the cluster's network namespace, at its node's address: pods reach no address outside it."""
+    """Return a listener on the node's address in the cluster's network namespace, the only one that pods reach."""
     made: list[socket.socket] = []
 
     def enter() -> None:

@@ -1,4 +1,4 @@
-"""A page of docs/systems as a test: its rows and its block of lines, and the commands that were typed."""
+"""A page of docs/systems as a test: its table, its block of commands, and the commands that the test has run."""
 
 import os
 import pty
@@ -24,8 +24,8 @@ code=$?
 if [ -n "$EXPORTED" ]; then export -p > "$EXPORTED"; fi
 exit $code
 """
-"""Runs a line in a shell that has what earlier lines exported. `trainstack cluster` works on the tests' cluster, which
-runs already; every other command is run as it was typed."""
+"""Runs a line in a shell with the exported variables of earlier lines. `trainstack cluster` uses the running cluster
+of the tests; every other command runs unchanged."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Row:
 
     line: int
     commands: tuple[str, ...]
-    """The commands of its right cell, each of which is to be executed."""
+    """The commands in its right cell, all of which the test must run."""
 
 
 def rows(text: str) -> list[Row]:
-    """The rows of the table of a page; fails where there is no table, and where a row has no command."""
+    """Return the rows of a page's table. Fails if there is no table, or if a row has no command."""
     lines = text.splitlines()
     assert HEAD in lines, f"the page has no table that begins with {HEAD}"
     found = []
@@ -54,20 +54,20 @@ def rows(text: str) -> list[Row]:
 
 
 def block(text: str) -> list[str]:
-    """The lines that a reader copies to try the system."""
+    """Return the lines that a reader copies to try the system."""
     found = _BLOCK.search(text)
     assert found, "the page has no block of lines under `Try it`"
     return found[1].splitlines()
 
 
 def fits(command: str, typed: str) -> bool:
-    """Whether a typed line is a command of a page, in which a placeholder `<…>` is for a part of one word."""
+    """Return whether a typed line matches a page's command, whose placeholders `<…>` match a part of one word."""
     parts = [r"\S+".join(map(re.escape, _PLACEHOLDER.split(word))) for word in command.split()]
     return re.fullmatch(" ".join(parts), " ".join(typed.split())) is not None
 
 
 def unexecuted(found: Iterable[Row], typed: Sequence[str]) -> list[str]:
-    """The commands of rows that nobody has typed, with their lines in the page."""
+    """Return the commands of rows that were not typed, with their lines in the page."""
     return [
         f"line {row.line}: {command}"
         for row in found
@@ -78,15 +78,15 @@ def unexecuted(found: Iterable[Row], typed: Sequence[str]) -> list[str]:
 
 @dataclass
 class Page:
-    """The page of a system, worked through on its environment."""
+    """The page of a system, whose commands run on its environment."""
 
     project: Project
     cluster: Path
     """The state folder of the tests' cluster."""
     typed: list[str] = field(default_factory=list)
-    """What was typed and succeeded, in order."""
+    """The lines that succeeded, in order."""
     copied: int = 0
-    """How many lines of the block are done."""
+    """The number of completed lines of the block."""
 
     @property
     def text(self) -> str:
@@ -94,9 +94,9 @@ class Page:
         return (self.project.root / "docs" / "systems" / f"{self.project.stack}.md").read_text(encoding="utf-8")
 
     def type(self, line: str, *, variables: Mapping[str, str] | None = None, seconds: float = 600) -> Done:
-        """Run a line as a user types it in a shell at the project's root, and answers yes; it must succeed.
+        """Run a line in a shell at the project's root, answer prompts with yes, and assert that it succeeds.
 
-        With `variables` it is another shell, which has these and those of `trainstack env`.
+        With `variables` the line runs in a separate shell with these and those of `trainstack env`.
         """
         aside = {"EXPORTED": "", **self.project.variables, **variables} if variables else {}
         ours, terminal = pty.openpty()
@@ -120,7 +120,7 @@ class Page:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def copy(self, end: str) -> Done:
-        """Run the next lines of the block, to the one that begins with `end`; what this one printed."""
+        """Run the next lines of the block up to the one that begins with `end`, and return its output."""
         while True:
             line = block(self.text)[self.copied]
             done = self.type(line)
@@ -129,7 +129,7 @@ class Page:
                 return done
 
     def completed(self) -> None:
-        """Every line of the block has run, in order, and every command of every row."""
+        """Assert that every line of the block and every command of the table has run."""
         left = block(self.text)[self.copied :]
         assert not left, f"lines of the block are left: {left}"
         missing = unexecuted(rows(self.text), self.typed)
@@ -141,7 +141,7 @@ class Page:
             "KUBECONFIG": str(self.project.kubeconfig),
             # The copy's code, not the checkout's that is installed in the virtual environment.
             "PYTHONPATH": str(self.project.root),
-            # Of `pulumi`, which asks only if its output is a terminal too.
+            # Pulumi prompts only if its output is a terminal too.
             "PULUMI_SKIP_CONFIRMATIONS": "true",
             "CLUSTER_STATE": str(self.cluster),
             "EXPORTED": str(state),

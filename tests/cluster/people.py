@@ -1,4 +1,4 @@
-"""People with kubeconfigs, and the objects that they make by hand."""
+"""Users with kubeconfigs, and the objects that they create by hand."""
 
 import json
 import subprocess
@@ -13,15 +13,15 @@ from tests.cluster.reader import reader
 from trainstack.dev.toolchain import tools
 
 NAMESPACE, QUEUE = "eidf001", "eidf001-user-queue"
-"""Of the GPU service's tenant."""
+"""The namespace and the queue of the GPU service's tenant."""
 PRODUCT = "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
 """The product of the service's GPUs."""
 OTHER_PRODUCT = "NVIDIA-H100-80GB-HBM3"
-"""Of its simulated node."""
+"""The product of its simulated node."""
 
 
 def cluster_command(*words: str) -> Done:
-    """`trainstack cluster …`, which builds the images of sites first where no other command has."""
+    """Run `trainstack cluster …`, which builds missing images of sites first."""
     command = [sys.executable, "-m", "trainstack.cli", "cluster", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
     return Done(done.returncode, done.stdout, done.stderr)
@@ -29,12 +29,12 @@ def cluster_command(*words: str) -> Done:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with a kubeconfig."""
+    """A user with a kubeconfig."""
 
     kubeconfig: Path
 
     def kubectl(self, *words: str, body: dict[str, Any] | None = None) -> Done:
-        """kubectl, to its end; `body` goes to its input."""
+        """Run kubectl, with `body` as its input."""
         command = [str(tools.program("kubectl")), f"--kubeconfig={self.kubeconfig}", *words]
         done = subprocess.run(
             [*command, *(["-f", "-"] if body else [])],
@@ -43,30 +43,30 @@ class Person:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def create(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Make an object that must be accepted; as it was stored."""
+        """Create an object and return it as stored. Fails if it is refused."""
         done = self.kubectl("create", "-o", "json", body=body)
         assert done.code == 0, done.text
         return dict(json.loads(done.out))
 
     def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any]:
-        """A live object; {} where there is none of that name."""
+        """Return a live object, or {} if it does not exist."""
         return reader(self.kubeconfig).get(kind, name, namespace)
 
     def items(self, kinds: str, namespace: str = "", selector: str = "") -> list[dict[str, Any]]:
-        """The live objects of kinds, which commas separate, in a namespace or in all."""
+        """Return the live objects of comma-separated kinds, in a namespace or in all."""
         return [body for kind in kinds.split(",") for body in reader(self.kubeconfig).list(kind, namespace, selector)]
 
     def merge(self, kind: str, name: str, change: dict[str, Any]) -> None:
-        """Change a live object that is in no namespace."""
+        """Patch a live cluster-scoped object."""
         done = self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(change))
         assert done.code == 0, done.text
 
     def pods(self, selector: str, namespace: str) -> list[dict[str, Any]]:
-        """The pods with a label."""
+        """Return the pods with a label."""
         return self.items("pods", namespace, selector)
 
     def ended(self, selector: str, namespace: str, count: int) -> dict[str, str]:
-        """Logs by pod, once so many pods with a label have succeeded."""
+        """Wait until this number of pods with a label has succeeded, and return their logs by pod."""
 
         def found() -> list[dict[str, Any]]:
             pods = self.pods(selector, namespace)
@@ -89,11 +89,11 @@ def make_job(
     limits: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """A Job of the service's tenant on its queue, with the claim at /mnt/ceph; `spec` goes into its spec."""
+    """Return a Job of the tenant on its queue, with the claim at /mnt/ceph and the further fields `spec`."""
     resources = {"requests": requests or {"cpu": "10m", "memory": "16Mi"}, "limits": limits or {}}
     container: dict[str, Any] = {"name": "main", "image": image, "resources": resources}
     container["command"] = ["sh", "-c", command]
-    # A program that is process 1 and handles no signal would be waited for.
+    # Process 1 ignores SIGTERM without a handler, so a deletion would wait for the grace period.
     pod: dict[str, Any] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     if claim:
         pod["volumes"] = [{"name": "volume", "persistentVolumeClaim": {"claimName": claim}}]
@@ -108,7 +108,7 @@ def make_job(
 
 
 def make_claim(name: str, storage_class: str, mode: str, namespace: str, **spec: Any) -> dict[str, Any]:
-    """A claim of 1Gi."""
+    """Return a claim of 1Gi."""
     size = {"requests": {"storage": "1Gi"}}
     return {
         "apiVersion": "v1",
@@ -119,7 +119,7 @@ def make_claim(name: str, storage_class: str, mode: str, namespace: str, **spec:
 
 
 def make_pod(name: str, image: str, *, args: tuple[str, ...] = (), claim: str = "", **container: Any) -> dict[str, Any]:
-    """A pod that runs an image's entry point, with the claim at /data."""
+    """Return a pod that runs an image's entry point, with the claim at /data."""
     made: dict[str, Any] = {"name": "main", "image": image, "args": list(args), **container}
     spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [made]}
     if claim:
@@ -134,7 +134,7 @@ def make_pod(name: str, image: str, *, args: tuple[str, ...] = (), claim: str = 
 
 
 def make_pytorchjob(name: str, image: str, workers: int, *args: str) -> dict[str, Any]:
-    """A PyTorchJob of one master and some workers that run an image's entry point."""
+    """Return a PyTorchJob of one master and some workers that run an image's entry point."""
     container = {"name": "pytorch", "image": image, "args": list(args), "imagePullPolicy": "IfNotPresent"}
     replica = {"restartPolicy": "OnFailure", "template": {"spec": {"containers": [container]}}}
     replicas = {"Master": {"replicas": 1, **replica}, "Worker": {"replicas": workers, **replica}}

@@ -1,4 +1,4 @@
-"""Environments on simulated nodes in racks, and what Kueue does with their runs."""
+"""Environments on simulated nodes in racks, and Kueue's placement of their runs."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -24,12 +24,12 @@ _ORDER = ("Namespace", "WorkloadPriorityClass", "Topology", "ResourceFlavor", "C
 
 
 def place(number: int) -> dict[str, str]:
-    """The labels of a node: two hosts in a rack, two racks in a block."""
+    """Return the labels of a node: two hosts in a rack, two racks in a block."""
     return {BLOCK: f"b{number // 4}", RACK: f"b{number // 4}-r{number // 2}"}
 
 
 def config(name: str, *runs: Config, nodes: int = 8, topology: bool = True, **queue: Any) -> Config:
-    """An environment with a queue of all GPUs of some nodes, whose flavor has a topology or none."""
+    """Return an environment with a queue of all GPUs of some nodes, whose flavor may have a topology."""
     quotas = [{"name": "cpu", "nominalQuota": 64 * nodes}, {"name": GPU, "nominalQuota": PER_NODE * nodes}]
     group = {"coveredResources": ["cpu", GPU], "flavors": [{"name": name, "resources": quotas}]}
     flavor = {
@@ -51,7 +51,7 @@ def config(name: str, *runs: Config, nodes: int = 8, topology: bool = True, **qu
 
 
 def run(name: str, namespace: str, pods: int, gpus: int = PER_NODE, **changes: Any) -> Config:
-    """A Job of so many pods that run until it is deleted."""
+    """Return a Job with this number of pods, which run until it is deleted."""
     return {
         "name": name,
         "kind": "Job",
@@ -81,7 +81,7 @@ class Site:
         ]
 
     def create(self, *kinds: str) -> None:
-        """Make the objects of these kinds, by default of all, each kind after those that it refers to."""
+        """Create the objects of these kinds, by default of all; each kind follows the kinds that it references."""
         for kind in (kind for kind in _ORDER if not kinds or kind in kinds):
             self.bench.api.create(body for body in self.objects if body["kind"] == kind)
 
@@ -96,25 +96,27 @@ class Site:
             until(f"{kinds} are gone", partial(_gone, api, bodies), 120, 0.1)
 
     def label(self, nodes: int) -> None:
-        """Give it so many simulated nodes, in their racks."""
+        """Label this number of simulated nodes for the environment, in their racks."""
         for number in range(nodes):
             self.bench.label_node(number, {OWNER: self.name, **place(number)})
 
     def others(self, *runs: Config) -> "Site":
-        """Another environment with the same queues. What it submits is others' to this one."""
+        """Return another environment with the same queues, whose runs compete with those of this one."""
         return self.with_runs(*runs, name=f"{self.name}-others")
 
     def with_runs(self, *runs: Config, name: str = "") -> "Site":
-        """The same environment, by default, with these runs."""
+        """Return an environment, by default with the same name, with these runs."""
         return Site(self.bench, name or self.name, {**self.settings, "trainstack:workloads": {"runs": list(runs)}})
 
     def check(self) -> dict[str, Any]:
-        """The verdicts of `trainstack check --cluster` by run, and the ids of the errors under ``."""
+        """Return the verdicts of `trainstack check --cluster` by run; under "" the ids and messages of errors."""
         done = self.bench.trainstack("check", "--cluster", "--json", "-s", self.name)
         assert done.code in (0, 4), done.text
         found = json.loads(done.out)
-        errors = [(each["id"], each["message"]) for each in found["findings"] if each["severity"] == "error"]
-        return {**{each["name"]: each for each in found["verdicts"]}, "": errors}
+        errors = [
+            (finding["id"], finding["message"]) for finding in found["findings"] if finding["severity"] == "error"
+        ]
+        return {**{verdict["name"]: verdict for verdict in found["verdicts"]}, "": errors}
 
     def submit(self, *names: str) -> None:
         """Create the launches of runs."""
@@ -123,7 +125,7 @@ class Site:
         self.bench.api.create(dict(one.manifest) for one in runs if one.workload.name in names)
 
     def workload(self, name: str) -> Body:
-        """The Workload of a run; {} if there is none."""
+        """Return the Workload of a run, or {} if there is none."""
         found = [body for body in self.bench.api.everywhere("Workload") if _run_of(body) == (self.namespace, name)]
         return found[0] if found else {}
 
@@ -131,11 +133,11 @@ class Site:
         return dict(until(f"{name} is admitted", lambda: (body := self.workload(name)) and reserves(body) and body))
 
     def refused(self, name: str) -> str:
-        """Kueue's message about a run that waits."""
+        """Wait until a run waits for quota, and return Kueue's message."""
         return str(until(f"{name} waits", lambda: reason_of(self.workload(name))))
 
     def settled(self, name: str) -> Body:
-        """The Workload of a run that Kueue has admitted or refused; after a preemption, once it is admitted."""
+        """Wait until Kueue has admitted or refused a run, after any preemption, and return its Workload."""
 
         def look() -> Body:
             body = self.workload(name)
@@ -145,7 +147,7 @@ class Site:
         return dict(until(f"{name} is admitted or refused", look))
 
     def withdraw(self, *names: str) -> None:
-        """Delete launches, by default all, until Kueue has forgotten them."""
+        """Delete launches, by default all, and wait until their Workloads are gone."""
 
         def left() -> list[Body]:
             bodies = self.bench.api.everywhere("Workload")
@@ -158,7 +160,7 @@ class Site:
         until("Kueue has forgotten the runs", lambda: not left())
 
     def evicted(self) -> list[str]:
-        """The Workloads that Kueue has evicted."""
+        """Return the names of the evicted Workloads."""
         return sorted(
             str(body["metadata"]["name"])
             for body in self.bench.api.everywhere("Workload")
@@ -168,7 +170,7 @@ class Site:
 
 @contextmanager
 def site(bench: PlanBench, name: str, settings: Config) -> Iterator[Site]:
-    """An environment whose objects are not made yet; they are gone afterwards."""
+    """Yield an environment whose objects do not exist yet, and delete them afterwards."""
     made = Site(bench, name, settings)
     try:
         yield made
@@ -180,14 +182,14 @@ _PREEMPTS = "Pending the preemption of"
 
 
 def reason_of(workload: Body) -> str:
-    """Kueue's message about a workload that waits; empty if it is admitted, or has not been tried."""
+    """Return Kueue's message about a waiting Workload; empty if it is admitted or has not been tried."""
     conditions = workload.get("status", {}).get("conditions", ())
     waits = (one for one in conditions if one["type"] == "QuotaReserved" and one["status"] == "False")
     return next((str(one["message"]) for one in waits), "")
 
 
 def hosts_of_assignment(workload: Body) -> dict[str, int]:
-    """The pods that Kueue has placed on each host, as the API in which Workloads are stored lists them."""
+    """Return the number of pods per host in the topology assignment of a stored Workload."""
     (pods,) = workload["status"]["admission"]["podSetAssignments"]
     domains: Sequence[Body] = pods["topologyAssignment"]["domains"]
     return {domain["values"][-1]: domain["count"] for domain in domains}

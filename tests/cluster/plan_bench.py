@@ -1,4 +1,4 @@
-"""A cluster of simulated GPU nodes with Kueue, on which scenarios run, and who started when."""
+"""Run scenarios on a cluster of simulated GPU nodes with Kueue, and record when each run started."""
 
 import json
 import os
@@ -39,56 +39,56 @@ _IN_ORDER = ("Namespace", "WorkloadPriorityClass", "ResourceFlavor", "Cohort", "
 NODES = 32
 """Simulated nodes of the cluster."""
 JITTER, DRAWS = 0.3, 4
-"""Seconds more or less that a run may take, and how often that is drawn, before a scenario counts as steady."""
+"""The variation of a run's duration in seconds, and the number of draws, by which a scenario counts as steady."""
 STEADY_TAU, STEADY_OFF = 0.96, 0.05
-"""How near the plan with other durations must be."""
+"""The tolerances for the plan with the varied durations."""
 
 
 @dataclass
 class Observed:
-    """What was seen of the runs, in seconds since the gate opened."""
+    """Observed times of the runs, in seconds since the gate opened."""
 
     began: float = 0.0
-    """When that was: seconds since 1970."""
+    """The time when the gate opened, in seconds since 1970."""
     known: set[str] = field(default_factory=set)
-    """Those that Kueue has a Workload of."""
+    """The runs that have a Workload."""
     started: dict[str, int] = field(default_factory=dict)
-    """When Kueue first gave each its quota, by its own clock: whole seconds since 1970."""
+    """When Kueue first reserved quota for each run, by Kueue's clock in whole seconds since 1970."""
     reserved: dict[str, float] = field(default_factory=dict)
-    """When that was seen here."""
+    """When the test observed the reservation."""
     ended: dict[str, float] = field(default_factory=dict)
 
 
 class PlanBench:
-    """The cluster."""
+    """The cluster with Kueue and the environments of scenarios."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
-        """Kueue on it, and nodes that are nobody's."""
+        """Install Kueue; the nodes belong to no scenario yet."""
         self.cluster, self.folder = cluster, folder
         (folder / "Pulumi.yaml").touch()
         self.api = install(cluster)
         self._server = Server(cluster.server, Layout.of(cluster.state).certs, timeout_seconds=30)
 
     def settings(self, scenario: Scenario) -> Settings:
-        """The environment of a scenario."""
+        """Return the settings of a scenario's environment."""
         text = yaml.safe_dump({"config": scenario.config()}, sort_keys=False)
         (self.folder / f"Pulumi.{scenario.name}.yaml").write_text(text)
         return load(self.folder, scenario.name)
 
     def predicted(self, scenario: Scenario) -> Forecast:
-        """The plan of a scenario, on its nodes; its runs take what its settings declare."""
+        """Return the forecast of a scenario on its nodes, with the durations in its settings."""
         return _plan(self.settings(scenario), scenario, {})
 
     def planned(self, overhead: float, scenario: Scenario) -> Sequence[Timeline]:
-        """What will happen. `overhead`: seconds that a run takes beside what its pods do."""
+        """Return the planned timelines. `overhead` is the seconds of a run in addition to those of its pods."""
         return _plan(self.settings(scenario), scenario, scenario.measured(overhead)).schedule.timelines
 
     def steady(self, scenario: Scenario, overhead: float) -> Scenario:
-        """The first seed, by steps of 100, with which a third of a second more or less of each run changes little.
+        """Return the scenario with the first seed, in steps of 100, whose plan varies little with the durations.
 
-        Where a tenth of a second decides whether a large run or a small one starts, all that follows is another course,
-        and no plan can tell which. Told the moments of a real Kueue's cycles, ends and evictions, the simulation starts
-        the same runs in the same order, also of scenarios that are not steady.
+        If a tenth of a second decides whether a large run or a small one starts, everything after it differs, and no
+        plan can predict it. With the times of a real Kueue's cycles, ends and evictions as input, the simulation starts
+        the same runs in the same order, even in scenarios that are not steady.
         """
         while not self._is_steady(scenario, overhead):
             scenario = replace(scenario, seed=scenario.seed + 100)
@@ -108,9 +108,10 @@ class PlanBench:
 
     @contextmanager
     def waiting(self, scenario: Scenario) -> Iterator[tuple[Scenario, Body]]:
-        """All runs of a scenario wait.
+        """Create a scenario whose runs all wait.
 
-        Gives it with names of its own, and its gate, whose creation lets it begin. All of it is gone afterwards.
+        Yields the scenario with unique names, and its gate: once the gate is created, the runs start. Deletes all
+        objects afterwards.
         """
         named = replace(scenario, tag=f"-{int(time.time()) % 10**6}")
         objects = _objects(self.settings(named))
@@ -128,7 +129,7 @@ class PlanBench:
             self.api.delete(body for body in objects if body["kind"] not in {"Namespace", "WorkloadPriorityClass"})
 
     def run(self, most: float, scenario: Scenario) -> Observed:
-        """Let a scenario begin at one moment, and happen to its end within `most` seconds."""
+        """Start all runs of a scenario at once, and wait at most `most` seconds until they have ended."""
         with self.waiting(scenario) as (named, gate), _Watch(self.cluster, named.name) as watch:
             watch.seen.began = time.time()
             self.api.create([gate])
@@ -140,15 +141,15 @@ class PlanBench:
         self._server.merge(f"/api/v1/nodes/{node_name(number)}", {"metadata": {"labels": dict(labels)}})
 
     def _give_nodes(self, scenario: Scenario) -> None:
-        """Label its nodes, half of them of each kind; no flavor has those that are left."""
+        """Label the scenario's nodes, half of each kind. The other nodes belong to no flavor."""
         own = scenario.nodes + scenario.spare
         for number in range(NODES):
             self.label_node(number, {LABEL: KINDS[number % 2], OWNER: scenario.name if number < own else None})
 
     def _join(self, scenario: Scenario) -> None:
-        """Let Jobs come, those of one turn in another second than those of the one before.
+        """Create the Jobs, those of each turn in a later second than those of the previous turn.
 
-        Kueue counts from when it has made the Workload of a Job itself, which may be in the second after.
+        Kueue orders by the creation of the Workload, which may be a second after that of the Job.
         """
         settings = self.settings(scenario)
         runs = Declared(settings, read_inputs(settings, self.folder, commit="")).runs
@@ -160,7 +161,7 @@ class PlanBench:
                 until("the next second", partial(_past, int(time.time())), 5, 0.02)
 
     def trainstack(self, *words: str) -> Done:
-        """A command in the folder of the environments, on this cluster."""
+        """Run a CLI command in the folder of the environments, on this cluster."""
         variables = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "trainstack.cli", *words]
         done = subprocess.run(
@@ -177,8 +178,8 @@ def kendall_tau(pairs: Iterable[tuple[float | None, float | None]]) -> float:
 
 
 def _plan(settings: Settings, scenario: Scenario, measured: Mapping[str, float]) -> Forecast:
-    each = f"cpu=64,memory=512Gi,{GPU}={PER_NODE}"
-    nodes = [f"{scenario.name}-{kind}={(scenario.nodes + scenario.spare) // 2}:{each}" for kind in KINDS]
+    capacity = f"cpu=64,memory=512Gi,{GPU}={PER_NODE}"
+    nodes = [f"{scenario.name}-{kind}={(scenario.nodes + scenario.spare) // 2}:{capacity}" for kind in KINDS]
     return forecast(settings, measured=measured, nodes=nodes)
 
 
@@ -187,19 +188,19 @@ def _past(second: int) -> bool:
 
 
 def _objects(settings: Settings) -> list[Body]:
-    stack, said = settings.stack, settings.queues
+    stack, section = settings.stack, settings.queues
     return [
-        *(namespace(each, stack) for each in settings.environment.namespaces),
-        *(queues.priority_class(each, stack) for each in said.priority_classes),
-        *(queues.resource_flavor(each, stack) for each in said.flavors),
-        *(queues.cohort(each, stack) for each in said.cohorts),
-        *(queues.cluster_queue(each, stack) for each in said.cluster_queues),
-        *(queues.local_queue(each, stack) for each in said.local_queues),
+        *(namespace(declared, stack) for declared in settings.environment.namespaces),
+        *(queues.priority_class(declared, stack) for declared in section.priority_classes),
+        *(queues.resource_flavor(declared, stack) for declared in section.flavors),
+        *(queues.cohort(declared, stack) for declared in section.cohorts),
+        *(queues.cluster_queue(declared, stack) for declared in section.cluster_queues),
+        *(queues.local_queue(declared, stack) for declared in section.local_queues),
     ]
 
 
 class _Watch:
-    """Follows a namespace's Workloads: who got quota when, and who has ended when, by the run's name."""
+    """Watches a namespace's Workloads and records when each run got quota and when it ended."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.seen = Observed()
@@ -216,18 +217,18 @@ class _Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Closed by another thread, its socket's number could become another connection's while it is still read.
+        # Close the client after the thread ends: its file descriptor could be reused while the thread reads.
         self._over.set()
         self._pool.shutdown()
         self._client.close()
 
     def ended(self, runs: int) -> bool:
-        """Whether so many have ended. Raises what stopped the watch, if anything did."""
+        """Return whether this number of runs has ended. Raises the error that stopped the watch, if any."""
         self._check()
         return len(self.seen.ended) >= runs
 
     def knows(self, names: set[str]) -> bool:
-        """Whether Kueue has Workloads of all of these. Raises what stopped the watch, if anything did."""
+        """Return whether Kueue has Workloads of all these runs. Raises the error that stopped the watch, if any."""
         self._check()
         return names <= self.seen.known
 
@@ -236,7 +237,7 @@ class _Watch:
             self._following.result()
 
     def _follow(self) -> None:
-        """Each watch goes on where the one before ended; where the server has forgotten that, with all there is."""
+        """Resume each watch where the previous one ended, or list everything if that version has expired."""
         last = ""
         while not self._over.is_set():
             asked = {"watch": "1", "timeoutSeconds": "3", "allowWatchBookmarks": "1", "resourceVersion": last}
@@ -258,7 +259,8 @@ class _Watch:
         now = time.time() - self.seen.began
         (owner,) = body["metadata"].get("ownerReferences") or ({"name": ""},)
         name = owner["name"].rsplit("-", 2)[0]
-        true = {each["type"]: each for each in body.get("status", {}).get("conditions", ()) if each["status"] == "True"}
+        conditions = body.get("status", {}).get("conditions", ())
+        true = {condition["type"]: condition for condition in conditions if condition["status"] == "True"}
         self.seen.known.add(name)
         if "QuotaReserved" in true:
             self.seen.started.setdefault(name, int(seconds(true["QuotaReserved"]["lastTransitionTime"])))

@@ -1,4 +1,4 @@
-"""Environments whose runs are many, on simulated GPU nodes: drawn by a seed, for tests of `trainstack forecast`."""
+"""Environments with many random runs on simulated GPU nodes, for tests of `trainstack forecast`."""
 
 import random
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from trainstack.dev.cluster.simulated import DURATION, SIMULATED
 Config = dict[str, Any]
 GPU = "nvidia.com/gpu"
 KINDS = ("a100", "h100")
-"""Flavors; half of the nodes are of each."""
+"""Flavors; each has half of the nodes."""
 LABEL, OWNER = "plan.example.org/kind", "plan.example.org/scenario"
 """Labels of a node, and of a flavor's nodes."""
 GATE = "gate"
-"""A flavor that all queues list last, and that is made when everybody waits: until then they admit nothing, and then
-all begin at one moment."""
+"""A flavor that all queues list last. A queue with a missing flavor admits nothing, so that all runs start at once when
+the flavor is created."""
 PRIORITIES = {f"p{number}": 100 * number for number in range(1, 9)}
 PER_NODE = 8
 _TURN = len(PRIORITIES)
@@ -23,45 +23,46 @@ _TURN = len(PRIORITIES)
 
 @dataclass(frozen=True)
 class Scenario:
-    """What an environment is like."""
+    """The parameters of an environment."""
 
     seed: int
     runs: int
     queues: int = 2
     nodes: int = 8
-    """That quota counts on, of both kinds together."""
+    """The nodes covered by quota, of both kinds together."""
     seconds: tuple[int, int] = (10, 30)
-    """The shortest and the longest run."""
+    """The durations of the shortest and the longest run."""
     spare: int = 0
-    """Nodes beyond quota. Which node a pod of several GPUs finds is partly chance; with room to spare it finds one."""
+    """Nodes beyond quota. The scheduler places pods partly by chance; spare nodes guarantee a place for a pod of
+    several GPUs."""
     gpus: tuple[int, ...] = (1,)
-    """What pods ask for."""
+    """The GPU requests of pods, to choose from."""
     pods: tuple[int, ...] = (1, 1, 2, 2, 4)
-    """Of a run. One that needs much of all there is starts when much is free at one moment, which is chance too."""
+    """The numbers of pods of a run, to choose from. It is partly chance when a very large run starts."""
     strict: bool = False
     borrowing: bool = True
     """The queues are in one cohort."""
     preemption: bool = False
     """Higher priority evicts lower within a queue."""
     declared: bool = False
-    """The runs say how long they take, in whole seconds."""
+    """The runs declare their durations, in whole seconds."""
     tag: str = ""
-    """Ends its names: what was deleted may still be on its way out."""
+    """A suffix of its names: objects of an earlier scenario may still be terminating."""
 
     @property
     def name(self) -> str:
-        """Of the environment, and of its namespace."""
+        """The name of the environment and of its namespace."""
         return f"plan-{self.seed}{self.tag}"
 
     @property
     def told(self) -> str:
-        """What it is like, in a few words."""
+        """A short description."""
         kinds = (("strict", self.strict), ("borrowing", self.borrowing), ("preemption", self.preemption))
-        words = [word for word, is_ in kinds if is_]
+        words = [word for word, enabled in kinds if enabled]
         return ", ".join((f"{self.name}: {self.runs} runs, {self.queues} queues", *words))
 
     def config(self) -> Config:
-        """The environment."""
+        """Return the environment's settings."""
         draw = random.Random(self.seed)
         names = [f"{self.name}-{index}" for index in range(self.queues)]
         return {
@@ -77,17 +78,17 @@ class Scenario:
         }
 
     def lasts(self, index: int) -> float:
-        """For how many seconds the pods of a run do something; no two of them end at one moment by its roundness."""
+        """Return the seconds that the pods of a run take, with fractions so that no two runs end at the same time."""
         shortest, longest = self.seconds
         return round(random.Random(f"{self.seed} lasts {index}").uniform(shortest, longest), 2)
 
     def measured(self, overhead: float, jitter: float = 0.0, draw: int = 0) -> dict[str, float]:
-        """How long each run takes, by its key.
+        """Return the duration of each run, by its key.
 
         Args:
-            overhead: seconds beside what its pods do.
-            jitter: up to so many seconds more or less.
-            draw: by which chance.
+            overhead: seconds in addition to those of its pods.
+            jitter: the largest random change of a duration, in seconds.
+            draw: the seed of the random changes.
 
         """
         chance = random.Random(draw)
@@ -97,7 +98,7 @@ class Scenario:
         }
 
     def turns(self) -> list[list[int]]:
-        """The places of the runs that may join within one second: of each priority one, so that none is a tie."""
+        """Return the indexes of the runs that may join within one second: one per priority, so without ties."""
         return [[*range(start, min(start + _TURN, self.runs))] for start in range(0, self.runs, _TURN)]
 
     def _queue(self, draw: random.Random, name: str) -> Config:
@@ -128,7 +129,7 @@ class Scenario:
         }
 
     def _run(self, draw: random.Random, index: int, queues: list[str]) -> Config:
-        # Whatever the order in which Kueue sees the runs of one second, their priorities differ.
+        # The runs of one second have different priorities, so their order of arrival does not matter.
         turn = random.Random(f"{self.seed} {index // _TURN}").sample(list(PRIORITIES), _TURN)
         gpus, pods = draw.choice(self.gpus), draw.choice(self.pods)
         kind = draw.choice((None, None, *KINDS))
@@ -142,7 +143,7 @@ class Scenario:
             "image": {"name": "busybox:1.35"},
             "completions": pods,
             "parallelism": pods,
-            # A request that Kueue has to take from the limit makes it try a workload once more, whenever it gets to it.
+            # Without requests, Kueue derives them from the limits and retries the workload at an undefined time.
             "resources": {"requests": {"cpu": gpus, GPU: gpus}, "limits": {GPU: gpus}},
             "annotations": {DURATION: f"{self.lasts(index)}s"},
             **({"nodeSelector": {LABEL: kind}} if kind else {}),
@@ -151,7 +152,7 @@ class Scenario:
 
 
 def run_name(index: int) -> str:
-    """Of a run."""
+    """Return the name of a run."""
     return f"run-{index:03}"
 
 

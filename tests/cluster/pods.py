@@ -16,12 +16,12 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 def make_spec(folder: Path, **choices: Any) -> ClusterSpec:
-    """A cluster with a registry of its own, so that a test leaves no image in the shared one."""
+    """Return a spec with a separate registry, so that a test leaves no image in the shared one."""
     return ClusterSpec(registry=str(folder / "registry"), **choices)
 
 
 def make_pod(name: str, script: str, **spec: Any) -> dict[str, Any]:
-    """A pod that runs a shell script once."""
+    """Return a pod that runs a shell script once."""
     container = {"name": "main", "image": spec.pop("image", HELPER_IMAGE), "command": ["sh", "-c", script]}
     for key in ("volumeMounts", "imagePullPolicy", "resources"):
         if key in spec:
@@ -35,28 +35,28 @@ def make_pod(name: str, script: str, **spec: Any) -> dict[str, Any]:
 
 
 def api_of(running: Cluster) -> Api:
-    """The administrator's API."""
+    """Return the administrator's API client."""
     return Api(running.server, Layout.of(running.state).certs)
 
 
 def phase(api: Api, name: str) -> str:
-    """A pod's phase."""
+    """Return a pod's phase."""
     return str((api.find(f"{PODS}/{name}") or {}).get("status", {}).get("phase", ""))
 
 
 def await_phase(api: Api, name: str, wanted: str, seconds: float = 60) -> None:
-    """Wait for a pod's phase; on failure show why."""
+    """Wait for a pod's phase. Fails with the pod."""
     if not wait_until(lambda: phase(api, name) == wanted, seconds, 0.2):
         pytest.fail(f"pod {name} is not {wanted}: {api.find(f'{PODS}/{name}')}")
 
 
 def log(api: Api, name: str) -> str:
-    """A pod's log, through API server and kubelet."""
+    """Return a pod's log, read through the API server and kubelet."""
     return str(api.request("GET", f"{PODS}/{name}/log"))
 
 
 def run_pod(api: Api, pod: dict[str, Any]) -> str:
-    """Run a pod to its end; its log."""
+    """Run a pod to completion and return its log."""
     api.request("POST", PODS, pod)
     await_phase(api, pod["metadata"]["name"], "Succeeded")
     return log(api, pod["metadata"]["name"])

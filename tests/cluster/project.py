@@ -1,4 +1,4 @@
-"""A copy of the project for a test: its own files to edit, its own state, its own stack, a real engine and cluster."""
+"""A copy of the project for a test, with its own files, state and stack, a real engine and a real cluster."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes texts that begin with a digit: of a commit such as 0b12… or 12e4…, YAML parsers read a number."""
+    """Quotes strings that begin with a digit: YAML parsers read a commit such as 0b12… or 12e4… as a number."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -46,21 +46,21 @@ class Done:
 
     @property
     def text(self) -> str:
-        """Everything that it printed."""
+        """The whole output."""
         return self.out + self.err
 
 
 class Reachable(Protocol):
-    """The local cluster, or an API server alone."""
+    """The local cluster or a standalone API server."""
 
     @property
     def kubeconfig(self) -> Path:
-        """What reaches it."""
+        """The administrator's kubeconfig."""
 
 
 @dataclass
 class Project:
-    """A copy of the checkout, and the cluster that its commands go to."""
+    """A copy of the checkout, and the cluster that its commands use."""
 
     root: Path
     kubeconfig: Path
@@ -69,22 +69,22 @@ class Project:
 
     @staticmethod
     def copy(to: Path, cluster: Reachable, stack: str = "dev") -> "Project":
-        """Copy what git would have here: tracked files, and new ones not ignored, and the library's bytecode."""
+        """Copy the tracked and the untracked files that git does not ignore, and the library's bytecode."""
         checkout.copy(to)
         project = Project(to, cluster.kubeconfig, stack)
         project._use_environment()
         return project
 
     def _use_environment(self) -> None:
-        """Have the variables that a person gets by `eval "$(trainstack env -s …)"`. The kubeconfig is the project's."""
+        """Set the variables of `eval "$(trainstack env -s …)"`, but keep the project's kubeconfig."""
         done = self.run(["env", "-s", self.stack], trainstack=True)
         assert done.code == 0, done.text
         self.variables |= {name: value for name, value in exported(done.out).items() if name != "KUBECONFIG"}
 
     def other(self, stack: str, config: Mapping[str, Any]) -> "Project":
-        """Another stack of the same copy, from its configuration.
+        """Return another stack of the same copy, from its configuration.
 
-        Where its state is the copy's too, it has the same variables: each `trainstack env` takes a CPU second.
+        A stack whose state is also in the copy reuses the variables: each `trainstack env` takes a CPU second.
         """
         self.write_stack(stack, config)
         state = config.get("trainstack:environment", {}).get("state", "embedded")
@@ -97,21 +97,21 @@ class Project:
         return project
 
     def _ensure_state(self) -> None:
-        """Make an empty state, unless the stack has one."""
+        """Create an empty state unless the stack has one."""
         if self._state_file() is None:
             done = self.run(["pulumi", "stack", "init", self.stack, "--no-select", "--non-interactive"])
             assert done.code == 0, done.text
 
     def environment(self, stack: str, kubeconfig: Path) -> "Project":
-        """An environment whose file is in the repository, on a cluster."""
+        """Return an environment whose file is in the repository, on another cluster."""
         project = Project(self.root, kubeconfig, stack)
         project._use_environment()
         return project
 
     def write_stack(self, stack: str, config: Mapping[str, Any]) -> None:
-        """Write `Pulumi.<stack>.yaml`, keeping the salt of its passphrase where there is one.
+        """Write `Pulumi.<stack>.yaml`, and keep an existing encryption salt.
 
-        Its state is this copy's, unless it says otherwise.
+        Its state is in this copy unless the configuration names another.
         """
         if config:
             environment = {"state": "embedded", **config.get("trainstack:environment", {})}
@@ -164,17 +164,17 @@ class Project:
         return self.run([*words, "-s", self.stack], trainstack=True, seconds=seconds)
 
     def pulumi(self, *words: str, seconds: float = 300, environment: Mapping[str, str | None] | None = None) -> Done:
-        """Run plain `pulumi` on the stack, as a person does."""
+        """Run plain `pulumi` on the stack, as a user does."""
         command = ["pulumi", *words, "--stack", self.stack, "--non-interactive"]
         return self.run(command, seconds=seconds, environment=environment)
 
     def up(self, *words: str, seconds: float = 300) -> Done:
-        """`pulumi up` without questions."""
+        """Run `pulumi up` without prompts."""
         return self.pulumi("up", "--yes", "--skip-preview", *words, seconds=seconds)
 
     def take_down(self, seconds: float = 300) -> None:
-        """Destroy the stack, keeping the platform, whatever its files say, and forget it, with its file."""
-        # What has ended already is forgotten; its program would declare its guard anew. Else this is refused.
+        """Destroy the stack in the mode `keep-platform`, and remove it and its file."""
+        # An empty stack is only removed: its program would register its guard again. A stack with objects is destroyed.
         done = None if self._has_objects() else self.pulumi("stack", "rm", "--yes")
         if done is None or done.code:
             words = ("destroy", "--yes", "--skip-preview", "--run-program", "--remove")
@@ -184,11 +184,11 @@ class Project:
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
 
     def _has_objects(self) -> bool:
-        """Whether the stack's state is in this copy and has objects: the engine does not forget such a stack."""
+        """Return whether the stack's state is in this copy and has objects: `stack rm` refuses such a stack."""
         return any(resource["type"].startswith("kubernetes:") for resource in self.resources())
 
     def resources(self) -> list[dict[str, Any]]:
-        """The resources of the stack's state, which is in this copy."""
+        """Return the resources of the stack's state in this copy."""
         file = self._state_file()
         return list((read_deployment(file) or {}).get("resources", ())) if file else []
 
@@ -196,31 +196,31 @@ class Project:
         return state_file(self.root / ".trainstack" / "backend", "trainstack", self.stack)
 
     def changes(self, *words: str) -> dict[str, int]:
-        """What `pulumi preview` would change, by operation; {} when nothing. Fails with what it printed."""
+        """Return the number of changes in `pulumi preview` by operation; {} if there are none."""
         done = self.pulumi("preview", "--json", *words)
         assert done.code == 0, done.text
         summary = json.loads(done.out)["changeSummary"]
         return {operation: count for operation, count in summary.items() if operation not in ("same", "read")}
 
     def get(self, kind: str, name: str = "", namespace: str = "") -> dict[str, Any]:
-        """A live object, {} where there is none of that name; without a name, the list of its kind."""
+        """Return a live object, {} if it does not exist, or without a name the list of its kind."""
         return self.reader().get(kind, name, namespace) if name else {"items": self.reader().list(kind, namespace)}
 
     def select(self, kinds: str, selector: str, namespace: str = "") -> list[dict[str, Any]]:
-        """The live objects that bear the labels, in a namespace or in all."""
+        """Return the live objects with these labels, in a namespace or in all."""
         lists = [self.reader().list(kind, namespace, selector, managed_fields=True) for kind in kinds.split(",")]
         return [body for found in lists for body in found]
 
     def reader(self) -> Reader:
-        """A reader with the kubeconfig of the project's commands."""
+        """Return a reader with the kubeconfig of the project's commands."""
         return reader(self.kubeconfig)
 
     def log(self, pod: str, namespace: str) -> str:
-        """What the only container of a pod has logged; empty before it starts."""
+        """Return the log of a pod's only container; empty before it starts."""
         return self.reader().log(pod, namespace)
 
     def kubectl(self, *words: str, stdin: str | None = None) -> Done:
-        """Plain kubectl."""
+        """Run plain kubectl."""
         if stdin is None:
             return self.run(["kubectl", *words])
         file = self.root / ".trainstack" / "stdin.yaml"
@@ -229,7 +229,7 @@ class Project:
 
 
 def emptied(what: str, left: Callable[[], Collection[Any]], seconds: float) -> None:
-    """Wait until nothing is left; fails by what still is."""
+    """Wait until nothing is left. Fails with the remaining items."""
     try:
         eventually(what, lambda: not left(), seconds)
     except AssertionError as error:
@@ -237,11 +237,11 @@ def emptied(what: str, left: Callable[[], Collection[Any]], seconds: float) -> N
 
 
 COMMAND_SECONDS = 2.0
-"""Between looks that run a command of ours, each of which takes half a second of a core."""
+"""The interval of polls that run our commands, each of which takes half a CPU second."""
 
 
 def eventually(what: str, look: Callable[[], Any], seconds: float = 120, *, every: float = 0.5) -> Any:
-    """The first true answer of `look`, asked again every so many seconds; fails by the name of what was awaited."""
+    """Call `look` every so many seconds until its result is true, and return the result. Fails with `what`."""
     end = time.monotonic() + seconds
     while True:
         answer = look()

@@ -22,7 +22,7 @@ _NAMES = "application/json;g=meta.k8s.io;v=v1;as=PartialObjectMetadataList,appli
 
 @dataclass(frozen=True)
 class _Resource:
-    """Where the objects of a kind are."""
+    """A resource of the API."""
 
     api_version: str
     kind: str
@@ -32,12 +32,12 @@ class _Resource:
 
     @property
     def full_name(self) -> str:
-        """The plural with the group."""
+        """The plural with the group, as `kubectl api-resources` prints it."""
         group, slash, _ = self.api_version.rpartition("/")
         return f"{self.plural}.{group}" if slash else self.plural
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Of an object, or of a list; without a namespace, of all namespaces."""
+        """Return the path of an object or a list; without a namespace, of all namespaces."""
         parts = [
             "api" if "/" not in self.api_version else "apis",
             self.api_version,
@@ -50,21 +50,21 @@ class _Resource:
 
 @dataclass
 class Reader:
-    """An API server, as the user of a kubeconfig."""
+    """Reads from an API server as the user of a kubeconfig."""
 
     client: httpx.Client
     resources: dict[str, _Resource] = field(default_factory=dict)
-    """By each name that kubectl accepts."""
+    """The resources, by every name that kubectl accepts."""
 
     def get(self, kind: str, name: str, namespace: str) -> Body:
-        """An object, {} where there is none of that name."""
+        """Return an object, or {} if it does not exist."""
         answer = self._ask(self._resource(kind).path(namespace, name))
-        # Of a path that is not served, the answer is text.
+        # For a path that is not served, the response is text.
         absent = answer.status_code == httpx.codes.NOT_FOUND and "json" in answer.headers["Content-Type"]
         return {} if absent else _plain(_checked(answer))
 
     def list(self, kind: str, namespace: str = "", selector: str = "", *, managed_fields: bool = False) -> list[Body]:
-        """All objects with these labels."""
+        """Return all objects with these labels."""
         resource = self._resource(kind)
         answer = self._ask(resource.path(namespace), **({"labelSelector": selector} if selector else {}))
         typed = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -72,25 +72,25 @@ class Reader:
         return found if managed_fields else [_plain(body) for body in found]
 
     def log(self, pod: str, namespace: str) -> str:
-        """What the only container of a pod has logged; empty before it starts."""
+        """Return the log of a pod's only container; empty before it starts."""
         answer = self._ask(f"{self._resource('pods').path(namespace, pod)}/log", accept="*/*")
-        # Of a container that has not started, and of a pod that was deleted.
+        # The container has not started, or the pod was deleted.
         absent = answer.status_code in (httpx.codes.BAD_REQUEST, httpx.codes.NOT_FOUND)
         return "" if absent else answer.raise_for_status().text
 
     def names(self, selector: str, without: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-        """Kind, namespace (empty where there is none) and name of all objects with these labels.
+        """Yield kind, namespace (empty if cluster-scoped) and name of all objects with these labels.
 
-        `without`: the beginnings of the resources that are left out, as `kubectl api-resources -o name` prints them.
+        `without`: prefixes of the excluded resources, as `kubectl api-resources -o name` prints them.
         """
         self._discover()
-        for resource in {each for each in self.resources.values() if each.listable}:
+        for resource in {known for known in self.resources.values() if known.listable}:
             if not resource.full_name.startswith(without):
                 parameters = {"labelSelector": selector} if selector else {}
                 answer = self._ask(resource.path(""), accept=_NAMES, **parameters)
-                # A definition may have been deleted since.
+                # The definition may have been deleted meanwhile.
                 if answer.status_code != httpx.codes.NOT_FOUND:
-                    # A list of names without items has null.
+                    # An empty list of names has null.
                     for body in _checked(answer)["items"] or ():
                         yield resource.kind, body["metadata"].get("namespace", ""), body["metadata"]["name"]
 
@@ -100,7 +100,7 @@ class Reader:
     def _resource(self, name: str) -> _Resource:
         kind = name.lower()
         if kind not in self.resources:
-            # A definition may have been made since.
+            # The definition may have been created meanwhile.
             self._discover()
         assert kind in self.resources, f"the server has no resource {kind}"
         return self.resources[kind]
@@ -112,21 +112,21 @@ class Reader:
         try:
             return ask()
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            # A kept connection, which the server has closed since.
+            # The server has closed the idle connection.
             return ask()
 
 
 def reader(kubeconfig: Path) -> Reader:
-    """Who reads with a file as it is now: tests write it anew."""
+    """Return a reader with the current content of a kubeconfig: tests rewrite the file."""
     return _reader(kubeconfig.read_text())
 
 
 @cache
 def _reader(text: str) -> Reader:
     config = yaml.safe_load(text)
-    (context,) = (each["context"] for each in config["contexts"] if each["name"] == config["current-context"])
-    (cluster,) = (each["cluster"] for each in config["clusters"] if each["name"] == context["cluster"])
-    (user,) = (each["user"] for each in config["users"] if each["name"] == context["user"])
+    (context,) = (entry["context"] for entry in config["contexts"] if entry["name"] == config["current-context"])
+    (cluster,) = (entry["cluster"] for entry in config["clusters"] if entry["name"] == context["cluster"])
+    (user,) = (entry["user"] for entry in config["users"] if entry["name"] == context["user"])
     tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     if "client-certificate-data" in user:
         with tempfile.NamedTemporaryFile() as file:
@@ -138,16 +138,16 @@ def _reader(text: str) -> Reader:
 
 
 def _discovered(answers: list[httpx.Response]) -> dict[str, _Resource]:
-    """The resources by their names. A name without a group is of the first group that the server lists."""
+    """Return the resources by name. A name without a group refers to the first group that the server lists."""
     found: dict[str, _Resource] = {}
     for answer in answers:
         for group in _checked(answer)["items"]:
-            # Of its versions, the first is the preferred one.
+            # The first version is the preferred one.
             for version in group["versions"]:
                 name = group["metadata"].get("name", "")
-                for each in version.get("resources", ()):
-                    for called in _names(each, name):
-                        found.setdefault(called, _of(each, name, version["version"]))
+                for resource in version.get("resources", ()):
+                    for alias in _names(resource, name):
+                        found.setdefault(alias, _of(resource, name, version["version"]))
     return found
 
 
@@ -173,6 +173,6 @@ def _checked(answer: httpx.Response) -> Body:
 
 
 def _plain(body: Body) -> Body:
-    """Without the managed fields, as kubectl prints it."""
+    """Return the object without managed fields, as kubectl prints it."""
     metadata = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
     return {**body, "metadata": metadata}

@@ -1,4 +1,4 @@
-"""Image registries of a test's own, on loopback or on an address that the cluster reaches, and buildah's files."""
+"""Image registries for one test, on loopback or an address that the cluster reaches, and buildah's files."""
 
 import base64
 import json
@@ -24,11 +24,11 @@ from trainstack.runs.images.references import target
 START_SECONDS = 20.0
 USER, PASSWORD = "ann", "secret"
 HTPASSWD = "ann:$2b$04$/UJ4QkIk.dF6WpOAlXC1BuOZbbYsbKTYd9E5J/9N9o9kibojQTR96\n"
-"""Of PASSWORD, by bcrypt."""
+"""The bcrypt hash of PASSWORD."""
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nothing listens on just now."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port = probe.getsockname()[1]
@@ -37,7 +37,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def make_access(folder: Path, host: str = "127.0.0.1") -> RegistryAccess:
-    """A free address of this machine, and certificates for it."""
+    """Return access with a free address of this machine, and issue certificates for it."""
     access = RegistryAccess(f"{host}:{free_port(host)}", folder / "certs")
     access.certs.mkdir()
     certificates.issue_registry(access.certs, host)
@@ -47,7 +47,7 @@ def make_access(folder: Path, host: str = "127.0.0.1") -> RegistryAccess:
 @contextmanager
 def served(folder: Path, access: RegistryAccess, text: str) -> Iterator[None]:
     """Run a registry with this configuration."""
-    # The registry takes such variables for settings of its own.
+    # The registry reads these variables as settings.
     env = {key: value for key, value in os.environ.items() if not key.startswith("REGISTRY_")}
     file, log_file = folder / "registry.yml", folder / "registry.log"
     file.write_text(text)
@@ -63,7 +63,7 @@ def served(folder: Path, access: RegistryAccess, text: str) -> Iterator[None]:
 
 @contextmanager
 def served_with_password(folder: Path, access: RegistryAccess) -> Iterator[None]:
-    """Run a registry with a password and TLS. A buildah with the folder's `buildah_variables` trusts its authority."""
+    """Run a registry with a password and TLS. Buildah with the folder's `buildah_variables` trusts its authority."""
     (folder / "htpasswd").write_text(HTPASSWD)
     trusted = folder / "home" / ".config" / "containers" / "certs.d" / access.address
     trusted.mkdir(parents=True)
@@ -81,7 +81,7 @@ def served_with_password(folder: Path, access: RegistryAccess) -> Iterator[None]
 
 @contextmanager
 def trusted_by_nodes(cluster: Cluster, access: RegistryAccess) -> Iterator[None]:
-    """Have the cluster's nodes pull from a registry itself instead of from the cluster's mirror."""
+    """Configure the nodes to pull from the registry itself instead of the cluster's mirror."""
     folder = cluster.state / "config" / "registries" / access.address
     folder.mkdir()
     (folder / "hosts.toml").write_text(
@@ -94,7 +94,7 @@ def trusted_by_nodes(cluster: Cluster, access: RegistryAccess) -> Iterator[None]
 
 
 def answers(registry: RegistryAccess) -> bool:
-    """Whether a registry answers there, be it that it asks for a password."""
+    """Return whether the registry responds, even if it requires a password."""
     try:
         Registry(registry).digest(target("nothing"))
     except ClusterError as error:
@@ -103,13 +103,13 @@ def answers(registry: RegistryAccess) -> bool:
 
 
 def buildah_variables(folder: Path) -> dict[str, str]:
-    """The environment variables of a buildah whose files are in the folder."""
+    """Return the environment variables of buildah with its files in the folder."""
     settings = folder / "storage.conf"
     graph, run = folder / "graph", folder / "run"
     settings.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{graph}"\nrunroot = "{run}"\n')
     return {
         "HOME": str(folder / "home"),
-        # The project's own tools stay where they are.
+        # The project's tools are still used from their cache.
         "XDG_CACHE_HOME": str(cache_root().parent),
         "CONTAINERS_STORAGE_CONF": str(settings),
         "BUILDAH_ISOLATION": "chroot",
@@ -118,7 +118,7 @@ def buildah_variables(folder: Path) -> dict[str, str]:
 
 
 def log_in(folder: Path, registry: str, password: str) -> None:
-    """Write the user's credentials as `buildah login` does, which would refuse wrong ones."""
+    """Write the user's credentials like `buildah login`, but without checking them."""
     auth = base64.b64encode(f"{USER}:{password}".encode()).decode()
     (folder / "auth.json").write_text(json.dumps({"auths": {registry: {"auth": auth}}}))
 
@@ -130,7 +130,7 @@ def buildah_login(registry: str) -> None:
 
 
 def write_dockerfile(folder: Path) -> None:
-    """An image of busybox, in which one command is run."""
+    """Write a Dockerfile that copies busybox and runs one command."""
     (program,) = helpers()[0].programs.values()
     shutil.copy(program, folder / "busybox")
     (folder / "Dockerfile").write_text('FROM scratch\nCOPY busybox /bin/sh\nRUN ["/bin/sh", "-c", ": > /made"]\n')

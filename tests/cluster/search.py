@@ -21,11 +21,11 @@ DIGITS = {
     "volumes": [{"volume": "lab", "mountPath": "/mnt/training"}],
     "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
 }
-"""The digits program as one process, on the lab's open queue."""
+"""Return a run of the digits program as one process, on the lab's open queue."""
 
 
 def search_config(platform: str, *sweeps: Config, namespace: str = NAMESPACE) -> Config:
-    """A stack of the team's half alone: one volume, and sweeps."""
+    """Return the configuration of a training-only stack: one volume and sweeps."""
     return {
         "trainstack:environment": {"layers": ["training"], "platform": f"organization/trainstack/{platform}"},
         "trainstack:storage": {"volumes": [volume("lab", namespace)]},
@@ -35,13 +35,13 @@ def search_config(platform: str, *sweeps: Config, namespace: str = NAMESPACE) ->
 
 
 def program(name: str, source: str, **changes: Any) -> Config:
-    """A sweep's `run`: a managed Python program on the open queue."""
+    """Return a sweep's `run`: a managed Python program on the open queue."""
     run = managed(name, source, **changes)
     return {key: value for key, value in run.items() if key != "name"}
 
 
 def space(project: Project, name: str, parameters: Config, **changes: Any) -> None:
-    """Write a grid of these parameters as a sweep's space, and expand it as a person does."""
+    """Write a grid of these parameters as a sweep's space, and expand it as a user does."""
     content = {
         "method": "grid",
         "parameters": parameters,
@@ -56,7 +56,7 @@ def space(project: Project, name: str, parameters: Config, **changes: Any) -> No
 
 
 def values(*several: Any) -> Config:
-    """A parameter that is one of these."""
+    """Return a parameter with these choices."""
     return {"values": list(several)}
 
 
@@ -71,7 +71,7 @@ def edit_sweep(project: Project, name: str, **changes: Any) -> None:
 
 
 def trials_of(project: Project, body: Config) -> list[Config]:
-    """What the file of a live Indexed Job says of its trials, by completion index."""
+    """Return the trials in the file of a live Indexed Job, by completion index."""
     volumes = body["spec"]["template"]["spec"]["volumes"]
     (file,) = (each["configMap"]["name"] for each in volumes if each["name"] == "trainstack-sweep")
     data = project.get("configmaps", file, body["metadata"]["namespace"])["data"]
@@ -80,12 +80,12 @@ def trials_of(project: Project, body: Config) -> list[Config]:
 
 
 def launched(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Config]:
-    """The stack's live launches of a sweep, by run id or batch id."""
+    """Return the stack's live launches of a sweep, by run id or batch id."""
     return {body["metadata"]["labels"]["trainstack.dev/run"]: body for body in launches(project, name, namespace)}
 
 
 def expire(project: Project, name: str) -> None:
-    """Have the finished Jobs of a sweep removed by a TTL that somebody else sets, as some clusters do."""
+    """Set a TTL on the finished Jobs of a sweep, as the policies of some clusters do."""
     for body in launched(project, name).values():
         patch = '{"spec": {"ttlSecondsAfterFinished": 0}}'
         done = project.kubectl("patch", "job", body["metadata"]["name"], "-n", NAMESPACE, "--type=merge", "-p", patch)
@@ -94,14 +94,14 @@ def expire(project: Project, name: str) -> None:
 
 
 def up(project: Project, *words: str) -> str:
-    """`pulumi up --refresh`, which must go through; what it printed."""
+    """Run `pulumi up --refresh`, assert that it succeeds, and return its output."""
     done = project.up("--refresh", *words)
     assert done.code == 0, done.text
     return done.text
 
 
 def records(project: Project, to: str = "all") -> dict[str, Config]:
-    """Every record on the lab's volume, fetched: by run id its run.json, with `metrics` and what else is asked for."""
+    """Fetch every record on the lab's volume: run.json by run id, with `metrics` and the requested files."""
     target = project.root / "results" / to
     done = project.trainstack("fetch", "lab:runs", "--to", str(target))
     assert done.code == 0, done.text
@@ -121,7 +121,7 @@ def records(project: Project, to: str = "all") -> dict[str, Config]:
 
 
 def told(project: Project, command: str, name: str) -> Config:
-    """What `trainstack sweep <command>` says of a sweep, as JSON."""
+    """Return the JSON output of `trainstack sweep <command>` for a sweep."""
     done = project.trainstack("sweep", command, name, "--json")
     assert done.code == 0, done.text
     said: Config = json.loads(done.out)
@@ -129,7 +129,7 @@ def told(project: Project, command: str, name: str) -> Config:
 
 
 def sets(records: Sequence[Config]) -> list[tuple[Any, ...]]:
-    """The parameters that these records were trained with, sorted."""
+    """Return the parameters of these records, sorted."""
     return sorted(tuple(each["definition"]["sweep"]["parameters"].values()) for each in records)
 
 

@@ -1,4 +1,4 @@
-"""What a local cluster could leave on this machine, to compare before and after."""
+"""The traces that a local cluster could leave on this machine, to compare before and after."""
 
 import json
 import os
@@ -38,7 +38,7 @@ FIXED_PATHS = (
 
 @dataclass(frozen=True)
 class Traces:
-    """Everything on this machine that a cluster in one state folder has to do with."""
+    """Everything on this machine that is related to a cluster in one state folder."""
 
     processes: frozenset[str]
     mounts: frozenset[str]
@@ -47,24 +47,24 @@ class Traces:
     firewall: str
     sysctls: tuple[str, ...]
     paths: frozenset[str]
-    """Those of `FIXED_PATHS` that exist, with what lies directly in them."""
+    """The existing `FIXED_PATHS` and their direct children."""
 
 
 @dataclass(frozen=True)
 class Inside:
-    """What tells the processes inside a cluster."""
+    """Identifies the processes inside a cluster."""
 
     namespaces: frozenset[str] = frozenset()
     """Its pid and network namespaces. The kernel may give their numbers to another cluster once they are gone."""
     until: int = 0
-    """In clock ticks since boot: who has started later is another cluster's."""
+    """In clock ticks since boot: a process that started later belongs to another cluster."""
 
 
 NOTHING = Inside()
 
 
 def _processes(layout: Layout, within: Inside) -> frozenset[str]:
-    """Processes that name the state folder, lie in its cgroup or inside the cluster."""
+    """Return the processes that name the state folder, or are in its cgroup or inside the cluster."""
     found = set()
     for entry in Path("/proc").iterdir():
         # A dead process that its parent has not collected yet (after a crash that is process 1) holds nothing.
@@ -83,35 +83,35 @@ def _processes(layout: Layout, within: Inside) -> frozenset[str]:
 
 
 def inside_of(pid: int) -> Inside:
-    """What is inside the cluster of this process now."""
+    """Return the namespaces of the cluster with this process, and the current time."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
     return Inside(frozenset(str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("pid", "net")), now)
 
 
 def _others(layout: Layout) -> set[str]:
-    """The other clusters that run on this machine, by the names of their cgroups."""
+    """Return the cgroup names of the other clusters that run on this machine."""
     return {*cgroups.clusters(cgroups.hierarchies())} - {layout.cgroup}
 
 
 def _links(others: set[str]) -> frozenset[str]:
-    """The names of this machine's links, but for those that other running clusters own."""
+    """Return the names of this machine's links, except those of other running clusters."""
     links = json.loads(subprocess.run(["ip", "-json", "link"], capture_output=True, text=True, check=True).stdout)
     return frozenset(link["ifname"] for link in links if link.get("ifalias") not in others)
 
 
 def _groups(name: str) -> frozenset[str]:
-    """The control groups of this name. Unlike Path.rglob, the walk goes on where a pod of another cluster ends."""
+    """Return the cgroups with this name. Unlike Path.rglob, os.walk ignores folders that disappear during the walk."""
     walk = os.walk("/sys/fs/cgroup")
     return frozenset(str(Path(folder, name)) for folder, names, _ in walk if name in names)
 
 
 def _covered(folder: Path, others: set[str]) -> bool:
-    """Whether another running cluster made this folder, to cover it with its own."""
+    """Return whether another running cluster created this folder as a mount point."""
     return not {f"{HIDDEN_MARK}.{name}" for name in others}.isdisjoint(os.listxattr(folder))
 
 
 def look(state: Path, inside: Inside = NOTHING) -> Traces:
-    """Return what is on this machine now; `inside` is known while the cluster runs."""
+    """Return the current traces on this machine; `inside` is known while the cluster runs."""
     layout = Layout.of(state)
     others = _others(layout)
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""A registry with a password and TLS, as a user has it, and the shell in which he has logged in to it."""
+"""A user's registry with a password and TLS, and the environment after `buildah login`."""
 
 import shutil
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ class UsersRegistry:
 
     address: str
     variables: dict[str, str]
-    """Of the shell in which `buildah login` has been done."""
+    """The environment variables after `buildah login`."""
 
 
 @contextmanager
 def users_registry(folder: Path) -> Iterator[UsersRegistry]:
-    """Run it for as long as the block runs; buildah's files are in the folder."""
+    """Run the registry for the duration of the block; buildah's files are in the folder."""
     access = make_access(folder)
     log_in(folder, access.address, PASSWORD)
     with served_with_password(folder, access):

@@ -1,4 +1,4 @@
-"""What becomes of environments that are drawn: loaded, checked, built, and sent as dry runs."""
+"""Load, check and build random environments, and send their objects as dry runs."""
 
 import json
 from collections import Counter
@@ -24,20 +24,20 @@ SUPPRESSED = list(hypothesis.HealthCheck)
 
 @dataclass
 class Course:
-    """A project's folder for the drawn environments, and the API server that is asked about their objects."""
+    """A project's folder for the random environments, and the API server for dry runs of their objects."""
 
     folder: Path
     server: Server
     counts: Counter[str] = field(default_factory=Counter)
 
     def refusals(self, config: Config) -> list[str]:
-        """Why the API server refuses what check accepts; empty where they agree, or where check refuses."""
+        """Return why the API server refuses what check accepts; empty if both accept or check refuses."""
         built = self.accepted(config)
         return [] if built is None else self.server.refusals(built)
 
     def accepted(self, config: Config) -> list[Manifest] | None:
-        """The objects of an environment that check accepts; None where it refuses."""
-        text = json.dumps({"config": {f"trainstack:{name}": each for name, each in config.items()}})
+        """Return the objects of an environment, or None if check refuses it."""
+        text = json.dumps({"config": {f"trainstack:{name}": section for name, section in config.items()}})
         (self.folder / "Pulumi.drawn.yaml").write_text(text, encoding="utf-8")
         self.counts["drawn"] += 1
         try:

@@ -1,4 +1,4 @@
-"""Environments with drawn values: mostly what the API takes, and often what it nearly takes."""
+"""Environments with random values: mostly valid ones, and many that are nearly valid."""
 
 import copy
 from typing import Any
@@ -9,7 +9,7 @@ from tests.unit.make import CIPHERTEXT
 
 Config = dict[str, Any]
 Change = tuple[tuple[str | int, ...], Any]
-"""The place of a value in the sections, and the value."""
+"""The path of a value in the sections, and the value."""
 
 _ODD = "aZ09-_./:=@$ ,~é\n\t'\"{}\0"
 _LONG = ("a" * 63, "a" * 64, "a" * 253, "a" * 254, "a" * 300, f"{'b' * 63}/{'a' * 63}", f"{'b' * 64}.c/{'a' * 64}")
@@ -57,7 +57,9 @@ images = st.one_of(st.sampled_from(_IMAGES), words)
 _RESOURCES = ("cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "hugepages-2Mi", "hugepages-", "gpu", "storage")
 resource_names = st.one_of(st.sampled_from(_RESOURCES), st.sampled_from(_RESOURCES), words)
 amounts = st.dictionaries(resource_names, quantities, max_size=3)
-same = st.dictionaries(resource_names, quantities, max_size=2).map(lambda each: {"requests": each, "limits": each})
+same = st.dictionaries(resource_names, quantities, max_size=2).map(
+    lambda amounts: {"requests": amounts, "limits": amounts}
+)
 resources = st.one_of(st.fixed_dictionaries({}, optional={"requests": amounts, "limits": amounts}), same)
 many_tolerations = st.integers(0, 10).map(
     lambda count: [{"key": f"key-{number}", "operator": "Exists"} for number in range(count)]
@@ -300,7 +302,7 @@ OF_KINDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
             optional={
                 "rules": st.lists(
                     st.fixed_dictionaries(
-                        # JobSet's webhook, which is not asked, gives a rule its name.
+                        # JobSet's webhook, which does not run here, would set the names of rules.
                         {"action": st.sampled_from(("FailJobSet", "RestartJobSet")), "name": words},
                         optional={
                             "onJobFailureMessagePatterns": st.lists(words, max_size=2),
@@ -415,7 +417,7 @@ OF_SECTIONS: dict[tuple[str | int, ...], st.SearchStrategy[Any]] = {
         for key, drawn in ROLES.items()
     },
 }
-"""What is drawn, by its place. Things that others name stay as they are; beside them is one that nothing names."""
+"""Strategies by path. Referenced objects stay unchanged; the values are those of further, unreferenced objects."""
 
 
 def _volume(name: str, **changes: Any) -> Config:
@@ -507,13 +509,13 @@ BASE: Config = {
 
 @st.composite
 def changes(draw: st.DrawFn) -> list[Change]:
-    """One to three places with a drawn value each."""
+    """Return one to three paths with random values."""
     places = draw(st.lists(st.sampled_from(list(OF_SECTIONS)), min_size=1, max_size=3, unique=True))
     return [(place, draw(OF_SECTIONS[place])) for place in places]
 
 
 def changed(listed: list[Change]) -> Config:
-    """The environment with these values; a covered resource is the one that its flavor has, too."""
+    """Return the environment with these values. A covered resource is also set in its flavor."""
     config = copy.deepcopy(BASE)
     for place, value in listed:
         holder: Any = config

@@ -18,11 +18,11 @@ FILE = ROOT / "trainstack/settings/values/pod_fields.json"
 MODULE, DOCUMENT = "k8s.io/kubernetes", "api/openapi-spec/swagger.json"
 _SCALARS = {"Quantity": "quantity", "IntOrString": "integer or string", "Time": "string"}
 _METADATA = {"annotations": "string{}", "labels": "string{}"}
-"""The metadata that a controller copies to the objects that it creates of a template."""
+"""The metadata that a controller copies from a template to the objects that it creates."""
 
 
 def document() -> dict[str, Any]:
-    """The definitions of the OpenAPI document in Go's module cache, where `go mod download` has verified it."""
+    """Return the definitions of the OpenAPI document in Go's module cache, verified by `go mod download`."""
     builder = Builder(gotool.ensure(Console(stderr=True)))
     path: Path = builder.module_folder(BY_NAME["cluster"], MODULE) / DOCUMENT
     definitions: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["definitions"]
@@ -30,7 +30,7 @@ def document() -> dict[str, Any]:
 
 
 def fields(definitions: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Each type within a pod template, with the form of each field as `settings.values.pod_fields` reads it."""
+    """Return each type within a pod template, with its fields in the format of `settings.values.pod_fields`."""
     found: dict[str, dict[str, str]] = {"ObjectMeta": _METADATA}
     open_types = ["io.k8s.api.core.v1.PodTemplateSpec"]
     while open_types:
@@ -42,7 +42,7 @@ def fields(definitions: dict[str, Any]) -> dict[str, dict[str, str]]:
         for field, schema in sorted(definitions[full]["properties"].items()):
             found[name][field] = _form(schema)
             inner = (schema, schema.get("items", {}), schema.get("additionalProperties", {}))
-            open_types += [each["$ref"].removeprefix("#/definitions/") for each in inner if "$ref" in each]
+            open_types += [part["$ref"].removeprefix("#/definitions/") for part in inner if "$ref" in part]
     return dict(sorted(found.items()))
 
 
@@ -59,7 +59,7 @@ def _form(schema: dict[str, Any]) -> str:
 
 
 def text(found: dict[str, dict[str, str]]) -> str:
-    """The file's text: a line for each type."""
+    """Return the file's text, with one line per type."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(found[name])}" for name in found)
     return f"{{\n{lines}\n}}\n"
 

@@ -1,4 +1,4 @@
-"""An API server that is asked whether it would take objects: etcd, kube-apiserver and the operators' definitions."""
+"""An API server for dry runs of objects: etcd, kube-apiserver and the operators' definitions."""
 
 import json
 import re
@@ -25,28 +25,28 @@ _KINDS = {
     *("ProvisioningRequestConfig", "ResourceFlavor", "Topology", "WorkloadPriorityClass"),
     *("PyTorchJob", "JobSet", "TrainJob", "TrainingRuntime", "JAXJob", *FILES),
 }
-"""The kinds that a stack declares beside Kubernetes' own."""
+"""The custom kinds that a stack declares."""
 _INVALID = (400, 422)
-"""What the API server answers to an object that it would refuse whatever else it held."""
+"""The status codes for an object that is invalid regardless of other objects."""
 _APPLY = "application/apply-patch+yaml"
-"""As the engine's provider sends objects: a server-side apply."""
+"""The content type of a server-side apply, with which the engine's provider sends objects."""
 _IN_URLS = re.compile(r"[A-Za-z0-9][-.A-Za-z0-9]*")
-"""Names that are a part of a path as they are; an object of any other name, or of none yet, is posted."""
+"""Names that need no escaping in a path; objects with other names or without one are posted."""
 _SECONDS = 60
-"""How long the API server may take until it serves the kinds."""
+"""The timeout in seconds until the API server serves the kinds."""
 
 
 class Server:
-    """The API server, and what it has taken already."""
+    """The API server, and the objects that it has already accepted."""
 
     def __init__(self, server: ApiServer) -> None:
         self.asked = 0
-        """Dry runs that were sent."""
+        """The number of dry runs."""
         self._server = server
         self._taken: set[str] = set()
 
     def refusals(self, manifests: Sequence[Manifest]) -> list[str]:
-        """Why objects, and the pods that their controllers would create, are refused; empty where none is."""
+        """Return the reasons why objects, or the pods that their controllers would create, are refused."""
         found = []
         for body in manifests:
             companions = [each for each in manifests if each["kind"] == "TrainingRuntime"]
@@ -55,7 +55,7 @@ class Server:
         return found
 
     def refusal(self, body: Manifest) -> str:
-        """Why an object is refused; empty where it is taken, or where only something that it names is missing."""
+        """Return why an object is refused; empty if it is accepted or only lacks an object that it references."""
         key = json.dumps(body, sort_keys=True)
         if key in self._taken:
             return ""
@@ -74,14 +74,14 @@ class Server:
 
 
 def _pod(template: Mapping[str, Any]) -> Manifest:
-    """The pod that a controller would create of a template; Jobs' controllers give it the name."""
+    """Return the pod that a controller would create from a template; the controllers of Jobs choose its name."""
     metadata = {**template.get("metadata", {}), "name": "pod", "namespace": NAMESPACE}
     spec = {**template["spec"], "restartPolicy": template["spec"].get("restartPolicy", "Never")}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _complete(body: Manifest) -> Manifest:
-    """A Secret with data, which the engine adds; other objects as they are."""
+    """Return a Secret with data, which the engine would add, and other objects unchanged."""
     if body["kind"] != "Secret":
         return body
     return {**body, "data": {".dockerconfigjson": "e30=", "ssh-privatekey": "eA==", "username": "eA=="}}
@@ -89,7 +89,7 @@ def _complete(body: Manifest) -> Manifest:
 
 @contextmanager
 def dry_run_server(folder: Path) -> Iterator[Server]:
-    """An API server with the namespace of the drawn objects, and the definitions of the operators' kinds."""
+    """Run an API server with the namespace of the generated objects and the definitions of the operators' kinds."""
     with api_server(folder) as server:
         server.make_namespace(NAMESPACE)
         for body in _definitions():
@@ -99,10 +99,10 @@ def dry_run_server(folder: Path) -> Iterator[Server]:
 
 
 def _definitions() -> Iterator[Manifest]:
-    """The operators' definitions in the version that is declared, without webhooks, behind which nothing is."""
+    """Yield the operators' definitions in the declared version, without webhooks, which have no server here."""
     yield from map(definition, FILES)
     releases = yaml.safe_load((ROOT / "defaults.yaml").read_text(encoding="utf-8"))["operators"]
-    for release in (each["manifest"] for each in releases.values()):
+    for release in (operator["manifest"] for operator in releases.values()):
         for body in read_release(ROOT / release["path"], release["sha256"], ROOT / ".trainstack/cache"):
             # The training operator has an older MPIJob.
             if body["kind"] == "CustomResourceDefinition" and body["spec"]["names"]["kind"] in _KINDS - {*FILES}:
@@ -112,14 +112,14 @@ def _definitions() -> Iterator[Manifest]:
 
 
 def _wait_for_definitions(server: ApiServer) -> None:
-    """Until each kind is served, which is some moments after its definition is taken."""
+    """Wait until every kind is served, shortly after its definition is created."""
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:
         conditions = [
-            each["status"].get("conditions") or () for each in server.send("GET", _DEFINITIONS).checked()["items"]
+            found["status"].get("conditions") or () for found in server.send("GET", _DEFINITIONS).checked()["items"]
         ]
         if len(conditions) == len(_KINDS) and all(
-            any(one["type"] == "Established" and one["status"] == "True" for one in each) for each in conditions
+            any(one["type"] == "Established" and one["status"] == "True" for one in listed) for listed in conditions
         ):
             return
         time.sleep(0.1)

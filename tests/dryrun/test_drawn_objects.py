@@ -1,4 +1,4 @@
-"""What `trainstack check` accepts, the API server accepts: drawn environments, whose objects are sent as dry runs."""
+"""The API server accepts in dry runs the objects of every random environment that `trainstack check` accepts."""
 
 from collections.abc import Iterator
 
@@ -16,14 +16,14 @@ IN_CI, IN_SLOW = 60, 4000
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
-    """An API server, and a project for the drawn environments."""
+    """Run an API server, and create a project for the random environments."""
     folder = tmp_path_factory.mktemp("drawn")
     with dry_run_server(tmp_path_factory.mktemp("server")) as server:
         yield Course(folder, server)
 
 
 def draw(course: Course, count: int) -> None:
-    """Draw so many environments; fails with the smallest that check accepts and the API server refuses."""
+    """Test this number of environments. Fails with the smallest that check accepts and the API server refuses."""
 
     @hypothesis.seed(SEED)
     @hypothesis.settings(max_examples=count, deadline=None, database=None, suppress_health_check=SUPPRESSED)
@@ -36,13 +36,13 @@ def draw(course: Course, count: int) -> None:
 
 
 def test_the_environment_that_is_changed_is_accepted(course: Course) -> None:
-    """So each refusal is of a drawn value."""
+    """Every refusal is therefore due to a random value."""
     assert course.refusals(BASE) == []
     assert course.counts["accepted"] == 1
 
 
 def test_what_check_accepts_the_api_server_accepts(course: Course) -> None:
-    """Some drawn environments, of which check accepts enough to compare."""
+    """Check accepts enough of some random environments for the comparison."""
     before = course.counts["accepted"]
     draw(course, IN_CI)
     assert course.counts["accepted"] - before >= IN_CI // 10
@@ -50,6 +50,6 @@ def test_what_check_accepts_the_api_server_accepts(course: Course) -> None:
 
 @pytest.mark.slow
 def test_what_check_accepts_the_api_server_accepts_in_a_long_series(course: Course) -> None:
-    """Thousands of drawn environments; the figures are printed."""
+    """The test runs thousands of random environments and prints the counts."""
     draw(course, IN_SLOW)
     print(f"\n{dict(course.counts)}, {course.server.asked} dry runs")

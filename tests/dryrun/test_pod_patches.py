@@ -1,4 +1,4 @@
-"""A `podPatch` gives the pods that `kubectl patch --type strategic` would give."""
+"""A `podPatch` has the result of `kubectl patch --type strategic`."""
 
 import copy
 import json
@@ -109,7 +109,7 @@ def template() -> Manifest:
 
 
 def by_kubectl(folder: Path, patch: Manifest) -> Manifest:
-    """The template, patched by kubectl."""
+    """Return the template as patched by kubectl."""
     file = folder / "template.json"
     body = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "a"}, "template": template()}
     file.write_text(json.dumps(body), encoding="utf-8")
@@ -132,7 +132,7 @@ def by_kubectl(folder: Path, patch: Manifest) -> Manifest:
 
 
 def test_patches_are_merged_as_kubectl_merges_them(tmp_path: Path) -> None:
-    """The order of elements included. kubectl leaves a directive in a new element, and we leave none."""
+    """This includes the order of elements. kubectl keeps a directive in a new element; we remove it."""
     compared: list[bool] = []
 
     @hypothesis.seed(SEED)
@@ -151,5 +151,5 @@ def test_patches_are_merged_as_kubectl_merges_them(tmp_path: Path) -> None:
 
 
 def test_the_table_of_fields_is_that_of_the_pinned_release() -> None:
-    """With the keys by which lists are merged."""
+    """The keys by which lists are merged are equal too."""
     assert FILE.read_text(encoding="utf-8") == text(fields(document()))

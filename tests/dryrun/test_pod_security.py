@@ -1,4 +1,4 @@
-"""What a Pod Security level refuses of upstream's pods, the preflight refuses, and nothing else."""
+"""The preflight refuses exactly those of upstream's pods that a Pod Security level refuses."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ STRICTER = {"base_windows.yaml"}
 
 
 def upstream(level: str, result: str) -> list[Path]:
-    """The pods that the level lets pass, or not, in the pinned Go module of the API server."""
+    """Return the pods that the level admits, or refuses, from the pinned Go module of the API server."""
     builder = Builder(gotool.ensure(Console(stderr=True)))
     folder = builder.module_folder(BY_NAME["cluster"], MODULE) / FIXTURES / level / VERSION / result
     return sorted(folder.glob("*.yaml"))
@@ -28,7 +28,7 @@ def upstream(level: str, result: str) -> list[Path]:
 
 @pytest.mark.parametrize(("level", "least"), [("baseline", 30), ("restricted", 70)])
 def test_upstream_s_pods_are_judged_as_upstream_judges_them(level: str, least: int) -> None:
-    """Each fixture has one fault, or none."""
+    """Every fixture has at most one fault."""
     for result in ("pass", "fail"):
         judged = {path.name: refusals(yaml.safe_load(path.read_text()), level) for path in upstream(level, result)}
         wrong = {name for name, found in judged.items() if bool(found) != (result == "fail")}

@@ -1,4 +1,4 @@
-"""One value at a time, in both directions: whether `trainstack check` accepts it, and whether the API server does.
+"""Compare `trainstack check` with the API server in both directions, one value at a time.
 
 The objects are built once, of a known value, in whose place the drawn one is then put: so the API server is asked about
 values that do not load, too.
@@ -21,24 +21,24 @@ from tests.dryrun.server import dry_run_server
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 EACH = 150
-"""Drawn values of each field."""
+"""The number of random values per field."""
 WORD, PATH, SIZE, NUMBER = "known-value", "/known-value", "12321Mi", 12321
 _JOB = ("workloads", "runs", draws.RUNS.index("job"))
 _FLAVOR, _SPARE = ("queues", "flavors", 1), ("storage", "volumes", 3)
 
 
 def as_key(value: Any) -> Any:
-    """A map with the value as its key."""
+    """Return a map with the value as its key."""
     return {value: "x"}
 
 
 def as_label(value: Any) -> Any:
-    """A map with the value as the value of a label."""
+    """Return a map with the value as the value of a label."""
     return {"a": value}
 
 
 def as_it_is(value: Any) -> Any:
-    """The value."""
+    """Return the value."""
     return value
 
 
@@ -50,10 +50,10 @@ class Field:
     known: Any
     drawn: st.SearchStrategy[Any]
     wrapped: Callable[[Any], Any] = as_it_is
-    """What stands at the place, made of the value."""
+    """The function that makes the setting from the value."""
 
     def config(self, value: Any) -> draws.Config:
-        """The environment with this value."""
+        """Return the environment with this value."""
         return draws.changed([(self.place, self.wrapped(value))])
 
 
@@ -94,7 +94,7 @@ FIELDS = {
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
-    """An API server, and a project for the drawn environments."""
+    """Run an API server, and create a project for the random environments."""
     folder: Path = tmp_path_factory.mktemp("single")
     with dry_run_server(tmp_path_factory.mktemp("server")) as server:
         yield Course(folder, server)
@@ -102,10 +102,10 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_no_value_is_accepted_that_the_api_server_refuses(name: str, course: Course) -> None:
-    """The values that check alone refuses are printed."""
+    """The test prints the values that only check refuses."""
     field = FIELDS[name]
     sound = course.accepted(field.config(field.known)) or []
-    # What is in a namespace that is not there yet cannot be asked about.
+    # A dry run in a namespace that does not exist fails.
     built = [body for body in sound if holds(body, field.known) and body["metadata"].get("namespace") != field.known]
     assert built
     counts: Counter[str] = Counter()
@@ -127,14 +127,14 @@ def test_no_value_is_accepted_that_the_api_server_refuses(name: str, course: Cou
 
 
 def put(body: Any, known: Any, value: Any) -> Any:
-    """The object with the value wherever the known one stood."""
+    """Return the object with every known value replaced by the value."""
     if isinstance(body, dict):
-        return {put(key, known, value): put(each, known, value) for key, each in body.items()}
+        return {put(key, known, value): put(item, known, value) for key, item in body.items()}
     if isinstance(body, list):
-        return [put(each, known, value) for each in body]
+        return [put(item, known, value) for item in body]
     return value if type(body) is type(known) and body == known else body
 
 
 def holds(body: Any, known: Any) -> bool:
-    """Whether the known value stands anywhere in it."""
+    """Return whether the known value is anywhere in the object."""
     return bool(put(body, known, f"{known} replaced") != body)

@@ -2,7 +2,7 @@
 
 An environment is previewed on an empty API server, with nothing in the engine's state but its identity. The engine is
 Pulumi's mock, which keeps each request. Type, name, parent, inputs, every option and the outputs of components are
-compared; what a commit registers in another order is equal.
+compared, but not the order of registration.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tests.apiserver import ApiServer, api_server, write_kubeconfig
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "tests/registrations/recorder.py"
 IDENTITY = "a" * 32
-"""Of the engine's state: an `up` chooses a new one otherwise."""
+"""The identity of the engine's state, which an `up` would otherwise choose at random."""
 EXAMPLES = """
 examples:
   python -m tests.registrations 48de222              that commit and the files of this checkout
@@ -32,11 +32,11 @@ examples:
 """
 
 Registrations = Mapping[str, Mapping[str, Any]]
-"""By URN."""
+"""Registrations by URN."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Print a unified diff of what differs. Returns 1 if anything does."""
+    """Print a unified diff of the registrations. Returns 1 if any differ."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.registrations",
         description=__doc__,
@@ -62,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def differences(old: Registrations, new: Registrations) -> Iterator[str]:
-    """What differs, as a unified diff of each resource's registration."""
+    """Yield the differences as a unified diff of each resource's registration."""
     for urn in sorted({*old, *new}):
         before, after = (_lines(found.get(urn)) for found in (old, new))
         yield from difflib.unified_diff(before, after, f"old {urn}", f"new {urn}", n=2, lineterm="")
@@ -73,7 +73,7 @@ def _lines(registration: Mapping[str, Any] | None) -> list[str]:
 
 
 def _checkout(commit: str | None, folder: Path) -> Path:
-    """The files of a commit, or of this checkout, without their history: runs are recorded with no commit then."""
+    """Unpack the files of a commit or of this checkout. Without history, runs are recorded without a commit."""
     folder.mkdir()
     if commit is None:
         listed = subprocess.run(
@@ -101,14 +101,14 @@ def _stacks(folder: Path) -> set[str]:
 
 
 def _recorded(folders: Sequence[Path], stack: str, state: Path) -> list[Registrations]:
-    """What each of these checkouts registers for an environment, on the same cluster."""
+    """Return the registrations of each checkout for an environment, on the same cluster."""
     with _cluster(folders, stack, state) as (kubeconfig, uids):
         return [_record(folder, stack, kubeconfig, uids) for folder in folders]
 
 
 @contextmanager
 def _cluster(folders: Sequence[Path], stack: str, state: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
-    """An API server with the namespaces that the environment expects: its kubeconfig, and the namespaces' UIDs."""
+    """Run an API server with the namespaces that the environment expects; yields kubeconfig and namespace UIDs."""
     sections = [yaml.safe_load((folder / f"Pulumi.{stack}.yaml").read_text())["config"] for folder in folders]
     existing = {
         name

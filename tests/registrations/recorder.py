@@ -42,9 +42,9 @@ class Registration:
     """The resource is only read, by its id; the engine never changes or deletes it."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What is set, by the option's name in the engine's protocol. URNs in them are those of `urn`."""
+    """The set options, by their names in the engine's protocol. Their URNs have the form of `urn`."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """What a component registers as its outputs."""
+    """The registered outputs of a component."""
 
     @property
     def type(self) -> str:
@@ -73,7 +73,7 @@ class Registration:
         return hooks
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for a file."""
+        """Return the registration as JSON values."""
         found = {"urn": self.urn, "read": self.read, "inputs": self.inputs, "options": self.options}
         return {**found, "outputs": self.outputs}
 
@@ -93,7 +93,7 @@ class RecordingMonitor(mocks.MockMonitor):
         return [*self._recorded.values()]
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
-        """The URN as the engine builds it."""
+        """Return the URN in the engine's format."""
         return make_urn(self.stack, PROJECT, parent, type_, name)
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (the protocol's name)
@@ -141,7 +141,7 @@ class Echo(mocks.Mocks):
         return f"{args.name}-id", {**args.inputs, "output": args.inputs.get("input")}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
-        """A canned response; a call without one fails."""
+        """Return a canned response. A call without one fails."""
         return dict(self._calls[args.token]), []
 
 
@@ -163,11 +163,11 @@ def engine(monitor: RecordingMonitor, *, preview: bool = False) -> Iterator[None
     with (
         patch.object(hooks, "register_resource_hook", registered),
         patch.object(hooks, "register_error_hook", registered),
-        # Nobody reads where in the source a resource was made, and to find it takes as long as all the rest.
+        # The source positions of resources are unused, and finding them would double the duration.
         patch.object(sdk, "_get_stack_trace", source_pb2.StackTrace),
     ):
         mocks.set_mocks(monitor.mocks, project=PROJECT, stack=monitor.stack, preview=preview, monitor=monitor)
-        # The root is the process's, with the transformations of the program before.
+        # The root resource belongs to the process and keeps the transformations of the previous program.
         root = pulumi.runtime.get_root_resource()
         assert root is not None
         root._transformations = []
@@ -215,7 +215,7 @@ def make_urn(stack: str, project: str, parent: str, type_: str, name: str) -> st
 
 
 def digest(value: Any) -> str:
-    """The first 16 hexadecimal digits of a SHA-256 of a value as JSON."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a value as JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -229,7 +229,7 @@ def _common(request: Any) -> dict[str, Any]:
     options: dict[str, Any] = {key: getattr(request, key) for key in ("parent", "provider", "version")}
     if options["parent"].split("::")[2:3] == [STACK_TYPE]:
         options["parent"] = ""
-    # The provider's id is the engine's to choose.
+    # The engine chooses the provider's id.
     options["provider"] = options["provider"].rpartition("::")[0]
     options["dependencies"] = sorted(request.dependencies)
     return {key: value for key, value in options.items() if value}
@@ -251,9 +251,9 @@ def _options(request: Any) -> dict[str, Any]:
 
 
 def _main(folder: Path, stack: str, state: str, uids: str) -> None:
-    """Print what a checkout registers for an environment whose state is empty but for its identity."""
+    """Print the registrations of a checkout for an environment whose state has only its identity."""
     config = yaml.safe_load((folder / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
-    # Pins are written against a registry, which this machine may not reach.
+    # Pins need a registry, which this machine may not reach.
     config.get("trainstack:environment", {}).pop("pinned", None)
     pulumi.runtime.set_all_config({key: json.dumps(value) for key, value in config.items()})
     stash = f"urn:pulumi:{stack}::{PROJECT}::pulumi:index:Stash::state-identity"

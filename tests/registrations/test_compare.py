@@ -1,4 +1,4 @@
-"""The comparison of what two commits register."""
+"""The comparison of the registrations of two commits."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_a_lost_option_is_a_difference() -> None:
 
 
 def test_a_resource_of_one_commit_alone_is_a_difference() -> None:
-    """Each of its lines is marked."""
+    """All its lines are marked."""
     lines = [*compare.differences({CLAIM: {"inputs": {}}}, {})]
     assert {line[0] for line in lines[2:]} == {"-", "@"}
 
