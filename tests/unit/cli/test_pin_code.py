@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -277,10 +278,21 @@ def test_a_server_that_does_not_answer_is_waited_for_so_long(root: Path, monkeyp
     monkeypatch.setattr(code_commits, "TIMEOUT_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(20)
+        connections = list[socket.socket]()
+
+        class Process(subprocess.Popen[str]):
+            """Counts the timeout of `ls-remote` from its connection: on a busy machine git takes seconds to start."""
+
+            def communicate(self, *arguments: Any, **options: Any) -> tuple[str, str]:
+                if "ls-remote" in str(self.args):
+                    connections.append(silent.accept()[0])
+                return super().communicate(*arguments, **options)
+
+        monkeypatch.setattr(subprocess, "Popen", Process)
         address = f"https://127.0.0.1:{silent.getsockname()[1]}/mnist.git"
         declare(root, "main", address=address)
         result = pin()
-        connection, _ = silent.accept()
+        (connection,) = connections
         with connection:
             connection.settimeout(20)
             while connection.recv(4096):
