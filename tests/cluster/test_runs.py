@@ -43,7 +43,7 @@ from trainstack.objects.labels import is_field_manager
 
 pytestmark = pytest.mark.cluster
 
-EPOCHS = 40
+EPOCHS = 20
 HOLDS = "again.example.org/holds"
 """A finalizer that no controller knows."""
 GO = ("touch", f"{MOUNT}/go")
