@@ -173,7 +173,7 @@ def test_quickstart_on_the_cluster_of_another_owner(newcomer: Newcomer, dev: Pro
     assert "/home/.kube/config)" in up.err
     assert newcomer.file.read_text() == edited
     assert {pod_image(pod) for pod in dev.get("pods", namespace=NAME)["items"]} == {digest}
-    queues = [each["spec"]["queueName"] for each in dev.get("workloads", namespace=NAME)["items"]]
+    queues = [workload["spec"]["queueName"] for workload in dev.get("workloads", namespace=NAME)["items"]]
     assert set(queues) == {NAME}
 
     (record,) = (newcomer.project.root / "results").iterdir()
