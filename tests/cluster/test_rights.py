@@ -163,7 +163,7 @@ def checked(done: Done) -> Done:
 
 
 def run_daily_commands(researcher: Project, run: str, folder: Path, volume: str) -> None:
-    """Run each daily command once, on a run that ends by itself."""
+    """Run each daily command once, on a run that completes."""
     (folder / "data").mkdir()
     (folder / "data" / "file").write_text("brought")
     checked(researcher.trainstack("wait"))

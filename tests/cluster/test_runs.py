@@ -273,7 +273,7 @@ def test_a_stack_with_a_lost_state_takes_over_its_running_objects(lab: Project) 
 
 
 def test_a_replacement_waits_for_the_deletion_of_its_predecessor(lab: Project) -> None:
-    """An edit of the terminating object would be lost with it: no run would train, and the claim would be gone."""
+    """An edit of the terminating object would be lost with it: no run would train, and the claim would be lost."""
     with team(lab, "back", managed("fit", WAITS)) as project:
         await_pods(project, "fit", 1)
         original = (project.root / f"Pulumi.{project.stack}.yaml").read_text()

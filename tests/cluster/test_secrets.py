@@ -75,7 +75,7 @@ def sealed(checkout: Project) -> Iterator[Project]:
 
 
 def set_canaries(project: Project, *names: str) -> dict[tuple[str, str], str]:
-    """Set a canary for each key of these Secrets, or of all, and return the canaries by Secret and key.
+    """Set a canary for each key of the named Secrets, or of all, and return the canaries by Secret and key.
 
     It runs the command that the error message prints.
     """

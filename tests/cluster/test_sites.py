@@ -43,7 +43,7 @@ def test_the_status_names_the_sites_and_the_node_has_their_gpus(sites: Cluster, 
 
 
 def test_the_user_of_vsphere_has_a_namespace(owner: Person) -> None:
-    """The namespace belongs to its owner, with the labels of a Kubeflow profile and none of ours."""
+    """The namespace belongs to its owner, with the labels of a Kubeflow profile and without our labels."""
     labels = owner.get("namespace", "user")["metadata"]["labels"]
     assert labels["istio-injection"] == "enabled"
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"

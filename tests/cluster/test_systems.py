@@ -111,7 +111,7 @@ def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_pat
 
 
 def assert_nothing_left(page: Page, namespace: str) -> None:
-    """Assert that no object of a run exists after `trainstack destroy`, and wait until its pods are gone."""
+    """Assert that no object of a run exists after `trainstack destroy`, and wait until its pods are deleted."""
     project = page.project
     done = page.type(f"trainstack status -s {project.stack}")
     assert f"no run of {project.stack} has an object in the cluster" in done.out

@@ -45,7 +45,7 @@ def config(*runs: Config, **queue: Any) -> Config:
 
 
 def run(name: str, cpu: str) -> Config:
-    """Return a run that does not end by itself, with the volume that is deleted."""
+    """Return a run that ends only if it is stopped, with the volume that is deleted."""
     mounts = [{"volume": "gone", "mountPath": "/mnt/gone"}]
     requests = {"requests": {"cpu": cpu, "memory": "64Mi"}}
     # A shell that waits for its child ends on the signal, without the grace period of 30 s.
@@ -138,7 +138,7 @@ def test_keep_platform_keeps_retained_objects(leaving: Project) -> None:
 def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving: Project) -> None:
     """The refusal names other users and active runs, and nothing is deleted.
 
-    Once they are gone or named, only the listed objects are left.
+    Once these are deleted or named, only the listed objects are left.
     """
     # Kueue may admit either run first.
     eventually("one trains", lambda: "Running" in phases(leaving).values())
@@ -181,7 +181,7 @@ def teardown(project: Project, *words: str) -> Done:
 
 
 def engine_destroy(project: Project) -> Done:
-    """Run `pulumi destroy`, which hooks make equivalent to ours."""
+    """Run `pulumi destroy`, which hooks make equivalent to `trainstack destroy`."""
     return project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
 
 

@@ -233,7 +233,7 @@ def test_files_survive_upload_and_fetch(loader: Loader, volume: Path, tmp_path: 
 
 
 def test_hard_links_and_a_growing_log(loader: Loader, volume: Path, tmp_path: Path) -> None:
-    """Hard links arrive as files. A file that changes during the transfer is reported, and is no error."""
+    """Hard links arrive as files. A file that changes during the transfer is reported without an error."""
     (volume / "run").mkdir()
     (volume / "run" / "a").write_text("x\n")
     os.link(volume / "run" / "a", volume / "run" / "b")
