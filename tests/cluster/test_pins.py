@@ -1,4 +1,4 @@
-"""Images by digest, and a volume that is protected, on a live cluster."""
+"""Images pinned by digest, and a protected volume, on a live cluster."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -33,7 +33,7 @@ WAITS = ["sh", "-c", f"trap 'exit 143' TERM; until [ -e {MOUNT}/go ]; do sleep 0
 
 
 def environment(platform: str) -> Config:
-    """A team that wants digests, with a run of an image by name, one of an image built here, a protected volume."""
+    """Return a team that requires digests, with runs of a named image and of one built here, and a protected volume."""
     config = team_config(
         platform,
         bare("named", image={"name": IMAGE}, command=WAITS),
@@ -45,27 +45,27 @@ def environment(platform: str) -> Config:
 
 
 def serve(cluster: Cluster, helper: int) -> str:
-    """Have the tag name one of the two small images; its digest now."""
+    """Point the tag to one of the two small images, and return its digest."""
     ensure_images([replace(helpers()[helper], serve_as=(IMAGE,))], cluster.registry, lambda _: None)
     digest = Registry(cluster.registry).digest(target(IMAGE))
     assert digest is not None
     return digest
 
 
-def test_runs_are_of_the_images_that_were_pinned_and_protected_volumes_stay(lab: Project, cluster: Cluster) -> None:
-    """A tag that moves is told and touches no run; a destroy is refused as a whole, by the volume's name."""
+def test_runs_use_pinned_images_and_protected_volumes_are_kept(lab: Project, cluster: Cluster) -> None:
+    """A moved tag is reported and changes no run. A destroy is refused as a whole, with the volume's name."""
     digest = serve(cluster, 0)
     project = lab.other("pinned", environment(lab.stack))
     try:
-        refused_without_pins(project)
+        assert_refused_without_pins(project)
         done = project.trainstack("pin")
         assert done.code == 0, done.text
         done = project.up()
         assert done.code == 0, done.text
-        assert running(project, "named") == f"{IMAGE}@{digest}"
-        same_run_without_pins(project)
-        moved(project, digest, serve(cluster, 1))
-        destroy_is_refused(project)
+        assert running_image(project, "named") == f"{IMAGE}@{digest}"
+        assert_same_run_without_pins(project)
+        assert_moved_tag_reported(project, digest, serve(cluster, 1))
+        assert_destroy_refused(project)
     finally:
         project.edit_stack(lambda config: config["trainstack:storage"]["volumes"][0].update(protect=False))
         done = project.up()
@@ -74,8 +74,8 @@ def test_runs_are_of_the_images_that_were_pinned_and_protected_volumes_stay(lab:
     assert project.get("pvc", "lab", NAMESPACE) == {}
 
 
-def refused_without_pins(project: Project) -> None:
-    """Nothing is launched; each image is told, with the command that mends it."""
+def assert_refused_without_pins(project: Project) -> None:
+    """Assert that nothing is launched, and that the error names each image and the command that pins it."""
     done = project.up()
     assert done.code != 0
     for image in (IMAGE, "busybox:1.35"):
@@ -84,8 +84,8 @@ def refused_without_pins(project: Project) -> None:
     assert launches(project) == []
 
 
-def running(project: Project, name: str) -> str:
-    """The image that the container of a workload's running pod was asked for."""
+def running_image(project: Project, name: str) -> str:
+    """Return the image in the spec of a workload's running pod."""
     (pod,) = await_pods(project, name, 1)
     (container,) = pod["spec"]["containers"]
     (status,) = pod["status"]["containerStatuses"]
@@ -93,23 +93,23 @@ def running(project: Project, name: str) -> str:
     return str(container["image"])
 
 
-def same_run_without_pins(project: Project) -> None:
-    """The image that is built here is by digest too, and its run is the one that it was without."""
-    name, _, digest = running(project, "built").partition("@")
+def assert_same_run_without_pins(project: Project) -> None:
+    """Assert that the image built here has a digest too, and that its run is the same without pins."""
+    name, _, digest = running_image(project, "built").partition("@")
     assert pins(project)[name] == digest
-    pinned = by_workload(launches(project))
+    pinned = run_ids_by_workload(launches(project))
     file = project.root / "pins" / "pinned.yaml"
     text = file.read_text()
     file.unlink()
     rendered = yaml.safe_load_all(project.trainstack("render").out)
     file.write_text(text)
-    plain = by_workload(body for body in rendered if body["kind"] == "Job")
+    plain = run_ids_by_workload(body for body in rendered if body["kind"] == "Job")
     assert plain["built"] == pinned["built"]
     assert plain["named"] != pinned["named"]
 
 
-def moved(project: Project, old: str, new: str) -> None:
-    """The tag names other content: `--check` says so, a further `up` changes nothing, what runs is what was pinned."""
+def assert_moved_tag_reported(project: Project, old: str, new: str) -> None:
+    """Assert that `--check` reports the moved tag, and that a further `up` keeps the run with the pinned image."""
     before = pins(project)
     done = project.trainstack("pin", "--check")
     assert done.code == 4
@@ -117,11 +117,11 @@ def moved(project: Project, old: str, new: str) -> None:
     assert "pins/pinned.yaml: 1 moved; run `trainstack pin -s pinned`" in done.text
     assert pins(project) == before
     quiet(project)
-    assert running(project, "named") == f"{IMAGE}@{old}"
+    assert running_image(project, "named") == f"{IMAGE}@{old}"
 
 
-def destroy_is_refused(project: Project) -> None:
-    """By our command and by plain `pulumi destroy`: the volume is named, and not one object is gone."""
+def assert_destroy_refused(project: Project) -> None:
+    """Assert that `trainstack destroy` and `pulumi destroy` name the volume and delete nothing."""
     claim, before = uid(project.get("pvc", "lab", NAMESPACE)), uids(project)
     done = project.trainstack("destroy", "--keep-platform", "--yes")
     assert done.code == 3
@@ -133,11 +133,11 @@ def destroy_is_refused(project: Project) -> None:
     assert (uid(project.get("pvc", "lab", NAMESPACE)), uids(project)) == (claim, before)
 
 
-def by_workload(bodies: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """The run of each workload's launch."""
+def run_ids_by_workload(bodies: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return the run id of each workload's launch."""
     return {body["metadata"]["labels"]["trainstack.dev/workload"]: run_id(body) for body in bodies}
 
 
 def pins(project: Project) -> dict[str, Any]:
-    """What the lock file says."""
+    """Return the content of the lock file."""
     return dict(yaml.safe_load((project.root / "pins" / "pinned.yaml").read_text()))

@@ -1,4 +1,4 @@
-"""Pod Security `restricted`: every pod of ours is taken without a word, and what upstream calls wrong is refused."""
+"""Pod Security `restricted`: the API server accepts our pods without warnings, and refuses upstream's failing ones."""
 
 import re
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ from trainstack.runs.manifests.launched_pods import launched_pods
 pytestmark = pytest.mark.cluster
 
 NAMESPACE = "research"
-"""Of the dev environment, which says nothing of Pod Security: it enforces, warns and audits by `restricted`."""
+"""It is in the dev environment, which does not set Pod Security: the default is `restricted` in all modes."""
 MODULE, FIXTURES = "k8s.io/pod-security-admission", "test/testdata/restricted/v1.34/fail"
-"""Upstream's own pods that the level refuses, in the pinned Go module of the cluster's API server."""
+"""Upstream's pods that violate the level, in the pinned Go module of the cluster's API server."""
 CODE = {"git": "https://git.example.org/code.git", "revision": "1" * 40, "mountPath": "/code", "secret": "git"}
 PRIVILEGED = "local-path-storage"
 """The local cluster's namespace that enforces no level."""
@@ -60,22 +60,22 @@ EQUIPMENT: Config = {
         "spec": {"initContainers": [HELPER], "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]}},
     },
 }
-"""All that a run of a restricted namespace may have."""
+"""All options that a run in a restricted namespace may have."""
 IPC_LOCK = 14
 """The bit of the capability in the kernel's sets."""
 CONTROLLERS = {"kueue-system", "kubeflow", "jobset-system", "kubeflow-system"}
-"""Where controllers stand. They alone talk to the API server, and so have its token."""
+"""The namespaces of controllers. Only they use the API server, and so have its token."""
 
 
 def runs() -> list[Config]:
-    """A run of each kind, managed and verbatim, with all that may add a container or a volume."""
+    """Return a run of each kind, managed and unmanaged, with all options that add a container or a volume."""
     role: Config = {"restartPolicy": "OnFailure"}
     roles = {"Master": role, "Worker": role}
     jobs = [{"name": "node", "parallelism": 2}]
     command = ["true"]
     plain = [
-        each | {"namespace": NAMESPACE, "queue": None}
-        for each in (
+        run | {"namespace": NAMESPACE, "queue": None}
+        for run in (
             managed("job", "pass", sharedMemory="16Mi", code=CODE),
             managed("torch", "pass", "PyTorchJob", roles=roles),
             managed("train", "pass", "TrainJob", roles=roles),
@@ -88,20 +88,20 @@ def runs() -> list[Config]:
         )
     ]
     node: Config = {"hostNetwork": True, "capabilities": {"add": ["IPC_LOCK"]}, "volumes": []}
-    waiting = ["sh", "-c", "touch /disk/a /ram/a /claim/a && sleep 600"]
-    more = [
-        bare("equipped", command=waiting, volumes=[], **EQUIPMENT),
+    script = ["sh", "-c", "touch /disk/a /ram/a /claim/a && sleep 600"]
+    special = [
+        bare("equipped", command=script, volumes=[], **EQUIPMENT),
         bare("on-node", "Pod", command=["sleep", "600"], restartPolicy="Never", **node),
     ]
     return [
         *plain,
-        *(each | EQUIPMENT | {"name": f"{each['name']}-more"} for each in plain),
-        *(each | {"namespace": NAMESPACE, "queue": None} for each in more),
+        *(run | EQUIPMENT | {"name": f"{run['name']}-more"} for run in plain),
+        *(run | {"namespace": NAMESPACE, "queue": None} for run in special),
     ]
 
 
 def make_environment() -> Config:
-    """Everything of ours that makes pods: all operators, all kinds of runs."""
+    """Return an environment with all operators and all kinds of runs."""
     frameworks = ["batch/job", "kubeflow.org/pytorchjob", "jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"]
     kueue = {"configuration": {"frameworks": frameworks}}
     return {
@@ -114,15 +114,17 @@ def make_environment() -> Config:
 
 
 def launch_of(rendered: list[dict[str, Any]], workload: str) -> dict[str, Any]:
-    """The launch of a run, which is no ledger."""
-    of_run = [each for each in rendered if each["metadata"]["labels"].get("trainstack.dev/workload") == workload]
-    (body,) = (each for each in of_run if each["kind"] != "ConfigMap")
+    """Return a run's launch, which is not its ledger."""
+    of_run = [
+        manifest for manifest in rendered if manifest["metadata"]["labels"].get("trainstack.dev/workload") == workload
+    ]
+    (body,) = (manifest for manifest in of_run if manifest["kind"] != "ConfigMap")
     return body
 
 
 @contextmanager
 def created(project: Project, body: dict[str, Any], namespace: str) -> Iterator[list[dict[str, Any]]]:
-    """The running pods of a launch that is not admitted by Kueue; it is deleted afterwards."""
+    """Create a launch that Kueue does not manage, yield its running pods, and delete it afterwards."""
     metadata = body["metadata"]
     stored = {**body, "metadata": {**metadata, "namespace": namespace}}
     selector = f"trainstack.dev/launch={metadata['labels']['trainstack.dev/launch']}"
@@ -140,8 +142,8 @@ def created(project: Project, body: dict[str, Any], namespace: str) -> Iterator[
     assert done.code == 0, done.text
 
 
-def sent(project: Project, pods: dict[str, dict[str, Any]]) -> str:
-    """What the API server says when these pods are to be made in the namespace; nothing is stored."""
+def dry_run(project: Project, pods: dict[str, dict[str, Any]]) -> str:
+    """Create these pods in the namespace by a dry run of the API server, and return its warnings."""
     bodies = [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
         for name, spec in pods.items()
@@ -153,23 +155,23 @@ def sent(project: Project, pods: dict[str, dict[str, Any]]) -> str:
 
 
 def spec_of(spec: dict[str, Any]) -> dict[str, Any]:
-    """A pod's spec without what binds it to where it stands."""
+    """Return a pod's spec without the fields that bind it to a node or a service account."""
     bound = ("nodeName", "serviceAccount", "serviceAccountName")
-    return {key: each for key, each in spec.items() if key not in bound}
+    return {key: value for key, value in spec.items() if key not in bound}
 
 
 def audited(project: Project) -> float:
-    """How many pods the API server has written down as against `restricted`, in the log of its audits."""
+    """Return the number of violations of `restricted` in the API server's audit log."""
     done = project.kubectl("get", "--raw", "/metrics")
     assert done.code == 0, done.text
     lines = re.findall(r"^pod_security_evaluations_total\{(.*)\} (\S+)$", done.out, re.MULTILINE)
     denied = ('decision="deny"', 'mode="audit"', 'policy_level="restricted"')
-    return sum(float(count) for labels, count in lines if all(each in labels for each in denied))
+    return sum(float(count) for labels, count in lines if all(label in labels for label in denied))
 
 
 @pytest.fixture(scope="module")
 def rendered(dev: Project) -> list[dict[str, Any]]:
-    """The objects of that environment."""
+    """Return the objects of the environment."""
     done = dev.other("strict", make_environment()).trainstack("render")
     assert done.code == 0, done.text
     return [body for body in yaml.safe_load_all(done.out) if body]
@@ -177,7 +179,7 @@ def rendered(dev: Project) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def torch(dev: Project, rendered: list[dict[str, Any]]) -> Iterator[None]:
-    """A live PyTorchJob whose pods the operator has made; they wait for a volume that is not there."""
+    """Create a PyTorchJob, and wait until the operator has created its pods, which wait for a missing volume."""
     body = launch_of(rendered, "plain-torch")
     words = ("-n", NAMESPACE, f"pytorchjob/{body['metadata']['name']}")
     assert dev.kubectl("create", stdin=yaml.safe_dump(body)).code == 0
@@ -190,52 +192,57 @@ def torch(dev: Project, rendered: list[dict[str, Any]]) -> Iterator[None]:
     assert done.code == 0, done.text
 
 
-def test_pods_of_every_kind_are_taken_without_a_word(dev: Project, rendered: list[dict[str, Any]]) -> None:
-    """Runs of all kinds, loaders, checkouts, and the controllers of all four operators: no warning, no audit."""
+def test_pods_of_every_kind_are_accepted_without_warnings(dev: Project, rendered: list[dict[str, Any]]) -> None:
+    """Runs of all kinds, loaders, checkouts and the controllers of all operators cause no warning or audit entry."""
     pods: dict[str, dict[str, Any]] = {}
     for body in rendered:
         name = body["metadata"]["name"]
         companions = [
-            each for each in rendered if each["kind"] == "TrainingRuntime" and each["metadata"]["name"] == name
+            manifest
+            for manifest in rendered
+            if manifest["kind"] == "TrainingRuntime" and manifest["metadata"]["name"] == name
         ]
-        for each in launched_pods(body, companions):
+        for pod in launched_pods(body, companions):
             if not name.startswith("on-node-"):
-                pods[f"{body['kind'].lower()}-{name}-{each.name}"] = spec_of(dict(each.spec))
+                pods[f"{body['kind'].lower()}-{name}-{pod.name}"] = spec_of(dict(pod.spec))
         if body["kind"] == "Deployment":
             pods[f"deployment-{name}"] = spec_of(body["spec"]["template"]["spec"])
     kinds = {name.partition("-")[0] for name in pods}
     assert kinds == {"deployment", "job", "jobset", "pod", "pytorchjob", "trainjob"}
     assert sum(name.startswith("deployment-") for name in pods) == 4
-    assert any("initContainers" in each for each in pods.values())
+    assert any("initContainers" in spec for spec in pods.values())
     before = audited(dev)
-    assert sent(dev, pods) == ""
+    assert dry_run(dev, pods) == ""
     assert audited(dev) == before
 
 
 @pytest.mark.usefixtures("torch")
-def test_live_pods_were_taken_where_restricted_is_enforced(dev: Project) -> None:
-    """Also with what operators put into them, `init-pytorch` above all; only controllers have a token of the API."""
+def test_live_pods_are_accepted_where_restricted_is_enforced(dev: Project) -> None:
+    """The pods have the containers that operators add, such as `init-pytorch`.
+
+    Only the pods of controllers have a token of the API.
+    """
     namespaces = dev.get("namespaces", namespace="")["items"]
-    labelled = {each["metadata"]["name"]: each["metadata"]["labels"] for each in namespaces}
+    labelled = {namespace["metadata"]["name"]: namespace["metadata"]["labels"] for namespace in namespaces}
     ours = {name: labels for name, labels in labelled.items() if labels.get(STACK) == dev.stack}
     assert ours.keys() == {NAMESPACE, "kueue-system", "kubeflow"}
     for labels in ours.values():
         levels = {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")}
         assert levels == {"restricted"}
-    live = [each for each in dev.get("pods")["items"] if each["metadata"]["namespace"] in ours]
-    containers = {one["name"] for pod in live for one in pod["spec"].get("initContainers", ())}
+    live = [pod for pod in dev.get("pods")["items"] if pod["metadata"]["namespace"] in ours]
+    containers = {container["name"] for pod in live for container in pod["spec"].get("initContainers", ())}
     assert "init-pytorch" in containers
     for pod in live:
         projected = (volume.get("projected", {}) for volume in pod["spec"].get("volumes", ()))
-        has_token = any("serviceAccountToken" in each for source in projected for each in source.get("sources", ()))
+        has_token = any("serviceAccountToken" in item for source in projected for item in source.get("sources", ()))
         assert has_token == (pod["metadata"]["namespace"] in CONTROLLERS), pod["metadata"]["name"]
     before = audited(dev)
-    assert sent(dev, {f"again-{pod['metadata']['name']}": spec_of(pod["spec"]) for pod in live}) == ""
+    assert dry_run(dev, {f"again-{pod['metadata']['name']}": spec_of(pod["spec"]) for pod in live}) == ""
     assert audited(dev) == before
 
 
-def test_live_pods_have_what_their_run_asks_for(dev: Project, rendered: list[dict[str, Any]]) -> None:
-    """Affinity, scratch volumes that can be written to, capabilities and a patch; a claim goes with its pod."""
+def test_live_pods_have_the_fields_of_their_run(dev: Project, rendered: list[dict[str, Any]]) -> None:
+    """Affinity, writable scratch volumes, capabilities and the patch apply; a scratch claim is deleted with its pod."""
     body = launch_of(rendered, "equipped")
     with created(dev, body, NAMESPACE) as (pod,):
         spec, (main,) = pod["spec"], pod["spec"]["containers"]
@@ -253,8 +260,8 @@ def test_live_pods_have_what_their_run_asks_for(dev: Project, rendered: list[dic
     eventually("the claim went with its pod", lambda: not dev.get("pvc", claim, NAMESPACE))
 
 
-def test_a_pod_in_the_node_s_network_needs_a_privileged_namespace(dev: Project, rendered: list[dict[str, Any]]) -> None:
-    """The API server refuses it where the rule says so; elsewhere it has the node's address, and finds Services."""
+def test_a_pod_on_the_host_network_needs_a_privileged_namespace(dev: Project, rendered: list[dict[str, Any]]) -> None:
+    """`restricted` refuses the pod. In a privileged namespace, it has the node's address and resolves Services."""
     body = launch_of(rendered, "on-node")
     assert dev.other("strict", make_environment()).trainstack("check").code != 0
     done = dev.kubectl("create", "--dry-run=server", stdin=yaml.safe_dump(body))
@@ -269,8 +276,8 @@ def test_a_pod_in_the_node_s_network_needs_a_privileged_namespace(dev: Project, 
         assert int(granted.out.split()[1], 16) == 1 << IPC_LOCK
 
 
-def test_upstream_s_failing_pods_are_refused(dev: Project) -> None:
-    """Each by the level's name; so the level is really at work where ours are taken."""
+def test_the_failing_pods_of_upstream_are_refused(dev: Project) -> None:
+    """Each refusal has the level's name, so the level is in force where our pods are accepted."""
     folder = fixtures()
     pods = {}
     for file in sorted(folder.glob("*.yaml")):
@@ -288,15 +295,15 @@ def test_upstream_s_failing_pods_are_refused(dev: Project) -> None:
 
 
 def fixtures() -> Path:
-    """The folder in Go's module cache, where `go mod download` has compared it with go.sum."""
+    """Return the folder in Go's module cache, which `go mod download` has verified against go.sum."""
     builder = Builder(gotool.ensure(Console(stderr=True)))
     return builder.module_folder(BY_NAME["cluster"], MODULE) / FIXTURES
 
 
-def test_the_namespace_s_pods_are_shut_in_but_for_their_peers_and_dns(dev: Project) -> None:
-    """As objects: nothing in this cluster drops a packet. The live pods of a run are those that the second one selects.
+def test_network_policies_allow_only_replicas_and_dns(dev: Project) -> None:
+    """Only the objects are checked, because this cluster does not enforce network policies.
 
-    The API server has completed what was declared, and found nothing to correct.
+    The policy for replicas selects the live pods of a run. The API server has added defaults, but changed nothing else.
     """
     policies = {body["metadata"]["name"]: body for body in dev.get("networkpolicies", namespace=NAMESPACE)["items"]}
     assert policies.keys() == {"trainstack-isolated", "trainstack-replicas"}
@@ -305,10 +312,10 @@ def test_the_namespace_s_pods_are_shut_in_but_for_their_peers_and_dns(dev: Proje
     assert all(spec["policyTypes"] == ["Ingress", "Egress"] for spec in (isolated, replicas))
     assert "ingress" not in isolated
     (dns,) = isolated["egress"]
-    assert {(each["protocol"], each["port"]) for each in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
-    (only,) = (selector["key"] for selector in replicas["podSelector"]["matchExpressions"])
+    assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+    (label,) = (selector["key"] for selector in replicas["podSelector"]["matchExpressions"])
     pods = dev.select("pods", "trainstack.dev/workload=digits", NAMESPACE)
     assert pods
-    assert all(only in pod["metadata"]["labels"] for pod in pods)
+    assert all(label in pod["metadata"]["labels"] for pod in pods)
     assert replicas["ingress"] == [{"from": [{"podSelector": replicas["podSelector"]}]}]
     assert replicas["egress"] == [{"to": [{"podSelector": replicas["podSelector"]}]}]

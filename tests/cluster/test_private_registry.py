@@ -1,4 +1,4 @@
-"""A registry with a password and TLS, and a cluster that pulls from it: `check`, `up` and `image push`."""
+"""`check`, `up` and `image push` with a registry that requires a password and TLS, from which the cluster pulls."""
 
 import json
 import shutil
@@ -27,15 +27,15 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Iterator[tuple[Project, RegistryAccess]]:
-    """A team whose nodes pull from a registry of its own, which is not served yet, with the team's pull secret.
+    """Yield a team with a pull secret for its own registry, which is not running yet, and the registry's access.
 
-    The kubeconfig is elsewhere than the local cluster's, so that this is any cluster.
+    The kubeconfig is a copy in another folder, so the commands do not recognize the local cluster.
     """
     access = make_access(tmp_path, cluster.host_ip)
     kubeconfig = Path(shutil.copy(cluster.kubeconfig, tmp_path / "kubeconfig"))
     image = {"name": f"{access.address}/lab/hello:1"}
     run = bare("hello", image=image, imagePullSecrets=["hello-registry"], command=["/bin/sh", "-c", "echo trained"])
-    # Without the Internet, only the nodes have the loader's registry.
+    # Without Internet access, only the nodes reach the loader's registry.
     known = {"rule": "registry-unreachable", "path": "cluster.loader.image", "reason": "The nodes have a mirror."}
     config = {**team_config(lab.stack, run), "trainstack:checks": {"silenced": [known]}}
     lab.write_stack("registry", config)
@@ -54,10 +54,11 @@ def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Ite
         assert lab.kubectl("delete", "secret", "hello-registry", "-n", NAMESPACE).code == 0
 
 
-def test_up_names_the_command_for_an_image_that_is_missing(
-    person: tuple[Project, RegistryAccess], tmp_path: Path
-) -> None:
-    """Nothing is launched before; the command, copied, builds and pushes; then the nodes pull it and the run trains."""
+def test_up_prints_the_command_for_a_missing_image(person: tuple[Project, RegistryAccess], tmp_path: Path) -> None:
+    """Nothing is launched without the image.
+
+    The printed command builds and pushes it; then the nodes pull it, and the run trains.
+    """
     project, access = person
     reference = f"{access.address}/lab/hello:1"
     unknown = f"workloads.runs[hello].image: whether the registry has {reference} is unknown: {reference}: "
@@ -68,7 +69,7 @@ def test_up_names_the_command_for_an_image_that_is_missing(
         assert "0 errors" in done.err
         buildah_login(access.address)
 
-        command = refused_for_the_image(project, reference)
+        command = assert_refused_for_missing_image(project, reference)
         done = project.run(
             ["/bin/sh", "-c", command], environment={"PATH": f"{project.root}/.venv/bin:/bin-of-nothing"}
         )
@@ -83,7 +84,7 @@ def test_up_names_the_command_for_an_image_that_is_missing(
         assert done.code == 0, done.text
         hello = await_end(project, "hello", "Complete")
 
-    # The registry is away. A run that was launched needs its image no more.
+    # The registry is down. A run that was launched no longer needs its image.
     done = project.trainstack("up", "--yes", "--no-wait")
     assert done.code == 0, done.text
     assert f"{unknown}{access.address} does not respond" in done.err
@@ -93,8 +94,8 @@ def test_up_names_the_command_for_an_image_that_is_missing(
     assert f"{access.address} does not respond; check the name and the network" in done.err
 
 
-def refused_for_the_image(project: Project, reference: str) -> str:
-    """The command that `up` and `check --cluster` both print; neither has made anything."""
+def assert_refused_for_missing_image(project: Project, reference: str) -> str:
+    """Assert that `up` and `check --cluster` print the same command and create nothing, and return the command."""
     refusal = f"workloads.runs[hello].image: the registry does not have {reference}; run `"
     found = set()
     for words, code in ((("check", "--cluster"), 4), (("up", "--yes", "--no-wait"), 3)):

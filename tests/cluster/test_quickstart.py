@@ -1,4 +1,4 @@
-"""`quickstart` on a cluster of somebody else: rights in one namespace, a class of one node, a registry of its own."""
+"""`quickstart` on another owner's cluster: rights in one namespace, a single-node StorageClass, a private registry."""
 
 import json
 import shutil
@@ -38,15 +38,15 @@ KINDS = "configmaps,secrets,serviceaccounts,persistentvolumeclaims,pods,jobs,loc
 
 @dataclass(frozen=True)
 class Newcomer:
-    """A person with a kubeconfig in the usual place, a checkout and buildah."""
+    """A user with a kubeconfig in the default place, a checkout and buildah."""
 
     project: Project
     variables: dict[str, str | None]
     registry: str
 
     def trainstack(self, *words: str, code: int = 0, seconds: float = 300) -> Done:
-        """Run a command, which ends with this code."""
-        # What buildah mounts is gone when the command ends.
+        """Run a command, and assert its exit code."""
+        # Buildah's mounts are removed when the command ends.
         command = [*OWN_MOUNTS, str(self.project.root / ".venv/bin/python"), "-m", "trainstack.cli", *words, "-s", NAME]
         done = self.project.run(command, environment=self.variables, seconds=seconds)
         assert done.code == code, done.text
@@ -54,11 +54,11 @@ class Newcomer:
 
     @property
     def file(self) -> Path:
-        """The environment."""
+        """Return the path of the environment's file."""
         return self.project.root / f"Pulumi.{NAME}.yaml"
 
     def edit(self, *edits: tuple[str, str]) -> None:
-        """Replace texts that the environment's file has once."""
+        """Replace texts that occur once in the environment's file."""
         text = self.file.read_text()
         for old, new in edits:
             assert text.count(old) == 1
@@ -66,7 +66,7 @@ class Newcomer:
         self.file.write_text(text)
 
     def line_of(self, text: str) -> int:
-        """The number of the first line with a text."""
+        """Return the number of the first line with a text."""
         lines = self.file.read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if text in line)
 
@@ -91,7 +91,7 @@ metadata: {{name: standard}}
 provisioner: rancher.io/local-path-node
 volumeBindingMode: WaitForFirstConsumer
 """
-"""What the owner of the cluster makes for a team. The provisioner supports ReadWriteOnce only."""
+"""The objects that the cluster's owner creates for a team. The provisioner supports ReadWriteOnce only."""
 
 
 def give_roles(owner: Project) -> None:
@@ -116,18 +116,18 @@ def apply(owner: Project, *objects: object) -> None:
     assert done.code == 0, done.text
 
 
-def names(owner: Project) -> set[str]:
-    """What the namespace has."""
+def object_names(owner: Project) -> set[str]:
+    """Return the kinds and names of the objects in the namespace."""
     return {f"{body['kind']}/{body['metadata']['name']}" for body in owner.select(KINDS, "", NAME)}
 
 
 @pytest.fixture
 def newcomer(dev: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Newcomer]:
-    """A new checkout, and a cluster on which its owner has made a namespace, a queue, a class and roles."""
+    """Yield a new user of a cluster whose owner has created a namespace, a queue, a class and roles."""
     project = Project.copy(tmp_path / "checkout", cluster, NAME)
     access = make_access(tmp_path, cluster.host_ip)
     variables = {**buildah_variables(tmp_path), "CONTAINERS_STORAGE_CONF": str(tmp_path / "overlay.conf")}
-    # The base image is neither built nor copied: this machine has it.
+    # The base image is neither built nor copied, because this machine's storage has it.
     storage = Storage.shared().folder / "storage"
     (tmp_path / "overlay.conf").write_text(
         f'[storage]\ndriver = "overlay"\ngraphroot = "{tmp_path}/graph"\nrunroot = "{tmp_path}/run"\n'
@@ -152,11 +152,14 @@ def newcomer(dev: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Newcome
         assert done.code == 0, done.text
 
 
-def test_a_newcomer_trains_on_a_cluster_of_somebody_else(newcomer: Newcomer, dev: Project) -> None:
-    """After an edit of registry and queue, by rights in one namespace, which is left as it was."""
+def test_quickstart_on_the_cluster_of_another_owner(newcomer: Newcomer, dev: Project) -> None:
+    """The user edits registry and queue, and needs rights in only one namespace.
+
+    After `destroy`, the namespace has the same objects as before.
+    """
     assert "Forbidden" in Person(newcomer.project.kubeconfig).kubectl("get", "pods", "-n", "default").err
     assert shared_volume_is_refused(dev)
-    before = names(dev)
+    before = object_names(dev)
     found = newcomer.trainstack("check", "--cluster", code=4)
     assert f"error [registry-unreachable] Pulumi.{NAME}.yaml:{newcomer.line_of(PLACEHOLDER)}: " in found.out
     assert "1 error" in found.err
@@ -170,7 +173,7 @@ def test_a_newcomer_trains_on_a_cluster_of_somebody_else(newcomer: Newcomer, dev
     assert "/home/.kube/config)" in up.err
     assert newcomer.file.read_text() == edited
     assert {pod_image(pod) for pod in dev.get("pods", namespace=NAME)["items"]} == {digest}
-    queues = [each["spec"]["queueName"] for each in dev.get("workloads", namespace=NAME)["items"]]
+    queues = [workload["spec"]["queueName"] for workload in dev.get("workloads", namespace=NAME)["items"]]
     assert set(queues) == {NAME}
 
     (record,) = (newcomer.project.root / "results").iterdir()
@@ -179,20 +182,20 @@ def test_a_newcomer_trains_on_a_cluster_of_somebody_else(newcomer: Newcomer, dev
     newcomer.trainstack("fetch", record.name, "--to", str(fetched))
     assert json.loads((fetched / "run.json").read_text())["state"] == "succeeded"
     newcomer.trainstack("destroy", "--yes")
-    emptied("what the run needed", lambda: names(dev) - before, 60)
-    assert names(dev) == before
+    emptied("what the run needed", lambda: object_names(dev) - before, 60)
+    assert object_names(dev) == before
 
 
 def shared_volume_is_refused(owner: Project) -> bool:
-    """Whether the class refuses a ReadWriteMany volume."""
+    """Return whether the class refuses a ReadWriteMany volume."""
     claim = make_claim("shared", "standard", "ReadWriteMany", NAME)
-    # As the scheduler does for the claim's first pod.
+    # The scheduler sets this annotation for the claim's first pod.
     claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": NODE_NAME}
     apply(owner, claim)
 
     def refusals() -> list[str]:
         events = owner.get("events", namespace=NAME)["items"]
-        return [each["message"] for each in events if each["reason"] == "ProvisioningFailed"]
+        return [event["message"] for event in events if event["reason"] == "ProvisioningFailed"]
 
     (refusal, *_) = eventually("a refusal of the claim", refusals, 60)
     done = owner.kubectl("delete", "pvc", "shared", "-n", NAME, "--timeout=60s")
@@ -201,6 +204,6 @@ def shared_volume_is_refused(owner: Project) -> bool:
 
 
 def pod_image(pod: Mapping[str, Any]) -> str:
-    """The digest of the image that a pod of one container has pulled."""
+    """Return the digest of the image that a pod with one container runs."""
     (status,) = pod["status"]["containerStatuses"]
     return str(status["imageID"]).partition("@")[2]

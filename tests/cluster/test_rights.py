@@ -1,4 +1,4 @@
-"""Everything that people do, with the rights of their roles alone, as the API server's audit log has it."""
+"""The commands of each role work with the role's rights alone, according to the API server's audit log."""
 
 import json
 import subprocess
@@ -29,15 +29,15 @@ pytestmark = pytest.mark.cluster
 DEPLOYER, RESEARCHER = "deployer", "researcher"
 OWNER, TENANT, CLAIM = "owner", "tenant", "tenant"
 PEOPLE = "people"
-"""The namespace of an owner's accounts: none that the stack makes or takes away."""
+"""The namespace of an owner's accounts, which the stack neither creates nor deletes."""
 
 Unused = Mapping[tuple[str, str], str]
-"""By resource and verb, why a right that no command used here is given all the same."""
-SELDOM: Mapping[str, Unused] = {
+"""By resource and verb, the reason for a right that no command used in the test."""
+RARELY_USED: Mapping[str, Unused] = {
     DEPLOYER: {},
     RESEARCHER: {("pods/exec", "create"): "kubectl falls back to a POST where no web socket gets through"},
 }
-"""Rights for what happens seldom, or where a cluster is another one."""
+"""Rights for rare cases, or for other clusters."""
 UPGRADES: Unused = {
     ("workloads", "list"): "a queue that leaves the files is looked at for others who use it",
 }
@@ -48,33 +48,33 @@ NOT_LISTED = {
     },
     OWNER: {"flowschemas", "persistentvolumes", "prioritylevelconfigurations", "secrets", "trainingruntimes"},
 }
-"""Kinds that are not declared, and Secrets of all namespaces: `doctor` names them as not looked at."""
+"""Kinds that are not declared, and Secrets of all namespaces: `doctor` reports that it did not look at them."""
 
 
 @pytest.mark.parametrize("stack", INSTALLING)
-def test_the_written_roles_of_environments_with_operators_are_current(stack: str) -> None:
-    """As tests/unit has it of the others; else run `trainstack rights -s <environment>`."""
+def test_the_committed_roles_of_environments_with_operators_are_current(stack: str) -> None:
+    """tests/unit checks the other environments. `trainstack rights -s <environment>` writes the roles."""
     assert (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8") == text(Session(ROOT, stack))
 
 
 class People:
-    """Two accounts of a namespace, a project for each, and the roles that they get."""
+    """Two accounts of a namespace, a project for each, and their roles."""
 
     def __init__(self, admin: Project, cluster: Cluster, namespace: str, folder: Path) -> None:
-        """Make the accounts, without any right."""
+        """Create the accounts without rights."""
         self.admin, self.cluster, self.namespace = admin, cluster, namespace
         self.projects: dict[str, Project] = {}
-        for who in (DEPLOYER, RESEARCHER):
-            done = admin.kubectl("create", "serviceaccount", who, "-n", namespace)
+        for account in (DEPLOYER, RESEARCHER):
+            done = admin.kubectl("create", "serviceaccount", account, "-n", namespace)
             assert done.code == 0, done.text
-            file = write_kubeconfig(cluster, f"{namespace}/{who}", folder / who)
-            self.projects[who] = replace(admin, kubeconfig=file)
+            file = write_kubeconfig(cluster, f"{namespace}/{account}", folder / account)
+            self.projects[account] = replace(admin, kubeconfig=file)
 
-    def give(self) -> None:
+    def apply_roles(self) -> None:
         """Apply the environment's file as an administrator does, and bind its roles."""
         file = self.admin.root / FOLDER / f"{self.admin.stack}.yaml"
         objects = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
-        bindings = [self._binding(each) for each in objects if each["kind"] in ("Role", "ClusterRole")]
+        bindings = [self._binding(body) for body in objects if body["kind"] in ("Role", "ClusterRole")]
         done = self.admin.kubectl("apply", stdin=yaml.safe_dump_all([*objects, *bindings]))
         assert done.code == 0, done.text
 
@@ -93,20 +93,20 @@ class People:
             "subjects": [subject],
         }
 
-    def granted(self, who: str) -> set[Grant]:
-        """The rights of somebody, by the live roles."""
-        name = f"trainstack-{self.admin.stack}-{who}"
+    def granted(self, account: str) -> set[Grant]:
+        """Return the rights of an account, from the live roles."""
+        name = f"trainstack-{self.admin.stack}-{account}"
         found = [self.admin.get("clusterrole", name), *self.admin.get("roles")["items"]]
         return {grant for role in found if role and role["metadata"]["name"] == name for grant in granted_by(role)}
 
-    def asked(self, who: str) -> list[Request]:
-        """What somebody has asked the API server."""
-        return requests(self.cluster, f"system:serviceaccount:{self.namespace}:{who}")
+    def requests_of(self, account: str) -> list[Request]:
+        """Return the requests of an account to the API server."""
+        return requests(self.cluster, f"system:serviceaccount:{self.namespace}:{account}")
 
-    def bound(self, who: str) -> set[Grant]:
-        """The roles that somebody's live bindings refer to, as the rights that writing such a binding takes."""
+    def bound(self, account: str) -> set[Grant]:
+        """Return the `bind` rights on the roles of the live bindings that an account has written."""
         result = set()
-        for request in self.asked(who):
+        for request in self.requests_of(account):
             ref = request.reference
             if ref.get("resource", "") in ("rolebindings", "clusterrolebindings") and request.verb == "patch":
                 namespace = ref.get("namespace", "")
@@ -117,68 +117,68 @@ class People:
         return result
 
 
-def judge(
+def assert_minimal_rights(
     people: People,
-    who: str,
+    account: str,
     also: set[Grant],
     *,
     unused: Unused,
     refused: Collection[str] = (),
     granted: Collection[Grant] | None = None,
 ) -> None:
-    """Nothing was refused but what is known to be, nothing was asked beyond the roles, and each right was used.
+    """Assert that only known requests were refused, that no request exceeded the roles, and that each right was used.
 
     Args:
         people: the accounts.
-        who: one of them.
-        also: rights that were used and that the log does not show.
-        unused: why other rights are given.
-        refused: what may be refused, as `<verb> <resource>`.
-        granted: the rights that it had; None for those of the live roles.
+        account: one of them.
+        also: used rights that are not in the audit log.
+        unused: the reasons for unused rights.
+        refused: the requests that may be refused, as `<verb> <resource>`.
+        granted: the rights of the account; None for those of the live roles.
 
     """
-    asked = people.asked(who)
-    granted = people.granted(who) if granted is None else granted
-    took = {grant for each in asked if each.code != FORBIDDEN for grant in each.took} | also
-    idle = {right for right in granted if not any(right.covers(each) for each in took)}
-    known = {(each.resource, each.verb) for each in idle}
-    denied = {_short(each): each.uri for each in asked if each.code == FORBIDDEN}
+    requested = people.requests_of(account)
+    granted = people.granted(account) if granted is None else granted
+    used = {grant for request in requested if request.code != FORBIDDEN for grant in request.took} | also
+    idle = {right for right in granted if not any(right.covers(grant) for grant in used)}
+    known = {(right.resource, right.verb) for right in idle}
+    denied = {_short(request): request.uri for request in requested if request.code == FORBIDDEN}
     assert {
         "refused": sorted(f"{short}: {uri}" for short, uri in denied.items() if short not in refused),
-        "beyond the role": sorted(each for each in took if not any(right.covers(each) for right in granted)),
-        "idle": sorted(each for each in idle if (each.resource, each.verb) not in unused),
+        "beyond the role": sorted(grant for grant in used if not any(right.covers(grant) for right in granted)),
+        "idle": sorted(right for right in idle if (right.resource, right.verb) not in unused),
         "used after all": sorted(set(unused) - known),
     } == {"refused": [], "beyond the role": [], "idle": [], "used after all": []}
 
 
 def _short(request: Request) -> str:
-    """What was asked, as `<verb> <resource>`."""
+    """Return a request as `<verb> <resource>`."""
     return f"{request.verb} {request.grant.resource}" if request.grant else f"{request.verb} {request.uri}"
 
 
-def well(done: Done) -> Done:
-    """A command that has ended well."""
+def checked(done: Done) -> Done:
+    """Assert that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done
 
 
-def day(researcher: Project, run: str, folder: Path, volume: str) -> None:
-    """Each of the day's commands once, on a run that ends by itself."""
+def run_daily_commands(researcher: Project, run: str, folder: Path, volume: str) -> None:
+    """Run each daily command once, on a run that completes."""
     (folder / "data").mkdir()
     (folder / "data" / "file").write_text("brought")
-    well(researcher.trainstack("wait"))
-    (view,) = json.loads(well(researcher.trainstack("status", "--json")).out)
-    well(researcher.trainstack("logs", run))
-    well(researcher.trainstack("events", run))
-    # One without an object is looked for among the ledgers.
+    checked(researcher.trainstack("wait"))
+    (view,) = json.loads(checked(researcher.trainstack("status", "--json")).out)
+    checked(researcher.trainstack("logs", run))
+    checked(researcher.trainstack("events", run))
+    # A run without an object is looked up in the ledgers.
     assert "run 'nobody' has no object in the cluster" in researcher.trainstack("logs", "nobody").text
-    well(researcher.trainstack("upload", str(folder / "data"), f"{volume}:more"))
-    well(researcher.trainstack("ls", f"{volume}:more"))
-    well(researcher.trainstack("fetch", f"{volume}:more", "--to", str(folder / "back")))
-    well(researcher.trainstack("fetch", view["launch"]["run_id"], "--to", str(folder / "record")))
+    checked(researcher.trainstack("upload", str(folder / "data"), f"{volume}:more"))
+    checked(researcher.trainstack("ls", f"{volume}:more"))
+    checked(researcher.trainstack("fetch", f"{volume}:more", "--to", str(folder / "back")))
+    checked(researcher.trainstack("fetch", view["launch"]["run_id"], "--to", str(folder / "record")))
     found = json.loads(researcher.trainstack("check", "--cluster", "--json").out)["findings"]
-    # Without the Internet, only the nodes have the registry: with this kubeconfig, the cluster is not the local one.
-    errors = {(each["id"], each["path"]) for each in found if each["severity"] == "error"}
+    # Without Internet access, only the nodes reach the registry. This kubeconfig hides that the cluster is local.
+    errors = {(finding["id"], finding["path"]) for finding in found if finding["severity"] == "error"}
     assert errors <= {("registry-unreachable", "cluster.loader.image")}
     assert (folder / "record" / "_SUCCESS").is_file()
     assert (folder / "back" / "file").read_text() == "brought"
@@ -186,7 +186,7 @@ def day(researcher: Project, run: str, folder: Path, volume: str) -> None:
 
 @pytest.fixture(scope="module")
 def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
-    """A tenant of the lab's namespace: its stack, not yet up, and its people with the roles made for it."""
+    """Yield the accounts and roles of a tenant of the lab's namespace, whose stack is not deployed yet."""
     run = managed("short", "print('trained')", record={"volume": CLAIM})
     run["volumes"] = [{"volume": CLAIM, "mountPath": "/mnt/tenant"}]
     environment = {
@@ -203,68 +203,76 @@ def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
             "trainstack:workloads": {"runs": [run]},
         },
     )
-    well(admin.trainstack("rights"))
+    checked(admin.trainstack("rights"))
     people = People(admin, cluster, NAMESPACE, tmp_path_factory.mktemp("people"))
-    people.give()
+    people.apply_roles()
     try:
         yield people
     finally:
         admin.take_down()
-        well(admin.kubectl("delete", "serviceaccount", DEPLOYER, RESEARCHER, "-n", NAMESPACE))
+        checked(admin.kubectl("delete", "serviceaccount", DEPLOYER, RESEARCHER, "-n", NAMESPACE))
 
 
-def test_a_tenants_people_need_their_roles_and_no_more(tenant: People, tmp_path: Path) -> None:
-    """From the first preview to `destroy`, and every command in between: no right is missing, and none is idle."""
-    deployer, researcher = (tenant.projects[who] for who in (DEPLOYER, RESEARCHER))
-    well(deployer.pulumi("preview"))
-    well(deployer.up())
+def test_a_tenants_accounts_need_exactly_their_roles(tenant: People, tmp_path: Path) -> None:
+    """From the first preview to `destroy`, no right is missing, and none is unused."""
+    deployer, researcher = (tenant.projects[account] for account in (DEPLOYER, RESEARCHER))
+    checked(deployer.pulumi("preview"))
+    checked(deployer.up())
     await_end(tenant.admin, "short", "Complete")
     assert deployer.changes("--refresh") == {}
-    well(deployer.trainstack("doctor"))
-    day(researcher, "short", tmp_path, CLAIM)
-    well(deployer.trainstack("destroy", "--keep-platform", "--yes"))
-    judge(tenant, DEPLOYER, set(), unused=SELDOM[DEPLOYER], refused={f"list {each}" for each in NOT_LISTED[TENANT]})
+    checked(deployer.trainstack("doctor"))
+    run_daily_commands(researcher, "short", tmp_path, CLAIM)
+    checked(deployer.trainstack("destroy", "--keep-platform", "--yes"))
+    assert_minimal_rights(
+        tenant,
+        DEPLOYER,
+        set(),
+        unused=RARELY_USED[DEPLOYER],
+        refused={f"list {resource}" for resource in NOT_LISTED[TENANT]},
+    )
     # `check --cluster` reports these as unknown.
     unread = {"get namespaces", "list storageclasses"}
-    judge(tenant, RESEARCHER, set(), unused=SELDOM[RESEARCHER], refused=unread)
+    assert_minimal_rights(tenant, RESEARCHER, set(), unused=RARELY_USED[RESEARCHER], refused=unread)
 
 
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
-    """The dev environment's people, with the roles that are committed, on a cluster that holds nothing of ours."""
+    """Yield the dev environment's accounts with the committed roles, on a cluster without our objects."""
     state = tmp_path_factory.mktemp("owner")
     try:
         running = start_cluster(state)
         admin = Project.copy(tmp_path_factory.mktemp("dev"), running)
-        well(admin.kubectl("create", "namespace", PEOPLE))
+        checked(admin.kubectl("create", "namespace", PEOPLE))
         people = People(admin, running, PEOPLE, tmp_path_factory.mktemp("people"))
-        people.give()
+        people.apply_roles()
         yield people
     finally:
         devcluster.down(state, keep_data=False)
 
 
 @pytest.mark.slow
-def test_an_owners_people_need_their_roles_and_no_more(owner: People, tmp_path: Path) -> None:
-    """The whole dev environment: operators, queues, storage, a distributed run with its data, and all of it gone."""
-    deployer, researcher = (owner.projects[who] for who in (DEPLOYER, RESEARCHER))
-    well(deployer.pulumi("preview"))
-    well(deployer.up(seconds=580))
+def test_an_owners_accounts_need_exactly_their_roles(owner: People, tmp_path: Path) -> None:
+    """The whole dev environment is deployed, with a distributed run and its data, and destroyed."""
+    deployer, researcher = (owner.projects[account] for account in (DEPLOYER, RESEARCHER))
+    checked(deployer.pulumi("preview"))
+    checked(deployer.up(seconds=580))
     data = tmp_path / "digits"
     subprocess.run([sys.executable, "-m", "workloads.digits.prepare", str(data)], cwd=owner.admin.root, check=True)
-    well(researcher.trainstack("upload", str(data), "training:data/digits"))
-    day(researcher, "digits", tmp_path, "training")
-    # A role goes with its namespace, so this one is judged before the end.
-    judge(owner, RESEARCHER, set(), unused=SELDOM[RESEARCHER], refused={"get nodes/proxy"})
+    checked(researcher.trainstack("upload", str(data), "training:data/digits"))
+    run_daily_commands(researcher, "digits", tmp_path, "training")
+    # A role is deleted with its namespace, so this one is checked before the destroy.
+    assert_minimal_rights(owner, RESEARCHER, set(), unused=RARELY_USED[RESEARCHER], refused={"get nodes/proxy"})
     assert deployer.changes("--refresh") == {}
-    well(deployer.trainstack("doctor"))
-    # What is in a namespace that goes, the roles too, goes with it.
+    checked(deployer.trainstack("doctor"))
+    # The destroy deletes the roles with their namespaces.
     written, granted = owner.bound(DEPLOYER), owner.granted(DEPLOYER)
-    well(deployer.trainstack("destroy", "--keep-platform", "--yes", seconds=580))
+    checked(deployer.trainstack("destroy", "--keep-platform", "--yes", seconds=580))
     again = deployer.up()
     assert again.code != 0
     assert (
         "namespace kueue-system does not exist, and system:serviceaccount:people:deployer may not create" in again.text
     )
-    unseen = {f"list {each}" for each in NOT_LISTED[OWNER]}
-    judge(owner, DEPLOYER, written, unused={**SELDOM[DEPLOYER], **UPGRADES}, refused=unseen, granted=granted)
+    unseen = {f"list {resource}" for resource in NOT_LISTED[OWNER]}
+    assert_minimal_rights(
+        owner, DEPLOYER, written, unused={**RARELY_USED[DEPLOYER], **UPGRADES}, refused=unseen, granted=granted
+    )

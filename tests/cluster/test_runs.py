@@ -1,4 +1,4 @@
-"""What a change may do to runs that wait, run or have run: nothing that nobody asked for."""
+"""An `up` changes queued, running and finished runs only if the change asks for it."""
 
 import json
 import re
@@ -45,14 +45,14 @@ pytestmark = pytest.mark.cluster
 
 EPOCHS = 20
 HOLDS = "again.example.org/holds"
-"""A finalizer that no controller knows."""
+"""A finalizer that no controller removes."""
 GO = ("touch", f"{MOUNT}/go")
 FAILS = "raise SystemExit(3)"
 
 
 @contextmanager
 def team(lab: Project, name: str, *runs: Config) -> Iterator[Project]:
-    """A team's stack with these runs, up; destroyed afterwards."""
+    """Yield a team's stack with these runs, deployed, and destroy it afterwards."""
     project = lab.other(name, team_config(lab.stack, *runs))
     try:
         done = project.up()
@@ -62,8 +62,8 @@ def team(lab: Project, name: str, *runs: Config) -> Iterator[Project]:
         project.take_down()
 
 
-def kinds() -> list[Config]:
-    """A run of each kind, all in the queue that admits nothing yet, each going on until it is told to end."""
+def runs_of_every_kind() -> list[Config]:
+    """Return a run of each kind on the held queue; each of them runs until a file exists."""
     role = {"restartPolicy": "OnFailure"}
     unmanaged = ["sh", "-c", f"trap 'exit 143' TERM; until [ -e {MOUNT}/go ]; do sleep 0.1; done"]
     return [
@@ -78,17 +78,17 @@ def kinds() -> list[Config]:
 PODS = {"single": 1, "multi": 3, "torch": 2, "plain": 1, "loader": 1}
 
 
-def test_runs_of_every_kind_are_left_alone_from_queue_to_settled(lab: Project) -> None:
-    """Queued, running, done, gone: a further `up --refresh` changes nothing at any time, whatever else is edited."""
-    with team(lab, "kinds", *kinds()) as project:
+def test_up_does_not_change_runs_of_any_kind_at_any_stage(lab: Project) -> None:
+    """A further `up --refresh` changes no queued, running, finished or deleted run, whatever else is edited."""
+    with team(lab, "kinds", *runs_of_every_kind()) as project:
         started = uids(project)
         assert len(started) == len(PODS)
-        waiting_in_the_queue(project)
+        assert_queued(project)
         quiet(project)
 
         with admitting(lab, HELD):
             pods = {name: await_pods(project, name, count) for name, count in PODS.items()}
-            as_declared(project, pods)
+            assert_as_declared(project, pods)
             quiet(project)
             with edited_wrapper(project):
                 quiet(project)
@@ -102,7 +102,7 @@ def test_runs_of_every_kind_are_left_alone_from_queue_to_settled(lab: Project) -
                 in_pod(project, pods["loader"][0], *GO)
                 for name in ("single", "multi", "torch", "plain"):
                     await_end(project, name, "Complete", "Succeeded")
-                recorded_once(project, pods["loader"][0])
+                assert_recorded_once(project, pods["loader"][0])
                 quiet(project)
 
         remembered = ledgers(project)
@@ -115,33 +115,33 @@ def test_runs_of_every_kind_are_left_alone_from_queue_to_settled(lab: Project) -
             assert (launches(project), ledgers(project)) == ([], remembered)
 
 
-def waiting_in_the_queue(project: Project) -> None:
-    """Kueue has a Workload for every launch, holds it, and owns `suspend`, which we never declare."""
+def assert_queued(project: Project) -> None:
+    """Assert that Kueue holds back every launch, and that we do not declare `suspend`, which Kueue owns."""
     held = {body["metadata"]["name"]: body for body in launches(project)}
 
     def queued() -> bool:
         workloads = project.get("workloads", namespace=NAMESPACE)["items"]
-        owners = {each["metadata"]["ownerReferences"][0]["uid"] for each in workloads}
-        admitted = [each for each in workloads if "QuotaReserved" in true_conditions(each)]
+        owners = {workload["metadata"]["ownerReferences"][0]["uid"] for workload in workloads}
+        admitted = [workload for workload in workloads if "QuotaReserved" in true_conditions(workload)]
         return {uid(body) for body in held.values()} <= owners and not admitted
 
     eventually("a Workload for every launch", queued)
     for body in held.values():
         spec = body["spec"].get("runPolicy", body["spec"])
         assert spec["suspend"] is True
-        (ours,) = (each for each in body["metadata"]["managedFields"] if is_field_manager(each["manager"]))
+        (ours,) = (entry for entry in body["metadata"]["managedFields"] if is_field_manager(entry["manager"]))
         declared = ours["fieldsV1"]["f:spec"]
         assert "f:suspend" not in declared.get("f:runPolicy", declared)
 
 
-def as_declared(project: Project, pods: dict[str, list[dict[str, Any]]]) -> None:
-    """The live objects say what was declared, down to /dev/shm in the running container."""
+def assert_as_declared(project: Project, pods: dict[str, list[dict[str, Any]]]) -> None:
+    """Assert that the live objects match the declaration, down to the size of /dev/shm in a running container."""
     for name, found in pods.items():
         body = launch(project, name)
-        marks = body["metadata"]["labels"]
-        assert marks["app.kubernetes.io/managed-by"] == "trainstack"
-        assert marks["trainstack.dev/stack"] == project.stack
-        assert marks["kueue.x-k8s.io/queue-name"] == HELD
+        labels = body["metadata"]["labels"]
+        assert labels["app.kubernetes.io/managed-by"] == "trainstack"
+        assert labels["trainstack.dev/stack"] == project.stack
+        assert labels["kueue.x-k8s.io/queue-name"] == HELD
         for pod in found:
             assert pod["metadata"]["labels"]["trainstack.dev/launch"] == body["metadata"]["name"]
             assert pod["metadata"]["labels"]["trainstack.dev/run"] == run_id(body)
@@ -153,23 +153,23 @@ def as_declared(project: Project, pods: dict[str, list[dict[str, Any]]]) -> None
     shm = in_pod(project, pods["single"][0], "df", "--output=size", "--block-size=1M", "/dev/shm")
     assert shm.split()[-1] == "16"
     (verbatim,) = pods["plain"][0]["spec"]["containers"]
-    assert verbatim["command"] == kinds()[3]["command"]
+    assert verbatim["command"] == runs_of_every_kind()[3]["command"]
     assert "env" not in verbatim
 
 
-def recorded_once(project: Project, loader: dict[str, Any]) -> None:
-    """Each managed run has its one record, the one of three completions has three; unmanaged ones have none."""
+def assert_recorded_once(project: Project, loader: dict[str, Any]) -> None:
+    """Assert that each managed run has one record per completion, and that unmanaged runs have none."""
     found = in_pod(project, loader, "find", f"{MOUNT}/runs", "-name", "_SUCCESS").split()
     ids = {name: run_id(launch(project, name)) for name in ("single", "multi", "torch")}
     records = [ids["single"], ids["torch"], *(f"{ids['multi']}/{index}" for index in range(3))]
-    assert sorted(found) == sorted(f"{MOUNT}/runs/{each}/_SUCCESS" for each in records)
-    for each in records:
-        assert json.loads(in_pod(project, loader, "cat", f"{MOUNT}/runs/{each}/run.json"))["attempts"] == 1
+    assert sorted(found) == sorted(f"{MOUNT}/runs/{record}/_SUCCESS" for record in records)
+    for record in records:
+        assert json.loads(in_pod(project, loader, "cat", f"{MOUNT}/runs/{record}/run.json"))["attempts"] == 1
 
 
 @contextmanager
 def edited_wrapper(project: Project) -> Iterator[None]:
-    """Another version of the wrapper, as after an update of this project."""
+    """Change the wrapper, as an update of this project does."""
     file = project.root / "trainstack" / "runs" / "wrapper" / "run.py"
     before = file.read_text()
     file.write_text(f"{before}\n# Another version.\n")
@@ -179,22 +179,22 @@ def edited_wrapper(project: Project) -> Iterator[None]:
         file.write_text(before)
 
 
-def committed_without_a_ledger(project: Project, name: str) -> None:
-    """Nothing tells the commit any more that an active run is recorded with, and it is another one now."""
+def delete_ledger_and_commit(project: Project, name: str) -> None:
+    """Delete the ledger that stores the commit of an active run, and make another commit."""
     done = project.kubectl("delete", "configmap", "-n", NAMESPACE, f"run-{run_id(launch(project, name))}")
     assert done.code == 0, done.text
     author = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
     assert project.run(["git", *author, "commit", "--quiet", "--allow-empty", "-m", "another"]).code == 0
 
 
-def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
-    """Memory reaches the next launch; an edit of what is trained is refused, and goes through with `stop`."""
+def test_an_active_run_is_only_replaced_if_stop_names_it(lab: Project) -> None:
+    """A memory edit takes effect at the next launch. An edit of the program is refused unless `stop` names the run."""
     with team(lab, "active", managed("fit", WAITS), bare("loader", "DataLoader")) as project:
         (loader,) = await_pods(project, "loader", 1)
         await_pods(project, "fit", 1)
         first = launch(project, "fit")
 
-        committed_without_a_ledger(project, "fit")
+        delete_ledger_and_commit(project, "fit")
         done = project.up("--refresh")
         assert done.code == 0, done.text
         assert uid(launch(project, "fit")) == uid(first)
@@ -216,20 +216,20 @@ def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
         assert f"stop: [{run_id(first)}]" in text
         await_pods(project, "fit", 1)
 
-        # Not even where the files name its namespace no more.
-        here = (project.root / f"Pulumi.{project.stack}.yaml").read_text()
-        project.edit_stack(everything_to_another_namespace)
+        # The run is also protected if the files no longer name its namespace.
+        original = (project.root / f"Pulumi.{project.stack}.yaml").read_text()
+        project.edit_stack(move_to_another_namespace)
         assert run_id(first) in refused(project).text
-        (project.root / f"Pulumi.{project.stack}.yaml").write_text(here)
+        (project.root / f"Pulumi.{project.stack}.yaml").write_text(original)
 
         project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[run_id(first)]))
         done = project.up("--refresh")
         assert done.code == 0, done.text
-        second = eventually("the new launch alone", lambda: alone(project, "fit", but=first))
+        second = eventually("the new launch alone", lambda: replacement_launch(project, "fit", previous=first))
         assert run_id(second) != run_id(first)
         await_pods(project, "fit", 1)
 
-        # The entry names nothing any more: a warning, and no change.
+        # The stopped run no longer exists: its entry causes a warning and no change.
         assert f"stop names {run_id(first)}" in project.up("--refresh", "--expect-no-changes").text
         project.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
         in_pod(project, loader, *GO)
@@ -242,14 +242,14 @@ def test_an_active_run_goes_on_unless_the_change_names_it(lab: Project) -> None:
         assert sorted(ledgers(project)) == sorted(map(run_id, [third, launch(project, "loader")]))
 
 
-def everything_to_another_namespace(config: Config) -> None:
-    """An edit that moves volumes and runs."""
-    for each in (*config["trainstack:storage"]["volumes"], *config["trainstack:workloads"]["runs"]):
-        each["namespace"] = "default"
+def move_to_another_namespace(config: Config) -> None:
+    """Move all volumes and runs to another namespace."""
+    for entry in (*config["trainstack:storage"]["volumes"], *config["trainstack:workloads"]["runs"]):
+        entry["namespace"] = "default"
 
 
-def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Project) -> None:
-    """By the entry that the refusal prints. The same objects, and edits go through: nothing conflicts."""
+def test_a_stack_with_a_lost_state_takes_over_its_running_objects(lab: Project) -> None:
+    """The refusal prints the entry for `takeOver`. The objects stay the same, and later edits cause no conflicts."""
     with team(lab, "lost", managed("fit", WAITS)) as project:
         await_pods(project, "fit", 1)
         before = uids(project)
@@ -258,8 +258,8 @@ def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Projec
         assert project.pulumi("stack", "init").code == 0
         done = project.up()
         assert done.code != 0
-        (lost,) = {*re.findall(r"takeOver: \[([0-9a-f]{32})\]", " ".join(done.text.split()))}
-        project.edit_stack(lambda config: config.update({"trainstack:cluster": {"takeOver": [lost]}}))
+        (entry,) = {*re.findall(r"takeOver: \[([0-9a-f]{32})\]", " ".join(done.text.split()))}
+        project.edit_stack(lambda config: config.update({"trainstack:cluster": {"takeOver": [entry]}}))
         done = project.up()
         assert done.code == 0, done.text
         assert uids(project) == before
@@ -272,31 +272,31 @@ def test_a_stack_whose_state_was_lost_takes_its_running_objects_back(lab: Projec
         assert project.get("persistentvolumeclaims", "lab", NAMESPACE)["metadata"]["labels"]["kept"] == "yes"
 
 
-def test_what_comes_back_waits_until_its_namesake_is_gone(lab: Project) -> None:
-    """An edit of the old object would be gone with it: nobody would train, and the claim would be lost."""
+def test_a_replacement_waits_for_the_deletion_of_its_predecessor(lab: Project) -> None:
+    """An edit of the terminating object would be lost with it: no run would train, and the claim would be lost."""
     with team(lab, "back", managed("fit", WAITS)) as project:
         await_pods(project, "fit", 1)
-        here = (project.root / f"Pulumi.{project.stack}.yaml").read_text()
+        original = (project.root / f"Pulumi.{project.stack}.yaml").read_text()
         spare = make_claim("spare", "shared", "ReadWriteMany", NAMESPACE)
         spare["metadata"]["labels"] = {"trainstack.dev/stack": project.stack}
         first, claim = launch(project, "fit"), Person(project.kubeconfig).create(spare)
-        with held(project, first, claim) as let_go:
+        with kept_by_finalizer(project, first, claim) as release:
             project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[run_id(first)]))
             done = project.up()
             assert done.code == 0, done.text
             assert project.kubectl("delete", "pvc", "spare", "-n", NAMESPACE, "--wait=false").code == 0
-            (project.root / f"Pulumi.{project.stack}.yaml").write_text(here)
+            (project.root / f"Pulumi.{project.stack}.yaml").write_text(original)
             project.edit_stack(lambda config: config["trainstack:storage"]["volumes"].append(volume("spare")))
             done = project.pulumi("preview")
             assert done.code == 0, done.text
-            for each in (first, claim):
-                assert f"{shown(each)} is being deleted; its replacement" in done.text
+            for body in (first, claim):
+                assert f"{display_name(body)} is being deleted; its replacement" in done.text
 
             with ThreadPoolExecutor() as pool:
                 up = pool.submit(project.up)
-                # If it did not wait, it would be over by then.
+                # Without the wait, `up` would have finished by then.
                 assert wait([up], timeout=20).not_done
-                let_go()
+                release()
                 done = up.result()
         assert done.code == 0, done.text
         second = launch(project, "fit")
@@ -306,19 +306,19 @@ def test_what_comes_back_waits_until_its_namesake_is_gone(lab: Project) -> None:
         quiet(project)
 
 
-def test_a_launch_that_goes_is_made_anew_also_where_the_state_holds_it(lab: Project) -> None:
-    """As after an `up` that was interrupted before the ledger, of a launch that was then deleted."""
+def test_a_terminating_launch_in_the_state_is_replaced(lab: Project) -> None:
+    """The ledger is missing, as after an interrupted `up`, and the launch is being deleted."""
     with team(lab, "again", managed("fit", WAITS)) as project:
         await_pods(project, "fit", 1)
         first = launch(project, "fit")
-        committed_without_a_ledger(project, "fit")
-        with held(project, first) as let_go:
+        delete_ledger_and_commit(project, "fit")
+        with kept_by_finalizer(project, first) as release:
             name = first["metadata"]["name"]
             assert project.kubectl("delete", "job", name, "-n", NAMESPACE, "--wait=false").code == 0
             with ThreadPoolExecutor() as pool:
                 up = pool.submit(project.up, "--refresh")
                 assert wait([up], timeout=15).not_done
-                let_go()
+                release()
                 done = up.result()
         assert done.code == 0, done.text
         assert uid(launch(project, "fit")) != uid(first)
@@ -326,45 +326,49 @@ def test_a_launch_that_goes_is_made_anew_also_where_the_state_holds_it(lab: Proj
         quiet(project)
 
 
-def shown(body: dict[str, Any]) -> str:
-    """An object as messages name it."""
+def display_name(body: dict[str, Any]) -> str:
+    """Return an object's name as messages print it."""
     return f"{body['kind']} {NAMESPACE}/{body['metadata']['name']}"
 
 
 @contextmanager
-def held(project: Project, *bodies: dict[str, Any]) -> Iterator[Callable[[], None]]:
-    """Keep objects in the cluster though they are deleted, for as long as the block runs or until they are let go."""
+def kept_by_finalizer(project: Project, *bodies: dict[str, Any]) -> Iterator[Callable[[], None]]:
+    """Keep deleted objects in the cluster until the block ends or calls the yielded function."""
     for body in bodies:
-        hold(project, body, held=True)
-    left = list(bodies)
+        set_finalizer(project, body, present=True)
+    remaining = list(bodies)
 
-    def let_go() -> None:
-        while left:
-            hold(project, left.pop(), held=False)
+    def release() -> None:
+        while remaining:
+            set_finalizer(project, remaining.pop(), present=False)
 
     try:
-        yield let_go
+        yield release
     finally:
-        let_go()
+        release()
 
 
-def hold(project: Project, body: dict[str, Any], *, held: bool) -> None:
-    """Add our finalizer to an object, or take it off; others stay."""
+def set_finalizer(project: Project, body: dict[str, Any], *, present: bool) -> None:
+    """Add our finalizer to an object, or remove it; other finalizers are unchanged."""
     kind, name = body["kind"].lower(), body["metadata"]["name"]
-    others = [each for each in project.get(kind, name, NAMESPACE)["metadata"].get("finalizers", []) if each != HOLDS]
-    change = json.dumps({"metadata": {"finalizers": [*others, *([HOLDS] if held else [])]}})
+    finalizers = [
+        finalizer
+        for finalizer in project.get(kind, name, NAMESPACE)["metadata"].get("finalizers", [])
+        if finalizer != HOLDS
+    ]
+    change = json.dumps({"metadata": {"finalizers": [*finalizers, *([HOLDS] if present else [])]}})
     done = project.kubectl("patch", kind, name, "-n", NAMESPACE, "--type=merge", "--patch", change)
     assert done.code == 0, done.text
 
 
-def alone(project: Project, name: str, but: dict[str, Any]) -> dict[str, Any] | None:
-    """The one launch of a workload, once another one has gone."""
+def replacement_launch(project: Project, name: str, previous: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the only launch of a workload, once it is not the previous one."""
     found = launches(project, name)
-    return found[0] if len(found) == 1 and uid(found[0]) != uid(but) else None
+    return found[0] if len(found) == 1 and uid(found[0]) != uid(previous) else None
 
 
-def test_a_failed_run_is_launched_again_only_when_somebody_asks(lab: Project) -> None:
-    """Unedited it stays; more memory launches the same run anew, a raised attempt another one. TTL launches nothing."""
+def test_a_failed_run_is_relaunched_only_after_an_edit(lab: Project) -> None:
+    """More memory relaunches the same run, and a higher attempt launches another one. A TTL relaunches nothing."""
     brief = managed("brief", "print('done')", ttlSecondsAfterFinished=1)
     with team(lab, "failed", managed("fit", FAILS), brief) as project:
         first = await_end(project, "fit", "Failed")
@@ -378,7 +382,7 @@ def test_a_failed_run_is_launched_again_only_when_somebody_asks(lab: Project) ->
         edit_run(project, "fit", lambda run: run["resources"]["requests"].update(memory="65Mi"))
         done = project.up("--refresh")
         assert done.code == 0, done.text
-        second = eventually("the new launch alone", lambda: alone(project, "fit", but=first))
+        second = eventually("the new launch alone", lambda: replacement_launch(project, "fit", previous=first))
         assert second["metadata"]["name"] != first["metadata"]["name"]
         assert run_id(second) == run_id(first)
         assert ledgers(project)[run_id(first)] == second["metadata"]["name"]
@@ -389,16 +393,16 @@ def test_a_failed_run_is_launched_again_only_when_somebody_asks(lab: Project) ->
         edit_run(project, "fit", lambda run: run.update(attempt=2))
         done = project.up("--refresh")
         assert done.code == 0, done.text
-        third = eventually("the new launch alone", lambda: alone(project, "fit", but=second))
+        third = eventually("the new launch alone", lambda: replacement_launch(project, "fit", previous=second))
         assert run_id(third) != run_id(first)
 
 
-def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Project) -> None:
-    """`trainstack up` of a distributed training whose master's pod is deleted after some epochs ends all the same."""
+def test_a_run_with_a_deleted_master_resumes_and_has_one_record(lab: Project) -> None:
+    """`trainstack up` of a distributed training succeeds after the master's pod is deleted."""
     resources = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
-    # So many epochs that the master is still at it when it is deleted, on a fast machine too.
+    # Enough epochs that the master is still training when it is deleted, even on a fast machine.
     base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
-    args = [f"--epochs={EPOCHS}" if each.startswith("--epochs=") else each for each in base["args"]]
+    args = [f"--epochs={EPOCHS}" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     digits = {
         "name": "digits",
         "namespace": NAMESPACE,
@@ -413,10 +417,10 @@ def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Proj
     project = lab.other("killed", team_config(lab.stack, digits))
     try:
         with ThreadPoolExecutor(1) as pool:
-            whole = pool.submit(project.trainstack, "up", "--yes", seconds=240)
+            deployment = pool.submit(project.trainstack, "up", "--yes", seconds=240)
             first = eventually("the second epoch", lambda: master_after(project, "epoch 2/"))
             assert project.kubectl("delete", "pod", "-n", NAMESPACE, first["metadata"]["name"]).code == 0
-            done = whole.result()
+            done = deployment.result()
         assert done.code == 0, done.text
         body = launch(project, "digits")
         assert "Succeeded" in true_conditions(body)
@@ -433,13 +437,13 @@ def test_a_run_whose_master_is_killed_resumes_and_ends_with_one_record(lab: Proj
 
 
 def master(project: Project) -> dict[str, Any]:
-    """The pod of rank 0; {} while there is none."""
+    """Return the pod of rank 0, or {} if there is none."""
     selector = "trainstack.dev/workload=digits,training.kubeflow.org/replica-type=master"
     return next(iter(project.select("pods", selector, NAMESPACE)), {})
 
 
 def master_after(project: Project, line: str) -> dict[str, Any]:
-    """The pod of rank 0, once its log has the line; {} before."""
+    """Return the pod of rank 0 if its log has the line, else {}."""
     pod = master(project)
     if not pod:
         return {}

@@ -1,4 +1,4 @@
-"""Canaries in every slot of the section `secrets`: in the cluster's Secrets, and nowhere else."""
+"""Canaries in all keys of the section `secrets` are in the cluster's Secrets, and nowhere else."""
 
 import base64
 import json
@@ -21,36 +21,36 @@ SLOTS: dict[tuple[str, str], tuple[str, ...]] = {
     ("deploy-key", "kubernetes.io/ssh-auth"): ("ssh-privatekey", "known_hosts"),
     ("object-store", "Opaque"): ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
 }
-"""The Secrets by name and type, and the keys of each."""
+"""The keys of each Secret, by its name and type."""
 
 
 def make_canary() -> str:
-    """A value that nobody writes by chance, and that JSON has to escape."""
+    """Return a random value with characters that JSON escapes."""
     return f'canary "{secrets.token_hex(16)}"\nüber\\{secrets.token_hex(16)}\t'
 
 
 def make_registry_canary() -> str:
-    """The same as the file of a registry's credentials."""
+    """Return a canary in the format of a registry's credentials file."""
     return json.dumps({"auths": {"registry.example.org": {"username": "u", "password": make_canary()}}})
 
 
-def seen_as(value: str) -> Iterator[bytes]:
-    """The forms of a canary's random words: as they are, also where JSON escapes what is around, and in base64."""
+def encodings(value: str) -> Iterator[bytes]:
+    """Yield the forms of a canary's random words: plain, as also in escaped JSON, and in base64."""
     for word in re.findall("[0-9a-f]{32}", value):
         yield word.encode()
         for before in range(3):
-            # Whole groups of three bytes look the same, whatever stands before and after them.
-            whole = word[-before % 3 :]
-            yield base64.b64encode(whole[: len(whole) // 3 * 3].encode())
+            # The encoding of whole groups of three bytes does not depend on the bytes before and after them.
+            aligned = word[-before % 3 :]
+            yield base64.b64encode(aligned[: len(aligned) // 3 * 3].encode())
 
 
 def leaks(text: bytes, canaries: list[str]) -> list[bytes]:
-    """The forms of the canaries that a text holds."""
-    return [form for value in canaries for form in seen_as(value) if form in text]
+    """Return the forms of the canaries that a text contains."""
+    return [form for value in canaries for form in encodings(value) if form in text]
 
 
 def make_environment() -> Config:
-    """A namespace with the Secrets, which hold nothing yet, and a run that uses them."""
+    """Return an environment with empty Secrets in a namespace, and a run that uses them."""
     code = {"git": "https://git.example.org/code.git", "revision": "1" * 40, "mountPath": "/code", "secret": "git"}
     run = bare("user", namespace=NAMESPACE, queue=None, volumes=[], command=["true"], code=code)
     run |= {"imagePullSecrets": ["registry"]}
@@ -66,7 +66,7 @@ def make_environment() -> Config:
 
 @pytest.fixture
 def sealed(checkout: Project) -> Iterator[Project]:
-    """The stack; taken down in the end."""
+    """Yield the stack, and destroy it afterwards."""
     project = checkout.other("sealed", make_environment())
     try:
         yield project
@@ -74,8 +74,11 @@ def sealed(checkout: Project) -> Iterator[Project]:
         project.take_down()
 
 
-def put(project: Project, *names: str) -> dict[tuple[str, str], str]:
-    """A canary in every slot, or in those of some Secrets, by the command that an error names; by Secret and key."""
+def set_canaries(project: Project, *names: str) -> dict[tuple[str, str], str]:
+    """Set a canary for each key of the named Secrets, or of all, and return the canaries by Secret and key.
+
+    It runs the command that the error message prints.
+    """
     canaries = {}
     for index, ((name, kind), keys) in enumerate(SLOTS.items()):
         for key in keys if name in names or not names else ():
@@ -92,45 +95,48 @@ def put(project: Project, *names: str) -> dict[tuple[str, str], str]:
 
 
 def test_canaries_reach_the_cluster_and_nothing_else(sealed: Project) -> None:
-    """Plain, in base64, escaped: not in state, backups, previews, the review, what was printed, or pods' specs."""
-    canaries = put(sealed)
-    said = [well(sealed.pulumi("preview", "--json")), well(sealed.up())]
-    holds(sealed, canaries)
-    rotated = canaries | put(sealed, "git")
-    said += [well(sealed.pulumi("preview", "--json")), *reviewed(sealed), well(sealed.up())]
-    holds(sealed, rotated)
-    said.append(well(sealed.up("--refresh", "--expect-no-changes")))
-    said += [sealed.trainstack(*words) for words in (("render",), ("check",), ("render", "--explain"), ("status",))]
-    said += [sealed.pulumi("stack", "export"), sealed.pulumi("stack", "output", "--json"), sealed.pulumi("config")]
-    assert [done.text for done in said if done.code] == []
-    every = [*canaries.values(), *rotated.values()]
-    assert [leaks(done.text.encode(), every) for done in said] == [[]] * len(said)
+    """No state, backup, preview, review, output or pod spec has them, whether plain, escaped or in base64."""
+    canaries = set_canaries(sealed)
+    commands = [checked(sealed.pulumi("preview", "--json")), checked(sealed.up())]
+    assert_live(sealed, canaries)
+    rotated = canaries | set_canaries(sealed, "git")
+    commands += [checked(sealed.pulumi("preview", "--json")), *reviewed(sealed), checked(sealed.up())]
+    assert_live(sealed, rotated)
+    commands.append(checked(sealed.up("--refresh", "--expect-no-changes")))
+    commands += [sealed.trainstack(*words) for words in (("render",), ("check",), ("render", "--explain"), ("status",))]
+    commands += [sealed.pulumi("stack", "export"), sealed.pulumi("stack", "output", "--json"), sealed.pulumi("config")]
+    assert [done.text for done in commands if done.code] == []
+    values = [*canaries.values(), *rotated.values()]
+    assert [leaks(done.text.encode(), values) for done in commands] == [[]] * len(commands)
     files = [file for file in sealed.root.rglob("*") if file.is_file() and ".git" not in file.parts]
     assert any(file.parent.name == "trainstack" and file.name == "sealed.json" for file in files)
-    assert {file: found for file in files if (found := leaks(file.read_bytes(), every))} == {}
+    assert {file: found for file in files if (found := leaks(file.read_bytes(), values))} == {}
     objects = sealed.kubectl("get", "pods,jobs,configmaps,events,workloads", "-A", "-o", "json").out
-    assert leaks(objects.encode(), every) == []
+    assert leaks(objects.encode(), values) == []
 
 
-def well(done: Done) -> Done:
-    """A command that has succeeded."""
+def checked(done: Done) -> Done:
+    """Assert that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done
 
 
 def reviewed(project: Project) -> list[Done]:
-    """What the steps of a pull request print; their reports and the comment stand in the copy."""
+    """Run the review's steps of a pull request; the copy keeps their reports and the comment."""
     reports = str(project.root / "reviewed")
-    here = ["--base", str(project.root), "--head", str(project.root), "--reports", reports]
-    steps = (["preview", *here, "--stack", project.stack], ["comment", "--stack", project.stack, "--reports", reports])
+    options = ["--base", str(project.root), "--head", str(project.root), "--reports", reports]
+    steps = (
+        ["preview", *options, "--stack", project.stack],
+        ["comment", "--stack", project.stack, "--reports", reports],
+    )
     done = [project.run(["review", *words], trainstack=True) for words in steps]
     (project.root / "reviewed" / "comment.md").write_text(done[-1].out)
     assert "sealed" in done[-1].out
     return done
 
 
-def holds(project: Project, canaries: dict[tuple[str, str], str]) -> None:
-    """The live Secrets have the canaries: so they could have been anywhere."""
+def assert_live(project: Project, canaries: dict[tuple[str, str], str]) -> None:
+    """Assert that the live Secrets have the canaries, so that a leak was possible."""
     live: dict[tuple[str, str], str] = {}
     for name, kind in SLOTS:
         body: dict[str, Any] = project.get("secret", name, NAMESPACE)
@@ -139,15 +145,15 @@ def holds(project: Project, canaries: dict[tuple[str, str], str]) -> None:
     assert live == canaries
 
 
-def test_a_value_in_plain_text_is_refused_without_being_said(sealed: Project) -> None:
-    """File, line and command; nothing reaches the engine or the cluster."""
+def test_a_plain_text_value_is_refused_and_not_printed(sealed: Project) -> None:
+    """The error has the setting and the command. Nothing reaches the engine or the cluster."""
     value = make_canary()
-    put(sealed, "git")
+    set_canaries(sealed, "git")
 
-    def spell_out(config: Config) -> None:
+    def set_plain_text(config: Config) -> None:
         config["trainstack:secrets"]["secrets"][1]["values"]["password"] = value
 
-    sealed.edit_stack(spell_out)
+    sealed.edit_stack(set_plain_text)
     for done in (sealed.trainstack("check"), sealed.up()):
         assert done.code != 0
         assert "secrets.secrets[git].values.password: the secret is in plain text" in done.text

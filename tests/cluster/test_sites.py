@@ -1,4 +1,4 @@
-"""The local cluster stands in for the reference systems: their rules, classes, images and folders are there."""
+"""The local cluster simulates the reference systems, with their rules, classes, images and folders."""
 
 import json
 import os
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.cluster
 FOLDERS = ("/home/traindbjst/traindb/models", "/mnt/disks/local-storage")
 
 
-def test_the_status_names_the_sites_and_the_node_is_theirs(sites: Cluster, owner: Person) -> None:
-    """GPUs and product came while it ran; an unknown site is refused with the nearest, and changes nothing."""
+def test_the_status_names_the_sites_and_the_node_has_their_gpus(sites: Cluster, owner: Person) -> None:
+    """The sites were added at run time. An unknown site is refused with the nearest name, and changes nothing."""
     done = cluster_command("status", "--state", str(sites.state))
     assert "sites: eidf, traindb, vsphere, azurestack\n" in done.out, done.text
     node = owner.get("node", "local")
@@ -43,24 +43,24 @@ def test_the_status_names_the_sites_and_the_node_is_theirs(sites: Cluster, owner
 
 
 def test_the_user_of_vsphere_has_a_namespace(owner: Person) -> None:
-    """Its owner's, with the labels of a Kubeflow profile and none of ours."""
+    """The namespace belongs to its owner, with the labels of a Kubeflow profile and without our labels."""
     labels = owner.get("namespace", "user")["metadata"]["labels"]
     assert labels["istio-injection"] == "enabled"
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
     assert not [label for label in labels if label.startswith("trainstack.dev/")]
 
 
-def test_a_service_account_that_does_not_exist_is_told(sites: Cluster) -> None:
-    """With those that do."""
+def test_an_unknown_service_account_is_refused(sites: Cluster) -> None:
+    """The error lists the existing ones."""
     done = cluster_command("kubeconfig", "--state", str(sites.state), "--as", f"{NAMESPACE}/nobody")
     assert done.code == 1
     assert f"no service account nobody in namespace {NAMESPACE}; existing ones: default, researcher" in done.err
 
 
 def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, owner: Person, tmp_path: Path) -> None:
-    """Nobody is advised to install a second one, and who declares one is refused; the first stays as it is."""
+    """`check` does not suggest a second one, and a declared one is refused; the first is unchanged."""
     pod = owner.get("pod", "training-operator-0", "kubeflow")
-    assert [each["kind"] for each in pod["metadata"]["ownerReferences"]] == ["StatefulSet"]
+    assert [reference["kind"] for reference in pod["metadata"]["ownerReferences"]] == ["StatefulSet"]
     assert len(pod["spec"]["containers"]) == 2
     copy = Project.copy(tmp_path, sites)
     for stack in ("vsphere", "traindb"):
@@ -76,27 +76,31 @@ def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, o
 
 
 def operator_findings(project: Project) -> list[tuple[str, str, str]]:
-    """What `check --cluster` says of operators: rule, severity and path."""
+    """Return rule, severity and path of the operator findings of `check --cluster`."""
     findings = json.loads(project.trainstack("check", "--cluster", "--json").out)["findings"]
-    return [(each["id"], each["severity"], each["path"]) for each in findings if each["id"].startswith("operator-")]
+    return [
+        (finding["id"], finding["severity"], finding["path"])
+        for finding in findings
+        if finding["id"].startswith("operator-")
+    ]
 
 
-def refused(person: Person, body: dict[str, Any], said: str) -> None:
-    """Wait until the API server refuses an object in these words: a rule that is new to it takes effect a bit later."""
-    eventually(said, lambda: said in person.kubectl("create", "--dry-run=server", body=body).err, 30)
+def refused(person: Person, body: dict[str, Any], message: str) -> None:
+    """Wait until the API server refuses an object with this message. A new policy takes effect with a delay."""
+    eventually(message, lambda: message in person.kubectl("create", "--dry-run=server", body=body).err, 30)
 
 
 def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
-    """Each is refused by the API server in plain words; what keeps to all of them is accepted, with a week to live."""
-    wrong: dict[str, Callable[[dict[str, Any]], Any]] = {
+    """The API server refuses each violation with a plain message, and accepts a valid Job, with a TTL of a week."""
+    violations: dict[str, Callable[[dict[str, Any]], Any]] = {
         f"add the label kueue.x-k8s.io/queue-name: {QUEUE}": lambda job: job["metadata"].pop("labels"),
         "write metadata.generateName": lambda job: job["metadata"].update(generateName="", name="fixed"),
         "activeDeadlineSeconds is 3024000 or less": lambda job: job["spec"].update(activeDeadlineSeconds=3024001),
     }
-    for said, spoil in wrong.items():
+    for message, violate in violations.items():
         job = make_job()
-        spoil(job)
-        refused(tenant, job, said)
+        violate(job)
+        refused(tenant, job, message)
     pod = make_pod("alone", "busybox")
     pod["metadata"]["namespace"] = NAMESPACE
     refused(tenant, pod, "a pod of this service has an owner")
@@ -105,29 +109,28 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     assert tenant.create(make_job(ttlSecondsAfterFinished=60))["spec"]["ttlSecondsAfterFinished"] == 60
     assert list(tenant.ended(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
     workloads = tenant.items("workloads", NAMESPACE)
-    assert any(each["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"] for each in workloads)
+    assert any(workload["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"] for workload in workloads)
     elsewhere = make_pod("elsewhere", "busybox", command=["true"])
     assert owner.create(elsewhere)["metadata"]["name"] == "elsewhere"
 
 
 @pytest.mark.parametrize("what", ["nodes", "storageclasses", "clusterqueues", "resourceflavors", "namespaces", "pv"])
-def test_a_tenant_reads_nothing_of_the_clusters(tenant: Person, what: str) -> None:
-    """Nothing cluster-scoped."""
+def test_a_tenant_cannot_read_cluster_scoped_objects(tenant: Person, what: str) -> None:
     done = tenant.kubectl("get", what)
     assert done.code == 1
     assert "is forbidden" in done.err
 
 
-def test_a_tenant_sees_its_queue_and_no_other_namespace(tenant: Person) -> None:
-    """Also who waits in the queue, by Kueue's visibility API."""
+def test_a_tenant_can_read_its_queue_and_no_other_namespace(tenant: Person) -> None:
+    """Kueue's visibility API also lists the pending workloads of the queue."""
     assert tenant.kubectl("get", "localqueues", "-o", "name").out.split() == [f"localqueue.kueue.x-k8s.io/{QUEUE}"]
     path = f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/localqueues/{QUEUE}/pendingworkloads"
     assert tenant.kubectl("get", "--raw", path).code == 0
     assert "is forbidden" in tenant.kubectl("get", "pods", "-n", "default").err
 
 
-def test_the_model_is_on_the_nodes_folder(sites: Cluster, owner: Person) -> None:
-    """Written by a pod through a volume on the host, read by another, which is not root; nothing of it is outside."""
+def test_the_model_is_in_the_nodes_folder(sites: Cluster, owner: Person) -> None:
+    """A pod writes it to a hostPath volume, and a non-root pod reads it. The folder of this machine stays empty."""
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -152,8 +155,11 @@ def test_the_model_is_on_the_nodes_folder(sites: Cluster, owner: Person) -> None
     assert sorted(path.name for path in kept.iterdir()) == ["mnist_cnn.pt", "written"]
 
 
-def nothing_is_left(state: Path, inside: traces.Inside, before: traces.Traces) -> None:
-    """No trace of the cluster on this machine. Others may have come, gone, or covered the same folders meanwhile."""
+def assert_nothing_left(state: Path, inside: traces.Inside, before: traces.Traces) -> None:
+    """Assert that this machine has no trace of the cluster.
+
+    Other clusters may have started, stopped or covered the same folders meanwhile.
+    """
     now, layout, hierarchies = traces.look(state, inside), Layout.of(state), cgroups.hierarchies()
     assert (now.processes, now.mounts, now.cgroups) == (before.processes, before.mounts, before.cgroups)
     assert (now.firewall, now.sysctls) == (before.firewall, before.sysctls)
@@ -163,23 +169,23 @@ def nothing_is_left(state: Path, inside: traces.Inside, before: traces.Traces) -
 
 
 @pytest.mark.last
-def test_down_and_up_bring_everything_back_and_down_leaves_nothing(
+def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
     machine: traces.Traces, sites: Cluster, owner: Person
 ) -> None:
-    """Sites are kept over a restart, and so are the files in the node's folders; at the end nothing is left."""
+    """The files are in the node's folders."""
     inside = traces.inside_of(sites.pid)
     devcluster.down(sites.state)
-    nothing_is_left(sites.state, inside, machine)
+    assert_nothing_left(sites.state, inside, machine)
     done = cluster_command("up", "--state", str(sites.state))
     assert done.code == 0, done.text
-    again = devcluster.status(sites.state)
-    assert again.ready
-    assert again.cluster
-    assert again.cluster.server == sites.server
+    restarted = devcluster.status(sites.state)
+    assert restarted.ready
+    assert restarted.cluster
+    assert restarted.cluster.server == sites.server
     words = ["ls", "/data/mnist_cnn.pt", "/data/written"]
     owner.create(make_pod("later", "busybox", claim="models", command=words))
     assert list(owner.ended("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
-    inside = traces.inside_of(again.cluster.pid)
+    inside = traces.inside_of(restarted.cluster.pid)
     devcluster.down(sites.state, keep_data=False)
-    nothing_is_left(sites.state, inside, machine)
+    assert_nothing_left(sites.state, inside, machine)
     assert not sites.state.exists()

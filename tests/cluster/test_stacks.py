@@ -13,8 +13,8 @@ from trainstack.dev.cluster.cluster import Cluster
 pytestmark = pytest.mark.cluster
 
 
-def test_a_platform_says_what_teams_need_to_know(lab: Project) -> None:
-    """Namespaces, queues and commands; nothing of runs."""
+def test_a_platform_exports_what_teams_need(lab: Project) -> None:
+    """The outputs have namespaces, queues and commands, and nothing about runs."""
     assert outputs(lab) == {
         "schema": 1,
         "namespaces": [NAMESPACE],
@@ -27,8 +27,8 @@ def test_a_platform_says_what_teams_need_to_know(lab: Project) -> None:
     }
 
 
-def test_a_team_gets_the_queues_of_its_platform_and_no_others(lab: Project) -> None:
-    """A queue that is not there is refused before anything is made; with one that is, the run goes through."""
+def test_a_team_can_use_only_the_queues_of_its_platform(lab: Project) -> None:
+    """An unknown queue is refused before anything is created; with an existing one, the run completes."""
     project = lab.other("team", team_config(lab.stack, bare("brief", queue="opne", command=["true"])))
     try:
         for done in (project.pulumi("preview"), project.up()):
@@ -38,8 +38,8 @@ def test_a_team_gets_the_queues_of_its_platform_and_no_others(lab: Project) -> N
                 "did you mean open? (or ask the platform's owner to declare it)"
             ) in done.text
             assert "Traceback" not in done.text
-        mark = f"trainstack.dev/stack={project.stack}"
-        assert project.select("persistentvolumeclaims,configmaps,jobs", mark, NAMESPACE) == []
+        selector = f"trainstack.dev/stack={project.stack}"
+        assert project.select("persistentvolumeclaims,configmaps,jobs", selector, NAMESPACE) == []
 
         project.edit_stack(lambda config: config["trainstack:workloads"]["runs"][0].update(queue=OPEN))
         done = project.up()
@@ -67,13 +67,13 @@ def test_a_team_gets_the_queues_of_its_platform_and_no_others(lab: Project) -> N
 
 
 def static_config(folder: Path) -> dict[str, Any]:
-    """A stack of both layers: two volumes on folders of the node, of which one bears the label that the claim wants."""
+    """Return a stack of both layers with two volumes in folders of the node; the claim selects one of them."""
 
     def on_host(name: str, **changes: Any) -> dict[str, Any]:
-        place = {"storageClass": "lab-manual", "size": "1Gi", "accessModes": ["ReadWriteOnce"]}
-        return {"name": name, "hostPath": str(folder / name), **place, **changes}
+        spec = {"storageClass": "lab-manual", "size": "1Gi", "accessModes": ["ReadWriteOnce"]}
+        return {"name": name, "hostPath": str(folder / name), **spec, **changes}
 
-    writes = ["sh", "-c", f"echo written > {MOUNT}/file"]
+    command = ["sh", "-c", f"echo written > {MOUNT}/file"]
     return {
         "trainstack:environment": {"namespaces": [{"name": "lab-static"}]},
         "trainstack:queues": {"priorityClasses": None},
@@ -92,17 +92,17 @@ def static_config(folder: Path) -> dict[str, Any]:
                 }
             ],
         },
-        "trainstack:workloads": {"runs": [bare("writer", namespace="lab-static", queue=None, command=writes)]},
+        "trainstack:workloads": {"runs": [bare("writer", namespace="lab-static", queue=None, command=command)]},
     }
 
 
-def test_a_static_volume_is_found_by_its_labels_and_written_to(installed: Project, cluster: Cluster) -> None:
-    """The file that the pod writes lies in the node's folder; the volume outlives the stack, and is named."""
+def test_a_static_volume_is_selected_by_its_labels(installed: Project, cluster: Cluster) -> None:
+    """The pod's file is in the node's folder. The volume outlives the stack, and the outputs name it."""
     folder = cluster.state / "volumes" / "static"
     names = ("lab-plain", "lab-labelled")
     for name in names:
         (folder / name).mkdir(parents=True)
-        # Kubernetes changes no owner on a hostPath: whoever prepares the folder opens it to the pod's user.
+        # Kubernetes does not change the owner of a hostPath, so the folder must be writable for the pod's user.
         (folder / name).chmod(0o777)
     project = installed.other("static", static_config(folder))
     try:
@@ -114,12 +114,12 @@ def test_a_static_volume_is_found_by_its_labels_and_written_to(installed: Projec
         claim = project.get("persistentvolumeclaims", "lab", "lab-static")
         assert claim["spec"]["volumeName"] == "lab-labelled"
         retained = outputs(project)["retained"]
-        assert [each.partition(":")[0] for each in retained] == [f"PersistentVolume {name}" for name in names]
+        assert [entry.partition(":")[0] for entry in retained] == [f"PersistentVolume {name}" for name in names]
     finally:
         project.take_down()
         try:
             left = project.get("persistentvolumes")["items"]
-            assert set(names) <= {each["metadata"]["name"] for each in left}
+            assert set(names) <= {body["metadata"]["name"] for body in left}
         finally:
             project.kubectl("delete", "persistentvolumes", *names)
             shutil.rmtree(folder)

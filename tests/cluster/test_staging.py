@@ -1,4 +1,4 @@
-"""The `staging` environment as it is committed, on a cluster that has what the lab's has: pinned, trained, guarded."""
+"""The committed `staging` environment on a cluster like the lab's, with pinned images and the rights of teams."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,12 +22,12 @@ REGISTRY = "registry.example.org"
 
 @pytest.fixture
 def lab_cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster whose registry has the lab's images."""
+    """Yield a cluster whose registry has the lab's images."""
     state = tmp_path / "cluster"
     try:
         running = devcluster.up(state)
         built = [workload(ROOT / "workloads" / "digits"), helpers()[1]]
-        of_the_lab = [replace(each, serve_as=(f"{REGISTRY}/{name(each.image)}",)) for each in built]
+        of_the_lab = [replace(recipe, serve_as=(f"{REGISTRY}/{without_registry(recipe.image)}",)) for recipe in built]
         served = replace(of_the_lab[1], serve_as=(f"{REGISTRY}/trainstack/init-pytorch:1",))
         ensure_images([*operators(), helpers()[0], of_the_lab[0], served], running.registry, lambda _: None)
         yield running
@@ -35,14 +35,14 @@ def lab_cluster(tmp_path: Path) -> Iterator[Cluster]:
         devcluster.down(state, keep_data=False)
 
 
-def name(image: str) -> str:
-    """An image without its registry."""
+def without_registry(image: str) -> str:
+    """Return an image reference without its registry."""
     return image.partition("/")[2]
 
 
 @pytest.fixture
 def staging(lab_cluster: Cluster, tmp_path: Path) -> Project:
-    """The environment, and of the lab what it does not declare: the state, the context, the pool, the volumes."""
+    """Return the environment and the lab's parts that it does not declare: state, context, node pool and volumes."""
     project = Project.copy(tmp_path / "copy", lab_cluster, "staging")
     (tmp_path / "states").mkdir()
     project.variables["PULUMI_BACKEND_URL"] = (tmp_path / "states").as_uri()
@@ -50,7 +50,7 @@ def staging(lab_cluster: Cluster, tmp_path: Path) -> Project:
     done = project.run(["pulumi", "stack", "init", "staging", "--non-interactive"])
     assert done.code == 0, done.text
     for words in (
-        ("config", "rename-context", current(project), "lab-staging"),
+        ("config", "rename-context", current_context(project), "lab-staging"),
         ("label", "node", NODE_NAME, "node.example.org/pool=cpu"),
     ):
         done = project.kubectl(*words)
@@ -66,13 +66,12 @@ def staging(lab_cluster: Cluster, tmp_path: Path) -> Project:
     return project
 
 
-def current(project: Project) -> str:
-    """The kubeconfig's context."""
+def current_context(project: Project) -> str:
     return project.kubectl("config", "current-context").out.strip()
 
 
 def make_volume(team: str, folder: Path) -> dict[str, Any]:
-    """What the lab's provisioner would make of a team's claim."""
+    """Return the volume that the lab's provisioner would create for a team's claim."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -87,8 +86,11 @@ def make_volume(team: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def test_staging_is_deployed_as_it_is_committed(staging: Project) -> None:
-    """Refused without digests; then trained on the flavor of its pool, each team with rights in its own namespace."""
+def test_the_committed_staging_environment_is_deployed(staging: Project) -> None:
+    """It is refused without digests.
+
+    With them, the run trains on the flavor of its pool, and each team has rights in its own namespace.
+    """
     done = staging.trainstack("up", "--yes", seconds=600)
     assert done.code != 0
     assert "run `trainstack pin -s staging`" in done.text
@@ -103,7 +105,7 @@ def test_staging_is_deployed_as_it_is_committed(staging: Project) -> None:
         for container in spec["template"]["spec"]["containers"]:
             assert container["image"].startswith(f"{REGISTRY}/")
             assert "@sha256:" in container["image"]
-    # Kueue gives pods the labels of the flavor that it has chosen for them.
+    # Kueue adds the node labels of the assigned flavor to the pods' node selectors.
     pods = staging.select("pods", "trainstack.dev/workload=digits", "vision")
     assert [pod["spec"]["nodeSelector"] for pod in pods] == [{"node.example.org/pool": "cpu"}] * len(pods) != []
     (record,) = (staging.root / "results").iterdir()

@@ -1,4 +1,4 @@
-"""Trials that crash, hang, are put out or taken out: told as what they are, and the others are unharmed."""
+"""Trials that crash, hang, or are preempted or removed are reported as such, and do not affect other trials."""
 
 import json
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ from tests.cluster.search import GO, launched, program, records, search_config, 
 pytestmark = pytest.mark.cluster
 
 DEADLINE = 45
-"""Seconds. Of the three trials of each form the two that do not hang have to end within it, on a busy machine too."""
-BEHAVES = f"""\
+"""Seconds. In each form, the two trials that do not hang must end within it, even on a busy machine."""
+PROGRAM = f"""\
 import os, pathlib, signal, sys, time
 what, resumes = os.environ["WHAT"], os.environ["TRAINSTACK_RESUME"] == "1"
 checkpoint = pathlib.Path(os.environ["TRAINSTACK_CHECKPOINT"], "step")
@@ -50,16 +50,16 @@ pathlib.Path(os.environ["TRAINSTACK_OUTPUT"], "metrics.jsonl").write_text('{{"ep
 """
 
 
-def behaving(project: Project, name: str, *whats: str, form: str = "indexed", **changes: object) -> Config:
-    """A sweep whose trials do these things."""
-    space(project, name, {"what": {"categorical": list(whats)}}, env={"WHAT": "${parameters.what}"})
-    gang = {"parallelism": len(whats)} if form == "indexed" else {}
-    return {"name": name, "form": form, **gang, "run": program(name, BEHAVES, **{"priority": "low", **changes})}
+def write_sweep(project: Project, name: str, *behaviours: str, form: str = "indexed", **changes: object) -> Config:
+    """Write the space of a sweep whose trials have these behaviours, and return its entry."""
+    space(project, name, {"what": {"categorical": list(behaviours)}}, env={"WHAT": "${parameters.what}"})
+    gang = {"parallelism": len(behaviours)} if form == "indexed" else {}
+    return {"name": name, "form": form, **gang, "run": program(name, PROGRAM, **{"priority": "low", **changes})}
 
 
 @contextmanager
 def searching(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
-    """A team's stack with these sweeps, up; destroyed afterwards."""
+    """Yield a team's stack with these sweeps, deployed, and destroy it afterwards."""
     project = lab.other(name, search_config(lab.stack, *sweeps))
     try:
         up(project)
@@ -68,45 +68,54 @@ def searching(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
         project.take_down()
 
 
-def only(project: Project, name: str) -> Config:
-    """The one Job of a sweep."""
+def only_job(project: Project, name: str) -> Config:
+    """Return the only Job of a sweep."""
     (body,) = launched(project, name).values()
     return body
 
 
-def by_what(project: Project) -> dict[str, dict[str, Config]]:
-    """The records by sweep, and by what the trial did."""
+def records_by_behaviour(project: Project) -> dict[str, dict[str, Config]]:
+    """Return the records by sweep, and by the trial's behaviour."""
     found: dict[str, dict[str, Config]] = {}
     for record in records(project, project.stack).values():
-        told = record["definition"]["sweep"]
-        found.setdefault(told["name"], {})[told["parameters"]["what"]] = record
+        sweep = record["definition"]["sweep"]
+        found.setdefault(sweep["name"], {})[sweep["parameters"]["what"]] = record
     return found
 
 
-def test_trials_that_fail_are_told_apart_and_leave_the_others_alone(lab: Project) -> None:
-    """Crash, deadline, preemption, a second try: in both forms, from the cluster's objects and from the records."""
+def test_failed_trials_are_reported_and_do_not_affect_others(lab: Project) -> None:
+    """A crash, a deadline, a preemption and a retry are reported in both forms.
+
+    The reports are from the cluster's objects and from the records.
+    """
     failing: Config = {"backoffLimit": 0, "activeDeadlineSeconds": DEADLINE}
     sweeps = (
-        behaving(lab, "together", "fine", "crash", "hang", **failing),
-        behaving(lab, "apart", "fine", "crash", "hang", form="jobs", **failing),
-        behaving(lab, "again", "flaky", "long", "fine", backoffLimit=1),
-        behaving(lab, "alone", "long-alone", form="jobs", backoffLimit=0),
+        write_sweep(lab, "together", "fine", "crash", "hang", **failing),
+        write_sweep(lab, "apart", "fine", "crash", "hang", form="jobs", **failing),
+        write_sweep(lab, "again", "flaky", "long", "fine", backoffLimit=1),
+        write_sweep(lab, "alone", "long-alone", form="jobs", backoffLimit=0),
     )
     with preempting(lab), searching(lab, "faults", *sweeps) as project:
-        eventually("the Job of three trials has failed", lambda: "Failed" in true_conditions(only(project, "together")))
-        failed_as_one_job(project)
-        eventually("each trial for itself has ended", lambda: all(map(over, launched(project, "apart").values())))
-        failed_one_by_one(project)
-        told_by_the_cluster(project)
-        eventually("a second try succeeded", lambda: only(project, "again")["status"].get("completedIndexes") == "0,2")
-        put_out_and_readmitted(project)
-        told_by_records(project)
+        eventually(
+            "the Job of three trials has failed", lambda: "Failed" in true_conditions(only_job(project, "together"))
+        )
+        assert_failures_of_one_job(project)
+        eventually(
+            "each trial for itself has ended", lambda: all(map(is_finished, launched(project, "apart").values()))
+        )
+        assert_failures_of_separate_jobs(project)
+        assert_sweep_status(project)
+        eventually(
+            "a second try succeeded", lambda: only_job(project, "again")["status"].get("completedIndexes") == "0,2"
+        )
+        preempt_and_readmit(project)
+        assert_records(project)
         quiet(project)
 
 
 @contextmanager
 def preempting(project: Project) -> Iterator[None]:
-    """The open queue evicts what has a lower priority, meanwhile."""
+    """Let the open queue preempt workloads of lower priority for the duration of the block."""
 
     def evict(policy: str) -> None:
         patch = json.dumps({"spec": {"preemption": {"withinClusterQueue": policy}}})
@@ -120,14 +129,14 @@ def preempting(project: Project) -> Iterator[None]:
         evict("Never")
 
 
-def over(body: Config) -> bool:
-    """Whether a Job has ended."""
+def is_finished(body: Config) -> bool:
+    """Return whether a Job has finished."""
     return bool(true_conditions(body) & {"Complete", "Failed"})
 
 
-def failed_as_one_job(project: Project) -> None:
-    """By index; the pod that hung was ended by its own deadline."""
-    body = only(project, "together")
+def assert_failures_of_one_job(project: Project) -> None:
+    """Assert the failures by index; the pod that hung was ended by its own deadline."""
+    body = only_job(project, "together")
     assert (body["status"]["completedIndexes"], body["status"]["failedIndexes"]) == ("0", "1,2")
     pods = project.select("pods", f"job-name={body['metadata']['name']}", NAMESPACE)
     index = "batch.kubernetes.io/job-completion-index"
@@ -142,24 +151,28 @@ def failed_as_one_job(project: Project) -> None:
     assert f"failed: {batch} (FailedIndexes: " in waited.text
 
 
-def failed_one_by_one(project: Project) -> None:
-    """By each Job's own condition."""
+def assert_failures_of_separate_jobs(project: Project) -> None:
+    """Assert the failures by the condition of each Job."""
     reasons = {}
     for body in launched(project, "apart").values():
-        (condition,) = (each for each in body["status"]["conditions"] if each["type"] in ("Complete", "Failed"))
-        (what,) = (
-            each["value"] for each in body["spec"]["template"]["spec"]["containers"][0]["env"] if each["name"] == "WHAT"
+        (condition,) = (
+            condition for condition in body["status"]["conditions"] if condition["type"] in ("Complete", "Failed")
         )
-        reasons[what] = (condition["type"], condition["reason"])
+        (behaviour,) = (
+            variable["value"]
+            for variable in body["spec"]["template"]["spec"]["containers"][0]["env"]
+            if variable["name"] == "WHAT"
+        )
+        reasons[behaviour] = (condition["type"], condition["reason"])
     assert reasons["fine"][0] == "Complete"
     assert reasons["crash"] == ("Failed", "BackoffLimitExceeded")
     assert reasons["hang"] == ("Failed", "DeadlineExceeded")
-    shown = project.trainstack("status").out
-    assert "failed: DeadlineExceeded: " in shown.replace("\n", " ") or "DeadlineExceeded" in shown
+    output = project.trainstack("status").out
+    assert "failed: DeadlineExceeded: " in output.replace("\n", " ") or "DeadlineExceeded" in output
 
 
-def told_by_the_cluster(project: Project) -> None:
-    """What became of each trial, and why, as `sweep status` says it of either form."""
+def assert_sweep_status(project: Project) -> None:
+    """Assert that `sweep status` reports the same states and reasons in both forms."""
     for sweep in ("together", "apart"):
         states = states_of(project, sweep)
         assert states["fine"] == ("succeeded", "")
@@ -168,27 +181,27 @@ def told_by_the_cluster(project: Project) -> None:
 
 
 def states_of(project: Project, sweep: str) -> dict[str, tuple[str, str]]:
-    """By what the trials do: their states, with the reasons."""
+    """Return the states and reasons of trials, by behaviour."""
     trials = told(project, "status", sweep)["trials"]
-    return {each["parameters"]["what"]: (each["state"], each["reason"]) for each in trials}
+    return {trial["parameters"]["what"]: (trial["state"], trial["reason"]) for trial in trials}
 
 
-def put_out_and_readmitted(project: Project) -> None:
-    """A run of higher priority takes the quota: the Jobs wait, told why, and go on where they were."""
-    before = {name: uid(only(project, name)) for name in ("again", "alone")}
+def preempt_and_readmit(project: Project) -> None:
+    """Preempt two Jobs with a run of higher priority; they report the reason, and later resume."""
+    before = {name: uid(only_job(project, name)) for name in ("again", "alone")}
     waits = ["sh", "-c", "trap 'exit 143' TERM; sleep 1000 & wait"]
     urgent = bare("urgent", command=waits, priority="high")
     urgent["resources"] = {"requests": {"cpu": "50m", "memory": "8150Mi"}}
     project.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(urgent))
     up(project)
-    eventually("both gave way", lambda: all(only(project, name)["spec"]["suspend"] for name in before))
+    eventually("both gave way", lambda: all(only_job(project, name)["spec"]["suspend"] for name in before))
     (view,) = json.loads(project.trainstack("status", "again", "--json").out)
     assert view["launch"]["phase"] == "queued"
     assert "urgent" in view["waits_because"]
-    put_out = {**states_of(project, "again"), **states_of(project, "alone")}
-    assert {put_out.pop(what) for what in ("flaky", "fine")} == {("succeeded", "")}
-    assert [state for state, _ in put_out.values()] == ["queued", "queued"]
-    assert all(f"it was preempted by {NAMESPACE}/urgent-" in reason for _, reason in put_out.values()), put_out
+    preempted = {**states_of(project, "again"), **states_of(project, "alone")}
+    assert {preempted.pop(behaviour) for behaviour in ("flaky", "fine")} == {("succeeded", "")}
+    assert [state for state, _ in preempted.values()] == ["queued", "queued"]
+    assert all(f"it was preempted by {NAMESPACE}/urgent-" in reason for _, reason in preempted.values()), preempted
     quiet(project)
     name = launch(project, "urgent")["metadata"]["labels"]["trainstack.dev/run"]
     project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[name]))
@@ -196,101 +209,111 @@ def put_out_and_readmitted(project: Project) -> None:
     eventually("the urgent run is gone", lambda: not launches(project, "urgent"))
     project.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
 
-    for name, what in (("again", "long"), ("alone", "long-alone")):
-        goes_on(project, name, what)
-        assert uid(only(project, name)) == before[name]
+    for name, behaviour in (("again", "long"), ("alone", "long-alone")):
+        finish_resumed_trial(project, name, behaviour)
+        assert uid(only_job(project, name)) == before[name]
         assert set(states_of(project, name).values()) == {("succeeded", "")}
-    status = only(project, "again")["status"]
+    status = only_job(project, "again")["status"]
     assert (status["completedIndexes"], status.get("failedIndexes", "")) == ("0-2", "")
 
 
-def goes_on(project: Project, name: str, what: str) -> None:
-    """The long trial that was put out resumes; told to end, it does, and its Job with it."""
+def finish_resumed_trial(project: Project, name: str, behaviour: str) -> None:
+    """Wait until a preempted long trial resumes, and let it and its Job finish."""
 
     def resumed() -> str | None:
         for pod in project.select("pods", f"trainstack.dev/workload={name}", NAMESPACE):
             running = pod["status"]["phase"] == "Running"
-            if running and f"{what} resumed from step 9" in project.log(pod["metadata"]["name"], NAMESPACE):
+            if running and f"{behaviour} resumed from step 9" in project.log(pod["metadata"]["name"], NAMESPACE):
                 return str(pod["metadata"]["name"])
         return None
 
-    touch(project, eventually(f"{what} runs again", resumed), what)
-    eventually("all have succeeded", lambda: "Complete" in true_conditions(only(project, name)))
+    touch(project, eventually(f"{behaviour} runs again", resumed), behaviour)
+    eventually("all have succeeded", lambda: "Complete" in true_conditions(only_job(project, name)))
 
 
-def told_by_records(project: Project) -> None:
-    """What each trial did, when pods and Jobs are gone; the same whatever the form."""
-    found = by_what(project)
+def assert_records(project: Project) -> None:
+    """Assert that the records alone have the outcome of each trial, in both forms."""
+    found = records_by_behaviour(project)
     for sweep in ("together", "apart"):
-        fine, crash, hang = (found[sweep][what] for what in ("fine", "crash", "hang"))
+        fine, crash, hang = (found[sweep][behaviour] for behaviour in ("fine", "crash", "hang"))
         assert fine["finished"]
         assert fine["failures"] == []
         assert not crash["finished"]
-        assert [(each["exit_code"], each["last_lines"][-1]) for each in crash["failures"]] == [(3, "about to crash")]
+        assert [(failure["exit_code"], failure["last_lines"][-1]) for failure in crash["failures"]] == [
+            (3, "about to crash")
+        ]
         assert not hang["finished"]
-        assert [each["stopped_by_sigterm"] for each in hang["failures"]] == [True]
+        assert [failure["stopped_by_sigterm"] for failure in hang["failures"]] == [True]
     flaky, long, alone = found["again"]["flaky"], found["again"]["long"], found["alone"]["long-alone"]
-    assert [each["exit_code"] for each in flaky["failures"]] == [4]
+    assert [failure["exit_code"] for failure in flaky["failures"]] == [4]
     assert "flaky resumed from step 7" in flaky["log"]
-    for put_out in (long, alone):
-        assert [each["stopped_by_sigterm"] for each in put_out["failures"]] == [True]
+    for preempted in (long, alone):
+        assert [failure["stopped_by_sigterm"] for failure in preempted["failures"]] == [True]
     for record in (flaky, long, alone):
         assert (record["finished"], record["attempts"]) == (True, 2)
 
 
 @pytest.mark.slow
-def test_sets_that_are_taken_out_stop_where_they_wait_and_where_they_are_named(lab: Project) -> None:
-    """Of both forms: queued ones go, running ones only by name, and the others of the same Job go on."""
-    together = {**behaving(lab, "together", "long-a", "long-b", "long-c", "long-d", backoffLimit=0), "parallelism": 2}
-    # The volume is the same: what tells a trial of one sweep to end must not tell one of the other.
-    apart = behaving(lab, "apart", "long-e", "long-f", "long-g", "long-h", form="jobs", queue=HELD)
+def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
+    """Queued trials of removed sets are deleted, and running ones stop only if `stop` names them.
+
+    Other trials of the same Job continue.
+    """
+    together = {
+        **write_sweep(lab, "together", "long-a", "long-b", "long-c", "long-d", backoffLimit=0),
+        "parallelism": 2,
+    }
+    # Both sweeps share the volume, so their trials need different files to end.
+    apart = write_sweep(lab, "apart", "long-e", "long-f", "long-g", "long-h", form="jobs", queue=HELD)
     with searching(lab, "taken-out", together, apart) as project:
         assert len(launched(project, "apart")) == 4
-        pods = eventually("two trials at work", lambda: at_work(project, "together", 2))
-        first = uid(only(project, "together"))
-        run_ids = {each["parameters"]["what"]: each["run_id"] for each in trials_of(project, only(project, "together"))}
+        pods = eventually("two trials at work", lambda: running_pods(project, "together", 2))
+        first = uid(only_job(project, "together"))
+        run_ids = {
+            trial["parameters"]["what"]: trial["run_id"] for trial in trials_of(project, only_job(project, "together"))
+        }
 
-        for name, left in (("together", ("long-a", "long-c")), ("apart", ("long-e", "long-g"))):
-            behaving(project, name, *left)
+        for name, remaining in (("together", ("long-a", "long-c")), ("apart", ("long-e", "long-g"))):
+            write_sweep(project, name, *remaining)
         up(project)
         assert len(launched(project, "apart")) == 2
-        assert len(at_work(project, "together", 2)) == 2
+        assert len(running_pods(project, "together", 2)) == 2
         touch(project, pods["0"], "long-a")
-        # Its index is passed by; the third trial begins.
-        pods = eventually("the third trial", lambda: at_work(project, "together", 2, "2"))
-        assert uid(only(project, "together")) == first
+        # The Job skips the index of the removed set, and the third trial starts.
+        pods = eventually("the third trial", lambda: running_pods(project, "together", 2, "2"))
+        assert uid(only_job(project, "together")) == first
 
         project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[run_ids["long-b"]]))
         up(project)
         eventually("the named trial ends", lambda: "1" in completed(project), 180)
         touch(project, pods["2"], "long-c")
-        eventually("the Job ends", lambda: "Complete" in true_conditions(only(project, "together")))
+        eventually("the Job ends", lambda: "Complete" in true_conditions(only_job(project, "together")))
         project.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
-        found = by_what(project)["together"]
+        found = records_by_behaviour(project)["together"]
         assert sorted(found) == ["long-a", "long-b", "long-c"]
-        assert [found[what]["finished"] for what in sorted(found)] == [True, False, True]
-        assert [each["withdrawn"] for each in found["long-b"]["failures"]] == [True]
+        assert [found[behaviour]["finished"] for behaviour in sorted(found)] == [True, False, True]
+        assert [failure["withdrawn"] for failure in found["long-b"]["failures"]] == [True]
 
         with admitting(lab, HELD):
-            named_alone(project)
+            assert_running_trial_stops_only_if_named(project)
 
 
-def named_alone(project: Project) -> None:
-    """Of two trials at work in form `jobs` one is taken out: it runs on, until it is named."""
-    eventually("both trials that are left", lambda: at_work(project, "apart", 2))
+def assert_running_trial_stops_only_if_named(project: Project) -> None:
+    """Remove the set of a running trial in form `jobs`, and assert that the trial continues until `stop` names it."""
+    eventually("both trials that are left", lambda: running_pods(project, "apart", 2))
     before = set(launched(project, "apart"))
-    behaving(project, "apart", "long-e", form="jobs")
+    write_sweep(project, "apart", "long-e", form="jobs")
     text = up(project)
     assert "still running although the set was removed" in text
     assert set(launched(project, "apart")) == before
-    (on,) = (run_id for run_id in before if f"stop: [{run_id}]" in text)
-    project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[on]))
+    (named,) = (run_id for run_id in before if f"stop: [{run_id}]" in text)
+    project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[named]))
     up(project)
-    eventually("the named one goes alone", lambda: set(launched(project, "apart")) == before - {on})
+    eventually("the named one goes alone", lambda: set(launched(project, "apart")) == before - {named})
 
 
-def at_work(project: Project, name: str, count: int, index: str = "") -> dict[str, str]:
-    """The names of a sweep's running pods by index, or name, once there are so many, with that index among them."""
+def running_pods(project: Project, name: str, count: int, index: str = "") -> dict[str, str]:
+    """Return a sweep's running pods by index or name, if there are `count`, including the one with this index."""
     pods = project.select("pods", f"trainstack.dev/workload={name}", NAMESPACE)
     label = "batch.kubernetes.io/job-completion-index"
     found = {
@@ -302,10 +325,10 @@ def at_work(project: Project, name: str, count: int, index: str = "") -> dict[st
 
 
 def completed(project: Project) -> list[str]:
-    """The succeeded indexes of the one Job, some of them as ranges."""
-    return str(only(project, "together")["status"].get("completedIndexes", "")).replace("-", ",").split(",")
+    """Return the succeeded indexes of the Job `together`, and only the bounds of ranges."""
+    return str(only_job(project, "together")["status"].get("completedIndexes", "")).replace("-", ",").split(",")
 
 
-def touch(project: Project, pod: str, what: str) -> None:
-    """Tell a long trial to end."""
-    assert project.kubectl("exec", "-n", NAMESPACE, pod, "--", "touch", f"{GO}-{what}").code == 0
+def touch(project: Project, pod: str, behaviour: str) -> None:
+    """Create the file that ends a long trial."""
+    assert project.kubectl("exec", "-n", NAMESPACE, pod, "--", "touch", f"{GO}-{behaviour}").code == 0

@@ -1,4 +1,4 @@
-"""Sweeps of hundreds of trials on simulated GPU nodes: few resources, and never more at once than may be."""
+"""Sweeps of hundreds of trials on simulated GPU nodes, with few resources and within the limits on parallel trials."""
 
 import json
 import os
@@ -30,15 +30,15 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 NAMESPACE = "scale"
 NODES, PER_NODE = 13, 8
 QUOTA = 20
-"""GPUs of the narrow queue."""
+"""The GPU quota of the narrow queue."""
 PRIORITIES = ("high", "normal", "low")
 UP_SECONDS = 10
-"""What `pulumi up` of a thousand trials may take."""
+"""The limit for `pulumi up` of a thousand trials."""
 
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with a hundred GPUs on nodes that are pretended."""
+    """Yield a cluster with about a hundred GPUs on simulated nodes."""
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     state = Path(f"{kept}-scale") if kept else tmp_path_factory.mktemp("scale")
     try:
@@ -52,7 +52,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def platform(simulated: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Kueue and two queues: a wide one with all GPUs, and a narrow one that admits nothing until it is told to."""
+    """Yield a deployed platform with Kueue, a wide queue with all GPUs, and a narrow queue on hold."""
     checkout = Project.copy(tmp_path_factory.mktemp("platform"), simulated)
     project = checkout.other("scale", platform_config())
     done = project.trainstack("up", "--yes", "--no-wait", seconds=600)
@@ -63,7 +63,7 @@ def platform(simulated: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def platform_config() -> Config:
-    """A stack of the platform's half alone."""
+    """Return the configuration of a platform-only stack."""
 
     def queue(name: str, gpus: int, **changes: Any) -> Config:
         quotas = [
@@ -79,7 +79,7 @@ def platform_config() -> Config:
     return {
         "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": NAMESPACE}]},
         "trainstack:storage": {"classes": [{"name": "shared", "provisioner": "rancher.io/local-path"}]},
-        # Kueue handles hundreds of Jobs at once here. With the share of 50m, beside other pods, it loses its lease.
+        # Kueue handles hundreds of Jobs at once here. With a request of 50m, other pods make it lose its lease.
         "trainstack:operators": {"kueue": {"requests": {"cpu": "1", "memory": "512Mi"}}},
         "trainstack:queues": {
             "flavors": [{**gpu, "tolerations": [{"key": SIMULATED, "operator": "Exists"}]}],
@@ -90,7 +90,7 @@ def platform_config() -> Config:
 
 
 def training(queue: str, seconds: int, **changes: Any) -> Config:
-    """A sweep's `run` of one GPU, which a simulated node pretends to do for so long."""
+    """Return a sweep's `run` with one GPU, which a simulated node completes after this many seconds."""
     return {
         "kind": "Job",
         "namespace": NAMESPACE,
@@ -104,8 +104,8 @@ def training(queue: str, seconds: int, **changes: Any) -> Config:
     }
 
 
-def test_a_thousand_trials_are_five_resources(platform: Project) -> None:
-    """One `pulumi up` of seconds; all of them run, so many at once; nothing is left to do then."""
+def test_a_thousand_trials_need_at_most_five_resources(platform: Project) -> None:
+    """One `pulumi up` takes seconds, the trials run with the given parallelism, and a further `up` changes nothing."""
     space(platform, "thousand", {"seed": {"int": {"low": 1, "high": 1000}}}, args=["--seed=${parameters.seed}"])
     recorded = {"record": {"volume": "lab"}, "volumes": [{"volume": "lab", "mountPath": "/mnt/lab"}]}
     run = training("wide", 2, **recorded)
@@ -114,7 +114,7 @@ def test_a_thousand_trials_are_five_resources(platform: Project) -> None:
     try:
         done = project.up()
         assert done.code == 0, done.text
-        bound(project)
+        bind_claim(project)
         before = resources(project)
         sweep = {"name": "thousand", "form": "indexed", "parallelism": 100, "run": run}
         project.write_stack("thousand", search_config("scale", sweep, namespace=NAMESPACE))
@@ -126,9 +126,9 @@ def test_a_thousand_trials_are_five_resources(platform: Project) -> None:
         print(f"a thousand trials: {seconds:.1f} s, {sorted(new)}")
         assert len(new) <= 5
         (body,) = jobs_of(project, "thousand").values()
-        assert [each["parameters"]["seed"] for each in trials_of(project, body)] == list(range(1, 1001))
+        assert [trial["parameters"]["seed"] for trial in trials_of(project, body)] == list(range(1, 1001))
 
-        sampled = watch(project, lambda: over(jobs_of(project, "thousand"), 1), {})
+        sampled = watch(project, lambda: all_succeeded(jobs_of(project, "thousand"), 1), {})
         assert 50 < sampled.most_pods <= 100
         assert sampled.most_admitted == {"wide": 100}
         (body,) = jobs_of(project, "thousand").values()
@@ -140,73 +140,77 @@ def test_a_thousand_trials_are_five_resources(platform: Project) -> None:
         project.take_down()
 
 
-def bound(project: Project) -> None:
-    """Have the claim's folder made on the real node: a simulated one makes none."""
+def bind_claim(project: Project) -> None:
+    """Bind the claim by a pod on the real node, because simulated nodes create no folders."""
     pod = make_pod("binds", "true", volumes=[{"name": "lab", "persistentVolumeClaim": {"claimName": "lab"}}])
     pod["metadata"]["namespace"] = NAMESPACE
     done = project.kubectl("apply", stdin=json.dumps(pod))
     assert done.code == 0, done.text
     eventually("a bound claim", lambda: project.get("pvc", "lab", NAMESPACE)["status"]["phase"] == "Bound")
-    # A pod keeps the claims that it names, also when it has ended.
+    # A claim stays in use while a pod with it exists, even if the pod has completed.
     assert project.kubectl("delete", "pod", "binds", "-n", NAMESPACE).code == 0
 
 
 def jobs_of(project: Project, sweep: str) -> dict[str, Config]:
-    """The live Jobs of a sweep, by run id or batch id."""
+    """Return the live Jobs of a sweep, by run id or batch id."""
     found = project.select("jobs", f"trainstack.dev/stack={project.stack},trainstack.dev/sweep={sweep}", NAMESPACE)
     return {body["metadata"]["labels"]["trainstack.dev/run"]: body for body in found}
 
 
 def resources(project: Project) -> set[str]:
-    """The URNs of a stack's resources."""
+    """Return the URNs of the stack's resources."""
     done = project.pulumi("stack", "export")
     assert done.code == 0, done.text
-    return {each["urn"] for each in json.loads(done.out)["deployment"]["resources"]}
+    return {resource["urn"] for resource in json.loads(done.out)["deployment"]["resources"]}
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a workload got, and when, by Kueue's own clock: to the second."""
+class Reservation:
+    """A workload's quota reservation, and its time by Kueue's clock in whole seconds."""
 
     queue: str
     gpus: int
     since: str
 
 
-def most_at_once(held: Mapping[str, Held], jobs: Iterable[Config]) -> Counter[str]:
-    """By queue: the most GPUs at work at once, between samples too. What ends in a second ends before others begin.
+def peak_gpus(reservations: Mapping[str, Reservation], jobs: Iterable[Config]) -> Counter[str]:
+    """Return the most GPUs in use at once by queue, also between samples. Within a second, ends precede starts.
 
-    When a trial ended is its Job's to tell: Kueue deletes workloads of finished Jobs that it takes for not matching.
+    A trial's end is that of its Job, because Kueue deletes workloads that it considers a mismatch for their finished
+    Jobs.
     """
-    most: Counter[str] = Counter()
-    now: Counter[str] = Counter()
+    peak: Counter[str] = Counter()
+    in_use: Counter[str] = Counter()
     changes = []
     for job in jobs:
-        one = held[job["metadata"]["uid"]]
-        changes += [(one.since, one.gpus, one.queue), (job["status"]["completionTime"], -one.gpus, one.queue)]
+        reservation = reservations[job["metadata"]["uid"]]
+        changes += [
+            (reservation.since, reservation.gpus, reservation.queue),
+            (job["status"]["completionTime"], -reservation.gpus, reservation.queue),
+        ]
     for _, gpus, queue in sorted(changes):
-        now[queue] += gpus
-        most[queue] = max(most[queue], now[queue])
-    return most
+        in_use[queue] += gpus
+        peak[queue] = max(peak[queue], in_use[queue])
+    return peak
 
 
 @dataclass
 class Sampled:
-    """What was seen of the cluster, again and again."""
+    """The maxima of repeated samples of the cluster."""
 
     samples: int = 0
     most_pods: int = 0
-    """Pods that ran at once."""
+    """The most running pods."""
     most_admitted: Counter[str] = field(default_factory=Counter)
-    """By queue: GPUs of workloads that held quota at once."""
+    """The most GPUs of workloads with reserved quota, by queue."""
     most_of: dict[str, int] = field(default_factory=dict)
-    """By capped sweep: launches that were queued or at work at once."""
-    held: dict[str, Held] = field(default_factory=dict)
-    """By the uid of a Job: what quota it got, and when."""
+    """The most unfinished launches, by capped sweep."""
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    """The quota reservations, by the UID of their Job."""
 
 
 def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | None = None) -> Sampled:
-    """Sample the namespace until something is so."""
+    """Sample the namespace until the condition is true."""
     sampled = Sampled(most_of=dict.fromkeys(capped, 0))
     end = time.monotonic() + 900
     api = Api(server_of(project), Layout.of(project.kubeconfig.parent).certs)
@@ -218,54 +222,64 @@ def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | No
 
 
 def sample(api: Api, sampled: Sampled) -> None:
-    """One look at pods, workloads and Jobs."""
+    """Take one sample of pods, workloads and Jobs."""
     pods = api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
-    # In the version that is stored: Kueue would have to convert each of another one.
+    # In the stored version, because Kueue would have to convert every object to another one.
     workloads = api.request("GET", f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/workloads")["items"]
     jobs = api.request("GET", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs")["items"]
     sampled.samples += 1
     running = sum(pod["status"].get("phase") == "Running" for pod in pods)
     sampled.most_pods = max(sampled.most_pods, running)
-    held: Counter[str] = Counter()
-    for each in workloads:
+    reserved: Counter[str] = Counter()
+    for workload in workloads:
         conditions = {
-            one["type"]: one for one in each.get("status", {}).get("conditions", ()) if one["status"] == "True"
+            condition["type"]: condition
+            for condition in workload.get("status", {}).get("conditions", ())
+            if condition["status"] == "True"
         }
-        uid = each["metadata"]["ownerReferences"][0]["uid"]
+        uid = workload["metadata"]["ownerReferences"][0]["uid"]
         if "QuotaReserved" in conditions:
-            queue, gpus = each["spec"]["queueName"], sum(one["count"] for one in each["spec"]["podSets"])
-            sampled.held.setdefault(uid, Held(queue, gpus, conditions["QuotaReserved"]["lastTransitionTime"]))
-            held[queue] += gpus
-    sampled.most_admitted |= held
+            queue, gpus = (
+                workload["spec"]["queueName"],
+                sum(pod_set["count"] for pod_set in workload["spec"]["podSets"]),
+            )
+            sampled.reservations.setdefault(
+                uid, Reservation(queue, gpus, conditions["QuotaReserved"]["lastTransitionTime"])
+            )
+            reserved[queue] += gpus
+    sampled.most_admitted |= reserved
     for name in sampled.most_of:
         label = "trainstack.dev/sweep"
-        active = [job for job in jobs if job["metadata"]["labels"].get(label) == name and not ended(job)]
+        active = [job for job in jobs if job["metadata"]["labels"].get(label) == name and not is_finished(job)]
         sampled.most_of[name] = max(sampled.most_of[name], len(active))
 
 
-def ended(job: Config) -> bool:
-    """Whether a Job has come to its end."""
+def is_finished(job: Config) -> bool:
+    """Return whether a Job has finished."""
     return bool(true_conditions(job) & {"Complete", "Failed"})
 
 
-def over(jobs: dict[str, Config], count: int) -> bool:
-    """Whether so many Jobs have ended, and all of them well."""
+def all_succeeded(jobs: dict[str, Config], count: int) -> bool:
+    """Return whether there are `count` Jobs, all of which have succeeded."""
     return sum("Complete" in true_conditions(body) for body in jobs.values()) == count == len(jobs)
 
 
 def server_of(project: Project) -> str:
-    """The address of the API server."""
+    """Return the address of the API server."""
     done = project.kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
     assert done.code == 0, done.text
     return done.out
 
 
-def test_two_hundred_trials_one_by_one(platform: Project) -> None:
-    """By priority, within the quota, and of a capped sweep never more than its places; `trainstack up` goes on."""
+def test_two_hundred_trials_as_separate_jobs(platform: Project) -> None:
+    """Trials start by priority and within the quota, and a capped sweep never exceeds its parallelism.
+
+    `trainstack up` launches all of them.
+    """
     sizes = {"high": 60, "normal": 60, "low": 60, "capped": 20}
     for name, size in sizes.items():
         space(platform, name, {"seed": {"int": {"low": 1, "high": size}}}, args=["--seed=${parameters.seed}"])
-    # So long that none begins and ends between two samples, on a busy machine too.
+    # Long enough that no trial starts and ends between two samples, even on a busy machine.
     run = training("narrow", 6, managed=False)
     sweeps = [{"name": name, "run": {**run, "priority": name}} for name in PRIORITIES]
     capped = {"name": "capped", "parallelism": 4, "run": {**run, "queue": "wide", "priority": "low"}}
@@ -273,30 +287,30 @@ def test_two_hundred_trials_one_by_one(platform: Project) -> None:
     stop = Event()
     try:
         with ThreadPoolExecutor(2) as pool:
-            seen = pool.submit(watch, project, lambda: False, {"capped": 4}, stop)
+            samples = pool.submit(watch, project, lambda: False, {"capped": 4}, stop)
             try:
-                whole = pool.submit(project.trainstack, "up", "--yes", seconds=900)
-                eventually("all are in the queue", lambda: whole.done() or waiting(project) >= 180, 300)
-                assert not whole.done(), whole.result().text
+                deployment = pool.submit(project.trainstack, "up", "--yes", seconds=900)
+                eventually("all are in the queue", lambda: deployment.done() or queued_workloads(project) >= 180, 300)
+                assert not deployment.done(), deployment.result().text
                 patch = '{"spec": {"stopPolicy": "None"}}'
                 done = project.kubectl("patch", "clusterqueue", "narrow", "--type=merge", "--patch", patch)
                 assert done.code == 0, done.text
-                done = whole.result()
+                done = deployment.result()
             finally:
                 stop.set()
-            sampled = seen.result()
+            sampled = samples.result()
         assert done.code == 0, done.text
         print(f"two hundred trials: {sampled.samples} samples, {sampled.most_of}, {dict(sampled.most_admitted)}")
         jobs = {name: jobs_of(project, name) for name in sizes}
         assert {name: len(found) for name, found in jobs.items()} == sizes
-        assert all(over(found, sizes[name]) for name, found in jobs.items())
+        assert all(all_succeeded(found, sizes[name]) for name, found in jobs.items())
         assert sampled.samples > 50
         assert sampled.most_of == {"capped": 4}
         assert sampled.most_admitted == {"narrow": QUOTA, "wide": 4}
-        at_once = most_at_once(sampled.held, (body for found in jobs.values() for body in found.values()))
+        at_once = peak_gpus(sampled.reservations, (body for found in jobs.values() for body in found.values()))
         assert at_once <= Counter({"narrow": QUOTA, "wide": 4}), at_once
         times = {
-            name: sorted(sampled.held[body["metadata"]["uid"]].since for body in jobs[name].values())
+            name: sorted(sampled.reservations[body["metadata"]["uid"]].since for body in jobs[name].values())
             for name in PRIORITIES
         }
         assert times["high"][-1] <= times["normal"][0]
@@ -308,7 +322,7 @@ def test_two_hundred_trials_one_by_one(platform: Project) -> None:
         project.take_down(seconds=900)
 
 
-def waiting(project: Project) -> int:
-    """The workloads that Kueue has made for the narrow queue, in the version that is stored."""
+def queued_workloads(project: Project) -> int:
+    """Return the number of Kueue's workloads for the narrow queue, in the stored version."""
     found = project.get("workloads.v1beta1.kueue.x-k8s.io", namespace=NAMESPACE)["items"]
-    return sum(each["spec"]["queueName"] == "narrow" for each in found)
+    return sum(workload["spec"]["queueName"] == "narrow" for workload in found)

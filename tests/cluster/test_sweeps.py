@@ -1,4 +1,4 @@
-"""Sweeps on the cluster: each trial is trained once, whatever the form, and finds its set in the way it knows."""
+"""Sweeps on the cluster: each trial is trained once with its own set, in either form."""
 
 import json
 from pathlib import Path
@@ -30,14 +30,14 @@ pytestmark = pytest.mark.cluster
 
 IMAGE = "nvcr.io/nvidia/pytorch:22.01-py3"
 PLACE = "/mnist-training"
-KNOWS_NOTHING = """\
+PUBLISHED_PROGRAM = """\
 import os, yaml
 sets = yaml.safe_load(open("hyperparams.yml"))
 mine = sets[int(os.environ["JOB_ID"]) - 1]["hyperparam_set"]
 print(f"val_accuracy={1 - abs(mine['batch_size'] - 64) / 1000:.4f}")
 print("batch size", mine["batch_size"], "of commit NUMBER", sorted(mine), flush=True)
 """
-"""The published program's way to its set; it prints what it has reached, and writes nothing."""
+"""It selects its set like the published program, prints its result, and writes no file."""
 
 SIZES, RATES = (32, 64, 128), (0.01, 0.05)
 TRIALS = len(SIZES) * len(RATES)
@@ -45,25 +45,28 @@ ARGS = ["--batch-size=${parameters.batch_size}", "--lr=${parameters.lr}"]
 
 
 def digits_space(project: Project, *rates: float) -> None:
-    """The space of the repository's example, with these learning rates."""
+    """Write the space of the repository's example with these learning rates."""
     space(project, "digits-search", {"batch_size": values(*SIZES), "lr": values(*rates)}, args=ARGS)
 
 
-def trained(project: Project) -> set[str]:
-    """The run ids of all trials that a ledger remembers."""
+def trained_run_ids(project: Project) -> set[str]:
+    """Return the run ids of all trials in the stack's ledgers."""
     found = project.select("configmaps", f"trainstack.dev/ledger,trainstack.dev/stack={project.stack}", NAMESPACE)
     return {run_id for body in found for run_id in trials_of_ledger(body)}
 
 
 def trials_of_ledger(body: Config) -> list[str]:
-    """The run ids that a ledger holds."""
+    """Return the run ids in a ledger."""
 
     listed = json.loads(body["data"].get("trials", "[]"))
-    return [each for each in listed if each] or [body["data"]["run"]]
+    return [run_id for run_id in listed if run_id] or [body["data"]["run"]]
 
 
-def test_trials_of_real_data_as_one_job(lab: Project) -> None:
-    """By the one command; the best by validation is good on the test data. Then one value more, TTL, another form."""
+def test_trials_on_real_data_as_one_job(lab: Project) -> None:
+    """`trainstack up` trains all trials, and the best one by validation is good on the test data.
+
+    An added value launches only its own trials; a TTL or another form launches nothing.
+    """
     digits_space(lab, *RATES)
     sweep = {"name": "digits-search", "form": "indexed", "parallelism": 2, "run": DIGITS}
     project = lab.other("search", search_config(lab.stack, sweep))
@@ -73,16 +76,16 @@ def test_trials_of_real_data_as_one_job(lab: Project) -> None:
         ((batch, first),) = launched(project, "digits-search").items()
         assert (first["spec"]["completions"], first["spec"]["parallelism"]) == (TRIALS, 2)
         assert first["status"]["completedIndexes"] == f"0-{TRIALS - 1}"
-        first_trials = {each["run_id"] for each in trials_of(project, first)}
+        first_trials = {trial["run_id"] for trial in trials_of(project, first)}
 
         found = records(project)
         assert set(found) == first_trials
-        assert all(each["finished"] and each["attempts"] == 1 for each in found.values())
+        assert all(record["finished"] and record["attempts"] == 1 for record in found.values())
         assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
-        as_told(found, 12)
+        assert_trained_with_own_sets(found, 12)
         best = max(found.values(), key=validation)
         assert best["metrics"][-1]["test_accuracy"] >= 0.95
-        best_is_told(project, found)
+        assert_best_reported(project, found)
         quiet(project)
 
         digits_space(project, *RATES, 0.2)
@@ -90,13 +93,13 @@ def test_trials_of_real_data_as_one_job(lab: Project) -> None:
         jobs = launched(project, "digits-search")
         (added,) = (body for run_id, body in jobs.items() if run_id != batch)
         assert uid(jobs[batch]) == uid(first)
-        assert [each["parameters"] for each in trials_of(project, added)] == [
+        assert [trial["parameters"] for trial in trials_of(project, added)] == [
             {"batch_size": size, "lr": 0.2} for size in SIZES
         ]
         eventually("the new trials", lambda: "Complete" in true_conditions(second_of(project, batch)))
         quiet(project)
 
-        # After a TTL, and in the other form too: everything is settled.
+        # All trials remain settled after a TTL, and in the other form too.
         expire(project, "digits-search")
         for form in ("indexed", "jobs"):
             edit_sweep(project, "digits-search", form=form)
@@ -104,17 +107,17 @@ def test_trials_of_real_data_as_one_job(lab: Project) -> None:
             assert f"{TRIALS} trials were launched before and are settled" in text
             assert f"{len(SIZES)} trials were launched before and are settled" in text
             assert launched(project, "digits-search") == {}
-        assert len(trained(project)) == TRIALS + len(SIZES)
+        assert len(trained_run_ids(project)) == TRIALS + len(SIZES)
     finally:
         project.take_down()
 
 
 @pytest.mark.parametrize("epochs", [2, pytest.param(12, marks=pytest.mark.slow)])
-def test_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> None:
-    """A Job for each, at most so many at once: `trainstack up` launches the others as places get free."""
+def test_trials_on_real_data_as_separate_jobs(lab: Project, epochs: int) -> None:
+    """Each trial has its own Job. `trainstack up` launches further trials as slots become free."""
     digits_space(lab, *RATES)
     base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
-    args = [f"--epochs={epochs}" if each.startswith("--epochs=") else each for each in base["args"]]
+    args = [f"--epochs={epochs}" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     sweep = {"name": "digits-search", "parallelism": 4, "run": {**DIGITS, "args": args}}
     project = lab.other(f"one-by-one-{epochs}", search_config(lab.stack, sweep))
     try:
@@ -128,12 +131,12 @@ def test_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> None:
         assert len(jobs) == TRIALS
         assert all("Complete" in true_conditions(body) for body in jobs.values())
         assert outputs(project)["waitingTrials"] == {}
-        # The same folder holds those of other launches of this sweep.
+        # The folder also has the records of other launches of this sweep.
         found = {run_id: record for run_id, record in records(project).items() if run_id in jobs}
         assert set(found) == set(jobs)
         assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
-        as_told(found, epochs)
-        best_is_told(project, found)
+        assert_trained_with_own_sets(found, epochs)
+        assert_best_reported(project, found)
         if epochs == 12:
             best = max(found.values(), key=validation)
             assert best["metrics"][-1]["test_accuracy"] >= 0.95
@@ -142,11 +145,11 @@ def test_trials_of_real_data_one_by_one(lab: Project, epochs: int) -> None:
         project.take_down()
 
 
-def test_trials_that_hold_all_quota_while_they_wait_get_their_data(lab: Project) -> None:
-    """The loader comes past them: four hold the queue's memory, two more wait before it, none goes on without it."""
+def test_data_is_loaded_while_waiting_trials_hold_all_quota(lab: Project) -> None:
+    """Four trials hold the queue's memory and two are queued; the loader is admitted, and all trials get their data."""
     space(lab, "digits-search", {"batch_size": values(64, 128), "lr": values(0.01, 0.05, 0.1)}, args=ARGS)
     base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
-    args = ["--epochs=1" if each.startswith("--epochs=") else each for each in base["args"]]
+    args = ["--epochs=1" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     quarter = {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
     sweep = {"name": "digits-search", "run": {**DIGITS, "args": args, "resources": quarter}}
     project = lab.other("all-quota", search_config(lab.stack, sweep))
@@ -156,53 +159,53 @@ def test_trials_that_hold_all_quota_while_they_wait_get_their_data(lab: Project)
         done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
         assert len(launched(project, "digits-search")) == 6
-        assert [each["state"] for each in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
+        assert [trial["state"] for trial in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
         expire(project, "digits-search")
         up(project)
         assert launched(project, "digits-search") == {}
-        assert [each["state"] for each in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
+        assert [trial["state"] for trial in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
     finally:
         project.take_down()
 
 
 def reserved(project: Project) -> str:
-    """The memory of the open queue that is held."""
+    """Return the reserved memory of the open queue."""
     (flavor,) = project.get("clusterqueue", f"{NAMESPACE}-{OPEN}")["status"]["flavorsReservation"]
-    (total,) = (each["total"] for each in flavor["resources"] if each["name"] == "memory")
+    (total,) = (resource["total"] for resource in flavor["resources"] if resource["name"] == "memory")
     return str(total)
 
 
 def second_of(project: Project, first: str) -> Config:
-    """The Job of a sweep that is not the first."""
+    """Return the sweep's Job that is not the first."""
     (other,) = (body for run_id, body in launched(project, "digits-search").items() if run_id != first)
     return other
 
 
 def validation(record: Config) -> float:
-    """The best validation accuracy that a record tells, read without any of our code."""
+    """Return the best validation accuracy in a record, independently of our code."""
     return max(float(line["val_accuracy"]) for line in record["metrics"] if "val_accuracy" in line)
 
 
-def best_is_told(project: Project, found: dict[str, Config]) -> None:
-    """The commands tell of every trial what its metrics file tells, and which is the best of them."""
+def assert_best_reported(project: Project, found: dict[str, Config]) -> None:
+    """Assert that the commands report the objective of every trial's metrics file, and the best trial."""
     states = told(project, "status", "digits-search")
-    assert [each["state"] for each in states["trials"]] == ["succeeded"] * TRIALS
+    assert [trial["state"] for trial in states["trials"]] == ["succeeded"] * TRIALS
     results = told(project, "results", "digits-search")
-    assert {each["run_id"]: each["objective"] for each in results["trials"]} == {
+    assert {trial["run_id"]: trial["objective"] for trial in results["trials"]} == {
         run_id: validation(record) for run_id, record in found.items()
     }
     (best,) = told(project, "best", "digits-search")["best"]
-    equal = [run_id for run_id, record in found.items() if validation(record) == best["value"]]
+    best_run_ids = [run_id for run_id, record in found.items() if validation(record) == best["value"]]
     assert best["value"] == max(map(validation, found.values()))
-    assert best["run_id"] in equal
-    assert best["number"] == min(each["number"] for each in results["trials"] if each["run_id"] in equal)
+    assert best["run_id"] in best_run_ids
+    assert best["number"] == min(trial["number"] for trial in results["trials"] if trial["run_id"] in best_run_ids)
 
 
-def as_told(found: dict[str, Config], epochs: int) -> None:
-    """Each trial was trained with its own set, and says so."""
+def assert_trained_with_own_sets(found: dict[str, Config], epochs: int) -> None:
+    """Assert that each trial was trained with its own set."""
     for record in found.values():
-        told = record["definition"]["sweep"]
-        size, rate = told["parameters"]["batch_size"], told["parameters"]["lr"]
+        sweep = record["definition"]["sweep"]
+        size, rate = sweep["parameters"]["batch_size"], sweep["parameters"]["lr"]
         assert record["definition"]["args"][-2:] == [f"--batch-size={size}", f"--lr={rate}"]
         steps = {line["epoch"]: line["step"] for line in record["metrics"] if "val_accuracy" in line}
         assert len(steps) == epochs
@@ -213,32 +216,32 @@ def as_told(found: dict[str, Config], epochs: int) -> None:
     assert sorted(per_epoch, key=lambda size: -per_epoch[size]) == sorted(SIZES)
 
 
-def test_a_program_that_knows_nothing_of_us_takes_its_set_by_number(
-    lab: Project, cluster: Cluster, tmp_path: Path
-) -> None:
-    """The published example: four Jobs of a program from git, each told JOB_ID and nothing else; then a fifth set.
+def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: Cluster, tmp_path: Path) -> None:
+    """Four Jobs run the published program from git with only JOB_ID; then a fifth set is added.
 
-    Its best set is named from logs, and still is when the Jobs and their pods are gone.
+    The best set is read from logs, and remains known after the Jobs and their pods are deleted.
     """
     recipes = [git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))]
     recipes.append(workload(ROOT / "workloads" / "digits", serve_as=(IMAGE,)))
     ensure_images(recipes, cluster.registry, lambda _: None)
     try:
-        server = forge.start(lab, tmp_path, KNOWS_NOTHING)
+        server = forge.start(lab, tmp_path, PUBLISHED_PROGRAM)
         forge.secret(lab, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
         project = lab.other("published", search_config(lab.stack, published(server.url("public"), server.commits[2])))
         try:
             up(project)
             first = ended(project, 4)
-            assert said(project, first) == {str(n): size for n, size in enumerate((32, 64, 128, 512), 1)}
+            assert printed_batch_sizes(project, first) == {
+                str(number): size for number, size in enumerate((32, 64, 128, 512), 1)
+            }
             for body in first.values():
-                verbatim(body)
+                assert_verbatim(body)
             before = told(project, "best", "mnist-single-job")
-            assert [(each["number"], each["parameters"], each["value"]) for each in before["best"]] == [
+            assert [(trial["number"], trial["parameters"], trial["value"]) for trial in before["best"]] == [
                 (2, {"batch_size": 64}, 1.0)
             ]
             assert before["unranked"] == []
-            # The ledgers hold the outcomes now, and are as declared all the same.
+            # The ledgers now have the outcomes, but are still as declared.
             quiet(project)
 
             space(
@@ -248,19 +251,21 @@ def test_a_program_that_knows_nothing_of_us_takes_its_set_by_number(
                 file=f"{PLACE}/hyperparams.yml",
             )
             up(project)
-            both = ended(project, 5)
-            assert {run_id: uid(both[run_id]) for run_id in first} == {run_id: uid(first[run_id]) for run_id in first}
-            # Each keeps the file that its number is of.
-            assert said(project, {run_id: both[run_id] for run_id in both.keys() - first.keys()}) == {"1": 16}
+            jobs = ended(project, 5)
+            assert {run_id: uid(jobs[run_id]) for run_id in first} == {run_id: uid(first[run_id]) for run_id in first}
+            # Each Job keeps the file that its JOB_ID refers to.
+            assert printed_batch_sizes(project, {run_id: jobs[run_id] for run_id in jobs.keys() - first.keys()}) == {
+                "1": 16
+            }
             files = project.select("configmaps", "trainstack.dev/sweep,!trainstack.dev/ledger", NAMESPACE)
             assert len(files) == 2
             quiet(project)
 
-            reached = told(project, "results", "mnist-single-job")
+            results = told(project, "results", "mnist-single-job")
             expire(project, "mnist-single-job")
             selector = "trainstack.dev/sweep=mnist-single-job"
             eventually("the pods are gone", lambda: not project.select("pods", selector, NAMESPACE))
-            assert told(project, "results", "mnist-single-job") == reached
+            assert told(project, "results", "mnist-single-job") == results
             (best,) = told(project, "best", "mnist-single-job")["best"]
             assert (best["number"], best["parameters"], best["value"]) == (3, {"batch_size": 64}, 1.0)
         finally:
@@ -270,7 +275,7 @@ def test_a_program_that_knows_nothing_of_us_takes_its_set_by_number(
 
 
 def published(url: str, revision: str) -> Config:
-    """The repository's example on the lab's queue."""
+    """Return the repository's example on the lab's queue."""
     run = {
         "kind": "Job",
         "namespace": NAMESPACE,
@@ -288,7 +293,7 @@ def published(url: str, revision: str) -> Config:
 
 
 def ended(project: Project, count: int) -> dict[str, Config]:
-    """The Jobs of the published sweep, once so many have succeeded."""
+    """Wait until this number of Jobs of the published sweep have succeeded, and return them."""
 
     def found() -> dict[str, Config]:
         jobs = launched(project, "mnist-single-job")
@@ -300,22 +305,22 @@ def ended(project: Project, count: int) -> dict[str, Config]:
     return jobs
 
 
-def said(project: Project, jobs: dict[str, Config]) -> dict[str, int]:
-    """By JOB_ID, the batch size that the program printed."""
+def printed_batch_sizes(project: Project, jobs: dict[str, Config]) -> dict[str, int]:
+    """Return the batch sizes that the programs printed, by JOB_ID."""
     result = {}
     for body in jobs.values():
         (container,) = body["spec"]["template"]["spec"]["containers"]
-        (number,) = (each["value"] for each in container["env"])
+        (number,) = (variable["value"] for variable in container["env"])
         log = project.kubectl("logs", "-n", NAMESPACE, f"job/{body['metadata']['name']}", "-c", "training").out
         assert log.endswith("of commit 3 ['batch_size']\n")
         result[number] = int(log.splitlines()[-1].split()[2])
     return result
 
 
-def verbatim(body: Config) -> None:
-    """The container is as it was published: nothing of ours beside the number and the file."""
+def assert_verbatim(body: Config) -> None:
+    """Assert that the container is as published, except for JOB_ID and the file of sets."""
     (container,) = body["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["bash", "-c", "python main.py"]
-    assert [each["name"] for each in container["env"]] == ["JOB_ID"]
-    assert {each["mountPath"] for each in container["volumeMounts"]} == {PLACE, f"{PLACE}/hyperparams.yml"}
+    assert [variable["name"] for variable in container["env"]] == ["JOB_ID"]
+    assert {mount["mountPath"] for mount in container["volumeMounts"]} == {PLACE, f"{PLACE}/hyperparams.yml"}
     assert body["spec"].get("completionMode") == "NonIndexed"

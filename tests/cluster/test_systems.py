@@ -1,7 +1,7 @@
-"""The reference systems, each by its environment file: up, data in, runs to their end, results out, clean-up.
+"""The reference systems from their environment files: deployment, upload, runs, results and clean-up.
 
-What is asserted are the values of the published set-ups, on the live objects. Each test works through the system's page
-in docs/systems: it copies the lines of `Try it`, and types every command of the table.
+The tests assert the values of the published set-ups on the live objects. Each test follows the system's page in
+docs/systems: it copies the lines of `Try it`, and runs every command of the table.
 """
 
 import itertools
@@ -40,24 +40,24 @@ print(f"val_accuracy={1 - abs(mine['batch_size'] - 64) / 1000:.4f}")
 """
 """The main.py of the sweep's repository, which only prints."""
 SECONDS = 300
-"""How long a run may take on a machine that has much to do."""
+"""The timeout of a run, long enough for a busy machine."""
 
 
 @pytest.fixture(scope="module")
 def copy(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of the project, for the environments of all systems."""
+    """Return a copy of the project for the environments of all systems."""
     return Project.copy(tmp_path_factory.mktemp("systems"), sites)
 
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersRegistry]:
-    """A user's registry, with a password and TLS."""
+    """Yield a user's registry with a password and TLS."""
     with users_registry(tmp_path_factory.mktemp("registry")) as served:
         yield served
 
 
 def environment(copy: Project, sites: Cluster, stack: str, kubeconfig: Path | None = None) -> Iterator[Page]:
-    """The page of an environment as it is committed; taken down in the end."""
+    """Yield the page of a committed environment, and destroy the environment afterwards."""
     page = Page(copy.environment(stack, kubeconfig or copy.kubeconfig), sites.state)
     try:
         yield page
@@ -71,38 +71,38 @@ def environment(copy: Project, sites: Cluster, stack: str, kubeconfig: Path | No
 
 @pytest.fixture
 def eidf(copy: Project, sites: Cluster, tenant: Person) -> Iterator[Page]:
-    """The tenant's environment, with nothing but the tenant's rights."""
+    """Yield the page of the tenant's environment, with the tenant's rights only."""
     yield from environment(copy, sites, "eidf", tenant.kubeconfig)
 
 
 @pytest.fixture
 def vsphere(copy: Project, sites: Cluster) -> Iterator[Page]:
-    """The environment with the baseline."""
+    """Yield the page of the environment with the baseline."""
     yield from environment(copy, sites, "vsphere")
 
 
 @pytest.fixture
 def azurestack(copy: Project, sites: Cluster) -> Iterator[Page]:
-    """The gloo demo's."""
+    """Yield the page of the environment with the gloo demo."""
     yield from environment(copy, sites, "azurestack")
 
 
 @pytest.fixture
 def traindb(copy: Project, sites: Cluster) -> Iterator[Page]:
-    """The database's."""
+    """Yield the page of the environment of the database."""
     yield from environment(copy, sites, "traindb")
 
 
 @pytest.fixture
 def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_path: Path) -> Iterator[Page]:
-    """The tenant's sweep, with a repository that the cluster can reach."""
+    """Yield the page of the tenant's sweep, whose repository is reachable from the cluster."""
     ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], sites.registry, lambda _: None)
     try:
         server = forge.start(copy, tmp_path, MAIN)
         forge.secret(copy, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
         code = {"git": server.url("public"), "revision": server.commits[2], "secret": "code-authority"}
         for page in environment(copy, sites, "sweeps", tenant.kubeconfig):
-            # What the page asks for: an address and a commit that the cluster can reach.
+            # The page requires an address and a commit that the cluster can reach.
             page.project.edit_stack(lambda config: config["trainstack:sweeps"]["sweeps"][0]["run"]["code"].update(code))
             yield page
     finally:
@@ -110,8 +110,8 @@ def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_pat
         owner.kubectl("delete", "secret", "code-authority", "-n", NAMESPACE, "--ignore-not-found")
 
 
-def nothing_left(page: Page, namespace: str) -> None:
-    """After `trainstack destroy` no object of a run is there, and soon none of its pods."""
+def assert_nothing_left(page: Page, namespace: str) -> None:
+    """Assert that no object of a run exists after `trainstack destroy`, and wait until its pods are deleted."""
     project = page.project
     done = page.type(f"trainstack status -s {project.stack}")
     assert f"no run of {project.stack} has an object in the cluster" in done.out
@@ -121,14 +121,14 @@ def nothing_left(page: Page, namespace: str) -> None:
 
 
 def up(project: Project, *words: str) -> str:
-    """`pulumi up`, as a person types it; what it printed."""
+    """Run `pulumi up` as a user does, and return its output."""
     done = project.up(*words)
     assert done.code == 0, done.text
     return done.text
 
 
 def ended(project: Project, name: str, namespace: str) -> dict[str, Any]:
-    """The object of a workload once it has ended, which must be well."""
+    """Wait until a workload has succeeded, and return its object."""
 
     def found() -> dict[str, Any] | None:
         body = launch(project, name, namespace)
@@ -140,8 +140,8 @@ def ended(project: Project, name: str, namespace: str) -> dict[str, Any]:
     return body
 
 
-def model_fetched(project: Project, name: str, namespace: str, folder: Path) -> None:
-    """What a recorded run has made comes back, whole and with a model."""
+def assert_model_fetched(project: Project, name: str, namespace: str, folder: Path) -> None:
+    """Assert that the complete record of a run, with its model, can be fetched."""
     body = ended(project, name, namespace)
     done = project.trainstack("fetch", run_id(body), "--to", str(folder))
     assert done.code == 0, done.text
@@ -151,31 +151,31 @@ def model_fetched(project: Project, name: str, namespace: str, folder: Path) -> 
 
 
 def only_container(template: Mapping[str, Any]) -> dict[str, Any]:
-    """The one container of a pod or a pod template."""
+    """Return the only container of a pod or a pod template."""
     (container,) = template["spec"]["containers"]
     return dict(container)
 
 
 def picked(body: Mapping[str, Any], *keys: str) -> list[Any]:
-    """Some values; None where there is none."""
+    """Return the values of some keys, None for missing ones."""
     return [body.get(key) for key in keys]
 
 
 def retained(project: Project) -> list[str]:
-    """What the stack says that it leaves."""
-    return [each.partition(":")[0] for each in outputs(project)["retained"]]
+    """Return the objects that the stack's outputs list as retained."""
+    return [entry.partition(":")[0] for entry in outputs(project)["retained"]]
 
 
 def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_path: Path) -> None:
-    """A tenant with rights in one namespace: loader, code and data, a Job, three successes, the model back here."""
+    """A tenant with rights in one namespace uploads code and data, trains in Jobs, and fetches the model."""
     project = eidf.project
     eidf.copy("pulumi up")
     claim = tenant.get("pvc", "pytorch-pvc", NAMESPACE)["spec"]
     assert picked(claim, "storageClassName", "accessModes") == ["csi-cephfs-sc", ["ReadWriteMany"]]
     assert claim["resources"]["requests"]["storage"] == "2Gi"
     job = launch(project, "lightweight-job", NAMESPACE)
-    the_loader_is_as_published(job)
-    # Nothing that depends on the files is there before them.
+    assert_loader_as_published(job)
+    # Runs that depend on the files are not launched before the upload.
     assert [body["metadata"]["generateName"] for body in launches(project, namespace=NAMESPACE)] == ["lightweight-job-"]
     assert assigned(owner, job) == {"cpu", "memory"}
     loader = running_pod(tenant, job)
@@ -195,7 +195,7 @@ def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_pat
 
     eidf.copy("pulumi up")
     job = launch(project, "pytorch-job", NAMESPACE)
-    the_training_is_as_published(job, completions=1, backoff_limit=1, ttl_seconds=1800)
+    assert_training_as_published(job, completions=1, backoff_limit=1, ttl_seconds=1800)
     assert assigned(owner, job) == {"cpu", "memory", "nvidia.com/gpu"}
     assert "epoch 5/5" in eidf.copy("trainstack logs").out
     ended(project, "pytorch-job", NAMESPACE)
@@ -205,43 +205,43 @@ def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_pat
     assert (project.root / "model.pth").stat().st_size > 1000
 
     eidf.copy("pulumi up")
-    several = launch(project, "pytorch-job-multi", NAMESPACE)
-    the_training_is_as_published(several, completions=3, backoff_limit=4, ttl_seconds=3600)
+    multi = launch(project, "pytorch-job-multi", NAMESPACE)
+    assert_training_as_published(multi, completions=3, backoff_limit=4, ttl_seconds=3600)
     eidf.copy("trainstack wait")
     assert ended(project, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
-    shown = eidf.type("trainstack status pytorch-job-multi -s eidf").out
-    assert replicas_shown(shown) == {"pod": (3, 3)}
+    output = eidf.type("trainstack status pytorch-job-multi -s eidf").out
+    assert replica_counts(output) == {"pod": (3, 3)}
     quiet(project, NAMESPACE)
 
-    model_fetched(project, "pytorch-job-recorded", NAMESPACE, tmp_path / "record")
+    assert_model_fetched(project, "pytorch-job-recorded", NAMESPACE, tmp_path / "record")
     assert retained(project) == [f"PersistentVolumeClaim {NAMESPACE}/pytorch-pvc"]
     eidf.copy("trainstack destroy")
-    nothing_left(eidf, NAMESPACE)
+    assert_nothing_left(eidf, NAMESPACE)
     eidf.type("kubectl delete pvc pytorch-pvc -n eidf001")
     eidf.completed()
 
 
-def replicas_shown(printed: str) -> dict[str, tuple[int, int]]:
-    """By role: how many replicas have succeeded, and of how many, as `trainstack status RUN` prints it."""
+def replica_counts(printed: str) -> dict[str, tuple[int, int]]:
+    """Return the succeeded and the total replicas by role, as `trainstack status RUN` prints them."""
     found = re.findall(r"(\w+) +\d+ +(\d+) +\d+ +(\d+)\b", printed.partition("Replicas")[2].partition("Conditions")[0])
-    return {role: (int(succeeded), int(of)) for role, succeeded, of in found}
+    return {role: (int(succeeded), int(total)) for role, succeeded, total in found}
 
 
-def the_loader_is_as_published(job: dict[str, Any]) -> None:
-    """A light Job on the queue that only waits, with the volume at /mnt/ceph."""
+def assert_loader_as_published(job: dict[str, Any]) -> None:
+    """Assert that the loader is a light Job on the queue that only sleeps, with the volume at /mnt/ceph."""
     assert job["metadata"]["name"].startswith("lightweight-job-")
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE
     assert picked(job["spec"], "completions", "backoffLimit", "ttlSecondsAfterFinished") == [1, 1, 1800]
     container = only_container(job["spec"]["template"])
     assert picked(container, "name", "image", "command") == ["data-loader", "busybox", ["sleep", "infinity"]]
-    asked = {"cpu": "1", "memory": "1Gi"}
-    assert container["resources"] == {"requests": asked, "limits": asked}
+    resources = {"cpu": "1", "memory": "1Gi"}
+    assert container["resources"] == {"requests": resources, "limits": resources}
     assert container["volumeMounts"] == [{"name": "pytorch-pvc", "mountPath": "/mnt/ceph"}]
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
-def the_training_is_as_published(job: dict[str, Any], completions: int, backoff_limit: int, ttl_seconds: int) -> None:
-    """One GPU of the slice that the service's page names."""
+def assert_training_as_published(job: dict[str, Any], completions: int, backoff_limit: int, ttl_seconds: int) -> None:
+    """Assert that the Job requests one GPU of the slice in the service's page."""
     assert job["metadata"]["name"].startswith("pytorch-job-")
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE
     spec = job["spec"]
@@ -262,7 +262,7 @@ def the_training_is_as_published(job: dict[str, Any], completions: int, backoff_
 
 
 def running_pod(tenant: Person, job: dict[str, Any]) -> str:
-    """The pod of the loader, once it runs."""
+    """Wait for the loader's running pod, and return its name."""
     selector = f"job-name={job['metadata']['name']}"
 
     def running() -> str | None:
@@ -274,7 +274,7 @@ def running_pod(tenant: Person, job: dict[str, Any]) -> str:
 
 
 def assigned(owner: Person, job: dict[str, Any]) -> set[str]:
-    """The resources for which Kueue gave an active Job's pods quota, all on the flavor with the product's label."""
+    """Return an active Job's resources with assigned quota, all from the flavor with the product's label."""
 
     def admission() -> dict[str, str] | None:
         selector = f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"
@@ -290,15 +290,15 @@ def assigned(owner: Person, job: dict[str, Any]) -> set[str]:
     return {*flavors}
 
 
-def the_roles_are(owner: Person, body: dict[str, Any], **replicas: int) -> None:
-    """The replicas of a PyTorchJob, each with a pod that bears its name, all of which have succeeded."""
+def assert_replicas(owner: Person, body: dict[str, Any], **replicas: int) -> None:
+    """Assert the replicas of a PyTorchJob by role, and wait until all of them have succeeded."""
     specs = body["spec"]["pytorchReplicaSpecs"]
     assert {role: spec["replicas"] for role, spec in specs.items()} == replicas
     assert {spec["restartPolicy"] for spec in specs.values()} == {"OnFailure"}
     metadata = body["metadata"]
 
     def succeeded() -> dict[str, int | None]:
-        # The job has succeeded with its master; the operator counts the workers with its next look.
+        # The job succeeds with its master; the operator counts the workers in a later reconciliation.
         states = owner.get("pytorchjob", metadata["name"], metadata["namespace"])["status"]["replicaStatuses"]
         return {role: state.get("succeeded") for role, state in states.items()}
 
@@ -306,14 +306,16 @@ def the_roles_are(owner: Person, body: dict[str, Any], **replicas: int) -> None:
 
 
 def mounts(body: dict[str, Any], role: str) -> list[tuple[str, str]]:
-    """Claim and path of what a role's pods mount."""
+    """Return the claims and paths that a role's pods mount."""
     template = body["spec"]["pytorchReplicaSpecs"][role]["template"]
-    claims = {each["name"]: each["persistentVolumeClaim"]["claimName"] for each in template["spec"].get("volumes", ())}
-    return [(claims[each["name"]], each["mountPath"]) for each in only_container(template).get("volumeMounts", ())]
+    claims = {
+        volume["name"]: volume["persistentVolumeClaim"]["claimName"] for volume in template["spec"].get("volumes", ())
+    }
+    return [(claims[mount["name"]], mount["mountPath"]) for mount in only_container(template).get("volumeMounts", ())]
 
 
-def test_distributed_training_beside_its_baseline(vsphere: Page, owner: Person) -> None:
-    """Same data, 1 replica against 3, one after the other: a third of the steps on each, the same accuracy."""
+def test_distributed_training_matches_its_baseline(vsphere: Page, owner: Person) -> None:
+    """On the same data, three replicas take a third of the baseline's steps each, with the same accuracy."""
     project = vsphere.project
     crd = owner.get("crd", "pytorchjobs.kubeflow.org")
     assert crd["spec"]["group"] == "kubeflow.org"
@@ -324,14 +326,14 @@ def test_distributed_training_beside_its_baseline(vsphere: Page, owner: Person) 
     assert claim["metadata"]["labels"]["app"] == "data"
     assert picked(claim["spec"], "storageClassName", "accessModes") == ["k8s-storage-policy", ["ReadWriteOnce"]]
     assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
-    # The namespace is its owner's: nothing is added to it.
+    # The namespace belongs to its owner, so nothing is added to it.
     after = owner.get("namespace", "user")["metadata"]
     assert picked(after, "uid", "labels", "annotations") == picked(before, "uid", "labels", "annotations")
     assert owner.items("networkpolicies", "user") == []
     assert launched(project) == [DISTRIBUTED]
-    the_logs_are_those_of_each_replica(vsphere)
-    the_distributed_job_is_as_published(project, owner)
-    the_distributed_job_is_shown(vsphere)
+    assert_logs_of_each_replica(vsphere)
+    assert_distributed_job_as_published(project, owner)
+    assert_distributed_job_status(vsphere)
 
     vsphere.copy("trainstack up")
     assert launched(project) == ["distributed-recorded", BASELINE_POD, DISTRIBUTED]
@@ -341,9 +343,9 @@ def test_distributed_training_beside_its_baseline(vsphere: Page, owner: Person) 
     record = project.root / "results" / run_id(runs[1])
     assert (record / "_SUCCESS").is_file()
     assert [file.stat().st_size > 0 for file in (record / "result").glob("*.pt*")] == [True]
-    the_baseline_is_as_published(vsphere)
+    assert_baseline_as_published(vsphere)
     assert "96 steps each against 288 (1 : 3.0)" in vsphere.copy("trainstack compare").out
-    assert the_comparison_holds(project) == []
+    assert comparison_warnings(project) == []
     files = {line.split("  ")[1] for line in vsphere.type("trainstack ls data:. -s vsphere").out.splitlines()}
     assert {"model.pt", "metrics.jsonl"} <= files
     vsphere.copy("trainstack fetch")
@@ -351,36 +353,36 @@ def test_distributed_training_beside_its_baseline(vsphere: Page, owner: Person) 
     quiet(project, "user")
     assert retained(project) == ["PersistentVolumeClaim user/data"]
 
-    # One line less, and the GPU's variant is trained too: beside the baseline, which has no end.
+    # Without `exclude`, the GPU variant is trained too, at the same time as the endless baseline.
     project.edit_stack(lambda config: config["trainstack:workloads"].pop("exclude"))
     up(project, "--refresh")
-    the_gpu_job_is_as_published(project, owner)
+    assert_gpu_job_as_published(project, owner)
     done = project.trainstack("compare", BASELINE_POD, f"{DISTRIBUTED}-gpu", "--json")
     assert done.code == 0, done.text
-    (warning,) = (each for each in json.loads(done.out)["warnings"] if "at the same time" in each)
+    (warning,) = (message for message in json.loads(done.out)["warnings"] if "at the same time" in message)
     assert f"{DISTRIBUTED}-gpu ran on node local at the same time for" in warning
     vsphere.copy("trainstack destroy")
-    nothing_left(vsphere, "user")
+    assert_nothing_left(vsphere, "user")
     vsphere.completed()
 
 
-def the_logs_are_those_of_each_replica(vsphere: Page) -> None:
-    """All of them, labelled, to their end; or one of them alone."""
+def assert_logs_of_each_replica(vsphere: Page) -> None:
+    """Assert that the logs are complete and labelled by replica, and that one replica can be selected."""
     lines = vsphere.copy("trainstack logs").out.splitlines()
     replicas = ("master-0", "worker-0", "worker-1")
     for replica in replicas:
-        told = [line for line in lines if replica in line]
-        assert re.findall(r"epoch (\d)/6 step 16/16", "\n".join(told)) == list("123456"), lines
+        replica_lines = [line for line in lines if replica in line]
+        assert re.findall(r"epoch (\d)/6 step 16/16", "\n".join(replica_lines)) == list("123456"), lines
     alone = vsphere.type(f"trainstack logs {DISTRIBUTED} -s vsphere --role worker --index 1").out
     assert "step 16/16" in alone
     assert [replica for replica in replicas if replica in alone] in ([], ["worker-1"])
 
 
-def the_distributed_job_is_shown(vsphere: Page) -> None:
-    """Replicas, pods and the bound claim in one place, and its events."""
-    shown = vsphere.type(f"trainstack status {DISTRIBUTED} -s vsphere").out
-    assert replicas_shown(shown) == {"master": (1, 1), "worker": (2, 2)}
-    assert re.search(r"data +Bound", shown)
+def assert_distributed_job_status(vsphere: Page) -> None:
+    """Assert that `status` prints replicas, pods and the bound claim, and `events` the job's events."""
+    output = vsphere.type(f"trainstack status {DISTRIBUTED} -s vsphere").out
+    assert replica_counts(output) == {"master": (1, 1), "worker": (2, 2)}
+    assert re.search(r"data +Bound", output)
     pods = vsphere.type(f"kubectl get pods -n user -l training.kubeflow.org/job-name={DISTRIBUTED}").out
     assert sorted(line.split()[0].removeprefix(f"{DISTRIBUTED}-") for line in pods.splitlines()[1:]) == [
         "master-0",
@@ -391,16 +393,16 @@ def the_distributed_job_is_shown(vsphere: Page) -> None:
 
 
 def launched(project: Project) -> list[str]:
-    """The workloads that have an object in the user's namespace, sorted."""
+    """Return the workloads that have an object in the user's namespace, sorted."""
     bodies = launches(project, namespace="user")
     return sorted(body["metadata"]["labels"]["trainstack.dev/workload"] for body in bodies)
 
 
-def the_distributed_job_is_as_published(project: Project, owner: Person) -> None:
-    """On CPUs: the claim on the master alone, the image's own entry point."""
+def assert_distributed_job_as_published(project: Project, owner: Person) -> None:
+    """Assert the CPU variant: only the master mounts the claim, and the image's entry point runs."""
     job = ended(project, DISTRIBUTED, "user")
     assert job["metadata"]["name"] == DISTRIBUTED
-    the_roles_are(owner, job, Master=1, Worker=2)
+    assert_replicas(owner, job, Master=1, Worker=2)
     assert (mounts(job, "Master"), mounts(job, "Worker")) == ([("data", "/opt/pytorch/output")], [])
     for spec in job["spec"]["pytorchReplicaSpecs"].values():
         assert spec["template"]["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
@@ -410,11 +412,11 @@ def the_distributed_job_is_as_published(project: Project, owner: Person) -> None
     assert len(owner.pods(f"training.kubeflow.org/job-name={DISTRIBUTED}", "user")) == 3
 
 
-def the_gpu_job_is_as_published(project: Project, owner: Person) -> None:
-    """The variant that is left out by default."""
+def assert_gpu_job_as_published(project: Project, owner: Person) -> None:
+    """Assert the GPU variant, which is excluded by default."""
     gpu = ended(project, f"{DISTRIBUTED}-gpu", "user")
     assert gpu["metadata"]["name"] == f"{DISTRIBUTED}-gpu"
-    the_roles_are(owner, gpu, Master=1, Worker=1)
+    assert_replicas(owner, gpu, Master=1, Worker=1)
     for spec in gpu["spec"]["pytorchReplicaSpecs"].values():
         container = only_container(spec["template"])
         assert picked(container, "image", "args") == [f"{VSPHERE}gpu-cu11.6-py3.8-v0.1", ["--backend", "nccl"]]
@@ -423,8 +425,8 @@ def the_gpu_job_is_as_published(project: Project, owner: Person) -> None:
     assert "no GPU here: gloo stands in for nccl\n" in log
 
 
-def the_baseline_is_as_published(vsphere: Page) -> None:
-    """The cluster restarts it after it has succeeded, so it is followed to its first success, and restarted then."""
+def assert_baseline_as_published(vsphere: Page) -> None:
+    """Wait for the baseline's first success, and assert its pod, which the cluster restarts afterwards."""
     vsphere.type(f"trainstack wait {BASELINE_POD} -s vsphere", seconds=SECONDS)
 
     def restarted() -> dict[str, Any] | None:
@@ -448,15 +450,15 @@ def the_baseline_is_as_published(vsphere: Page) -> None:
     assert "epoch 6/6 done" in log
 
 
-def the_comparison_holds(project: Project) -> list[str]:
-    """By the command that makes it, from the logs of pods that know nothing of us; the warnings of a shared node."""
+def comparison_warnings(project: Project) -> list[str]:
+    """Assert the output of `trainstack compare`, from the logs of unmanaged pods; return warnings of a shared node."""
     done = project.trainstack("compare", BASELINE_POD, DISTRIBUTED, "--json")
     assert done.code == 0, done.text
     compared = json.loads(done.out)
     alone, together = compared["runs"]
     assert (alone["epochs"], together["epochs"]) == (6, 6)
     assert (alone["world_size"], together["world_size"]) == (1, 3)
-    # 48 in each epoch, against 16.
+    # 48 steps in each epoch of the baseline, and 16 of each replica.
     assert alone["steps"] == {"0": 6 * 48}
     assert together["steps"] == {str(rank): 6 * 16 for rank in range(3)}
     assert together["steps_ratio"] == 3
@@ -464,15 +466,15 @@ def the_comparison_holds(project: Project) -> list[str]:
     assert abs(alone["test_accuracy"] - together["test_accuracy"]) <= 0.02
     assert min(alone["test_accuracy"], together["test_accuracy"]) > 0.9
     assert (alone["finished"], together["finished"]) == (True, True)
-    return [each for each in compared["warnings"] if "at the same time" in each]
+    return [message for message in compared["warnings"] if "at the same time" in message]
 
 
 def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -> None:
-    """The user's image, conditions with reasons and times, replica states, events, a local disk, CPU, the logs."""
+    """The user's image trains on CPUs; the commands print conditions, replica states, events, node usage and logs."""
     project = azurestack.project
     executed_image_rows(azurestack, registry, GLOO, GLOO_IMAGE)
     azurestack.copy("pulumi up")
-    the_nodes_use_cpu(azurestack)
+    await_node_usage(azurestack)
     printed = azurestack.copy("trainstack logs").out
     master = azurestack.type(f"trainstack logs {GLOO} -s azurestack --role master").out
     for pattern in (
@@ -486,16 +488,16 @@ def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -
 
     job = ended(project, GLOO, "default")
     assert (job["metadata"]["name"], job["metadata"]["namespace"]) == (GLOO, "default")
-    the_roles_are(owner, job, Master=1, Worker=3)
+    assert_replicas(owner, job, Master=1, Worker=3)
     assert mounts(job, "Master") == []
     assert [claim for claim, _ in mounts(job, "Worker")] == ["local-storage"]
     for spec in job["spec"]["pytorchReplicaSpecs"].values():
         container = only_container(spec["template"])
         assert picked(container, "image", "args") == [GLOO_IMAGE, ["--backend", "gloo", "--no-cuda"]]
     conditions = job["status"]["conditions"]
-    assert [each["type"] for each in conditions] == ["Created", "Running", "Succeeded"]
-    assert all(each["reason"] and each["lastTransitionTime"] for each in conditions)
-    the_gloo_demo_is_shown(azurestack)
+    assert [condition["type"] for condition in conditions] == ["Created", "Running", "Succeeded"]
+    assert all(condition["reason"] and condition["lastTransitionTime"] for condition in conditions)
+    assert_gloo_demo_status(azurestack)
     storage = owner.get("storageclass", "local-storage")
     assert picked(storage, "provisioner", "volumeBindingMode") == [
         "kubernetes.io/no-provisioner",
@@ -511,42 +513,42 @@ def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -
     quiet(project, "default")
     assert retained(project) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
     azurestack.copy("trainstack destroy")
-    nothing_left(azurestack, "default")
+    assert_nothing_left(azurestack, "default")
     azurestack.completed()
 
 
-def the_nodes_use_cpu(azurestack: Page) -> None:
-    """While the demo trains: cores and memory of the node, as its kubelet counts them."""
+def await_node_usage(azurestack: Page) -> None:
+    """Wait until `status` prints the node's CPU and memory usage while the demo trains."""
 
     def use() -> re.Match[str] | None:
-        shown = azurestack.type(f"trainstack status {GLOO} -s azurestack").out
-        assert re.search(r"Succeeded +True", shown) is None, f"it has ended before its node's use was seen: {shown}"
-        return re.search(r"│ local +(\d+\.\d\d) +(\d+\.\d\d)Gi", shown)
+        output = azurestack.type(f"trainstack status {GLOO} -s azurestack").out
+        assert re.search(r"Succeeded +True", output) is None, f"it has ended before its node's use was seen: {output}"
+        return re.search(r"│ local +(\d+\.\d\d) +(\d+\.\d\d)Gi", output)
 
     found: re.Match[str] = eventually("the node's use is shown", use, SECONDS)
     assert float(found[1]) > 0
     assert float(found[2]) > 0
 
 
-def the_gloo_demo_is_shown(azurestack: Page) -> None:
-    """What its user looks at: the list, conditions, replica states, times, events."""
+def assert_gloo_demo_status(azurestack: Page) -> None:
+    """Assert that the commands print the list, conditions, replica states, times and events."""
     assert re.search(rf"{GLOO}-\w+ +PyTorchJob +succeeded", azurestack.type("trainstack status -s azurestack").out)
-    shown = azurestack.copy("trainstack status").out
+    output = azurestack.copy("trainstack status").out
     for condition in ("Created +True", "Running +False", "Succeeded +True"):
-        assert re.search(rf"{condition} +\w+ ago +PyTorchJob", shown), shown
-    assert replicas_shown(shown) == {"master": (1, 1), "worker": (3, 3)}
-    assert re.search(r"local-storage +Bound", shown)
-    written = launch(azurestack.project, GLOO, "default")["status"]
-    times = [written[name].replace("T", " ").replace("Z", " UTC") for name in ("startTime", "completionTime")]
-    assert re.search(rf"started +{times[0]}, \w+ ago", shown), shown
-    assert re.search(rf"completed +{times[1]}, after \w+", shown), shown
+        assert re.search(rf"{condition} +\w+ ago +PyTorchJob", output), output
+    assert replica_counts(output) == {"master": (1, 1), "worker": (3, 3)}
+    assert re.search(r"local-storage +Bound", output)
+    status = launch(azurestack.project, GLOO, "default")["status"]
+    times = [status[name].replace("T", " ").replace("Z", " UTC") for name in ("startTime", "completionTime")]
+    assert re.search(rf"started +{times[0]}, \w+ ago", output), output
+    assert re.search(rf"completed +{times[1]}, after \w+", output), output
     events = azurestack.type(f"trainstack events {GLOO} -s azurestack").out
     assert "SuccessfulCreatePod" in events
     assert "Started" in events
 
 
-def test_models_on_a_folder_of_the_node(traindb: Page, owner: Person, registry: UsersRegistry) -> None:
-    """The claim finds the volume by both labels; the model is in the node's folder when the job is done."""
+def test_models_in_a_folder_of_the_node(traindb: Page, owner: Person, registry: UsersRegistry) -> None:
+    """The claim selects the volume by two labels, and the model is in the node's folder after the job."""
     project = traindb.project
     executed_image_rows(traindb, registry, MODELS, MODEL_IMAGE)
     traindb.copy("pulumi up")
@@ -566,7 +568,7 @@ def test_models_on_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
     traindb.type(f"trainstack wait {MODELS} -s traindb")
     job = ended(project, MODELS, "kubeflow")
     assert job["metadata"]["name"] == MODELS
-    the_roles_are(owner, job, Master=1, Worker=1)
+    assert_replicas(owner, job, Master=1, Worker=1)
     claim = owner.get("pvc", "traindb-models-claim", "kubeflow")
     assert picked(claim["spec"], "storageClassName", "volumeName") == ["manual", "traindb-models-volume"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "3Gi"
@@ -577,7 +579,7 @@ def test_models_on_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
         command = ["python3", "/opt/mnist/src/mnist_training.py", "--epochs=1"]
         assert picked(container, "command", "args") == [command, None]
         assert mounts(job, role) == [("traindb-models-claim", "/opt/mnist/models")]
-    the_training_is_shown(traindb)
+    assert_training_status(traindb)
 
     traindb.copy("trainstack up")
     record = project.root / "results" / run_id(launch(project, "traindb-recorded", "kubeflow"))
@@ -587,7 +589,7 @@ def test_models_on_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
     traindb.type(f"kubectl delete pytorchjob {MODELS} -n kubeflow")
     assert "settled" in traindb.type("pulumi up -s traindb --refresh").out
     assert launches(project, MODELS, "kubeflow") == []
-    # The model stays.
+    # The model remains on the volume.
     assert "mnist_cnn.pt" in traindb.type("trainstack ls traindb-models-claim:. -s traindb").out
     traindb.copy("trainstack fetch")
     assert (project.root / "mnist_cnn.pt").stat().st_size > 1000
@@ -596,15 +598,15 @@ def test_models_on_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
         "PersistentVolume traindb-models-volume",
     ]
     traindb.copy("trainstack destroy")
-    nothing_left(traindb, "kubeflow")
+    assert_nothing_left(traindb, "kubeflow")
     traindb.completed()
 
 
-def the_training_is_shown(traindb: Page) -> None:
-    """Volume and claim are bound, both replicas have succeeded, the pods are found by the job's label."""
-    shown = traindb.type(f"trainstack status {MODELS} -s traindb").out
-    assert replicas_shown(shown) == {"master": (1, 1), "worker": (1, 1)}
-    assert re.search(r"traindb-models-claim +Bound", shown)
+def assert_training_status(traindb: Page) -> None:
+    """Assert that volume and claim are bound, both replicas have succeeded, and the job's label selects the pods."""
+    output = traindb.type(f"trainstack status {MODELS} -s traindb").out
+    assert replica_counts(output) == {"master": (1, 1), "worker": (1, 1)}
+    assert re.search(r"traindb-models-claim +Bound", output)
     volume = traindb.type("kubectl get pv traindb-models-volume").out
     assert re.search(r"10Gi +RWX +\w+ +Bound +kubeflow/traindb-models-claim +manual", volume)
     pods = traindb.type(f"kubectl get pods -n kubeflow -l training.kubeflow.org/job-name={MODELS}").out
@@ -613,7 +615,10 @@ def the_training_is_shown(traindb: Page) -> None:
 
 
 def test_a_sweep_on_the_gpu_service(sweeps: Page, tenant: Person) -> None:
-    """A Job and a GPU for each of four sets; the best is read from logs, and known when pods and Jobs are gone."""
+    """Four sets are trained in Jobs with one GPU each.
+
+    The best set is read from logs, and remains known after pods and Jobs are deleted.
+    """
     project = sweeps.project
     assert "4 sets" in sweeps.copy("trainstack sweep expand").out
     sweeps.type("trainstack sweep expand --check")
@@ -645,22 +650,22 @@ def test_a_sweep_on_the_gpu_service(sweeps: Page, tenant: Person) -> None:
     results = sweeps.copy("trainstack sweep results").out.splitlines()
     for batch_size, accuracy in ((32, "0.968"), (64, "1"), (128, "0.936"), (512, "0.552")):
         assert [line for line in results if {str(batch_size), accuracy, "succeeded"} <= set(line.split())], results
-    best = the_best(project)
+    best = best_set(project)
     assert best == (2, {"batch_size": 64}, 1.0)
     assert "batch_size 64" in sweeps.copy("trainstack sweep best").out
 
     sweeps.type(f"kubectl delete jobs -n eidf001 -l trainstack.dev/sweep={SWEEP}")
     eventually("the pods are gone", lambda: not tenant.pods(f"trainstack.dev/sweep={SWEEP}", NAMESPACE))
-    assert the_best(project) == best
+    assert best_set(project) == best
     up(project, "--refresh")
     assert launches(project, SWEEP, NAMESPACE) == []
     sweeps.copy("trainstack destroy")
-    nothing_left(sweeps, NAMESPACE)
+    assert_nothing_left(sweeps, NAMESPACE)
     sweeps.completed()
 
 
-def the_best(project: Project) -> tuple[int, dict[str, Any], float]:
-    """Number, parameters and objective of the best set."""
+def best_set(project: Project) -> tuple[int, dict[str, Any], float]:
+    """Return number, parameters and objective of the best set."""
     done = project.trainstack("sweep", "best", SWEEP, "--json")
     assert done.code == 0, done.text
     (best,) = json.loads(done.out)["best"]

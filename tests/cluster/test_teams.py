@@ -1,4 +1,4 @@
-"""A team beside the dev environment, that has rights in its own namespace and nowhere else."""
+"""A team next to the dev environment, with rights in its own namespace only."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ EXEC = ("create", "pods", "exec")
 
 
 def platform_config() -> dict[str, object]:
-    """A platform without teams: a flavor, and a class that is there already."""
+    """Return a platform without teams: a flavor and an existing StorageClass."""
     return {
         "trainstack:environment": {"layers": ["platform"], "existing": {"storageClasses": ["shared"]}},
         "trainstack:queues": {"flavors": [{"name": PLATFORM}], "priorityClasses": None},
@@ -26,7 +26,7 @@ def platform_config() -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def platform(dev: Project) -> Iterator[Project]:
-    """A platform's stack to which `add-team` has added a team, up."""
+    """Yield a platform's stack to which `add-team` has added a team, deployed."""
     project = dev.other(PLATFORM, platform_config())
     done = project.trainstack("add-team", TEAM, "--quota", "cpu=1", "--quota", "memory=1Gi")
     assert done.code == 0, done.text
@@ -42,7 +42,7 @@ def platform(dev: Project) -> Iterator[Project]:
 
 @pytest.fixture(scope="module")
 def team(platform: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The team's stack, with the kubeconfig of its service account alone."""
+    """Yield the team's stack, with the kubeconfig of its service account."""
     kubeconfig = tmp_path_factory.mktemp("team") / "kubeconfig"
     _for_service_account(platform, kubeconfig)
     project = Project(platform.root, kubeconfig, TEAM)
@@ -61,35 +61,37 @@ def _for_service_account(platform: Project, to: Path) -> None:
     to.write_text(yaml.safe_dump(config))
 
 
-def may(project: Project, verb: str, what: str, part: str = "", namespace: str = "") -> bool:
-    """What the API server says of the kubeconfig's user, about a kind or a part of it."""
-    words = [*([f"--subresource={part}"] if part else []), *(["-n", namespace] if namespace else [])]
-    return project.kubectl("auth", "can-i", verb, what, *words).out.strip().startswith("yes")
+def can(project: Project, verb: str, resource: str, subresource: str = "", namespace: str = "") -> bool:
+    """Return whether the API server allows a verb on a kind or its subresource to the kubeconfig's user."""
+    words = [*([f"--subresource={subresource}"] if subresource else []), *(["-n", namespace] if namespace else [])]
+    return project.kubectl("auth", "can-i", verb, resource, *words).out.strip().startswith("yes")
 
 
 def test_a_team_has_its_rights_and_no_others(team: Project) -> None:
-    """Everything that is cluster-wide, or in another namespace, is forbidden; nobody may give rights away."""
-    for verb, what, part in (("create", "jobs.batch", ""), ("patch", "pytorchjobs.kubeflow.org", ""), EXEC):
-        assert may(team, verb, what, part, TEAM)
-        assert not may(team, verb, what, part, "research")
-    place = f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{TEAM}/localqueues/{TEAM}/pendingworkloads"
-    done = team.kubectl("get", "--raw", place)
+    """Everything in other namespaces or cluster-wide is forbidden, and the team cannot grant rights."""
+    for verb, resource, subresource in (("create", "jobs.batch", ""), ("patch", "pytorchjobs.kubeflow.org", ""), EXEC):
+        assert can(team, verb, resource, subresource, TEAM)
+        assert not can(team, verb, resource, subresource, "research")
+    path = f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{TEAM}/localqueues/{TEAM}/pendingworkloads"
+    done = team.kubectl("get", "--raw", path)
     assert (done.code, json.loads(done.out)["items"]) == (0, []), done.text
-    for what in ("namespaces", "storageclasses", "clusterqueues", "resourceflavors", "customresourcedefinitions"):
-        assert not may(team, "list", what)
-        assert not may(team, "get", what)
-    for what in ("secrets", "roles", "rolebindings", "localqueues.kueue.x-k8s.io"):
-        assert not may(team, "create", what, namespace=TEAM)
-    assert not may(team, "create", "serviceaccounts", "token", namespace=TEAM)
+    for resource in ("namespaces", "storageclasses", "clusterqueues", "resourceflavors", "customresourcedefinitions"):
+        assert not can(team, "list", resource)
+        assert not can(team, "get", resource)
+    for resource in ("secrets", "roles", "rolebindings", "localqueues.kueue.x-k8s.io"):
+        assert not can(team, "create", resource, namespace=TEAM)
+    assert not can(team, "create", "serviceaccounts", "token", namespace=TEAM)
 
 
 def test_a_team_trains_with_its_own_rights_alone(team: Project, tmp_path: Path) -> None:
-    """Its example goes through, a refresh is quiet, and the day's commands work: all with rights in one namespace."""
+    """Its example completes, a refresh changes nothing, and the daily commands need rights in one namespace only."""
     done = team.trainstack("up", "--yes")
     assert done.code == 0, done.text
     await_end(team, "hello", "Complete", namespace=TEAM)
     workloads = team.get("workloads.kueue.x-k8s.io", "", TEAM)["items"]
-    assert [(each["spec"]["queueName"], "Finished" in true_conditions(each)) for each in workloads] == [(TEAM, True)]
+    assert [(workload["spec"]["queueName"], "Finished" in true_conditions(workload)) for workload in workloads] == [
+        (TEAM, True)
+    ]
     assert team.changes("--refresh") == {}
 
     (run,) = json.loads(team.trainstack("status", "--json").out)
@@ -111,8 +113,11 @@ def test_a_team_trains_with_its_own_rights_alone(team: Project, tmp_path: Path) 
     assert (tmp_path / "back" / "file").read_text() == "brought"
 
 
-def test_a_missing_right_is_told_before_anything_is_made(platform: Project, team: Project) -> None:
-    """Who lacks what, where, and who gives it; no stack trace, and nothing is written."""
+def test_a_missing_right_is_reported_before_any_change(platform: Project, team: Project) -> None:
+    """The error names the user, the right, the namespace and who grants it.
+
+    It has no stack trace, and nothing is written.
+    """
     rules = platform.get("role", f"tenant-{TEAM}", TEAM)["rules"]
     narrow = [rule for rule in rules if rule["apiGroups"] != ["kubeflow.org"]]
     before = _jobs(team)
@@ -121,8 +126,8 @@ def test_a_missing_right_is_told_before_anything_is_made(platform: Project, team
     text = file.read_text()
     try:
         _set_rules(platform, narrow)
-        eventually("the right is gone", lambda: not may(team, "create", "pytorchjobs.kubeflow.org", namespace=TEAM))
-        # A kind that the team does not use may be out of its sight.
+        eventually("the right is gone", lambda: not can(team, "create", "pytorchjobs.kubeflow.org", namespace=TEAM))
+        # A team needs no rights on kinds that it does not use.
         assert team.changes("--refresh") == {}
         team.edit_stack(
             lambda config: config["trainstack:workloads"]["runs"][0].update(kind="PyTorchJob", roles={"Master": {}})
@@ -138,11 +143,14 @@ def test_a_missing_right_is_told_before_anything_is_made(platform: Project, team
     finally:
         file.write_text(text)
         _set_rules(platform, rules)
-        eventually("the right is back", lambda: may(team, "create", "pytorchjobs.kubeflow.org", namespace=TEAM))
+        eventually("the right is back", lambda: can(team, "create", "pytorchjobs.kubeflow.org", namespace=TEAM))
 
 
-def test_a_platform_whose_state_is_elsewhere_is_left_out(team: Project) -> None:
-    """Named, it is refused without a stack trace; not named, the team's stack goes through."""
+def test_a_platform_without_a_readable_state_is_refused(team: Project) -> None:
+    """The error names the platform, without a stack trace.
+
+    Without the reference, the team's stack can be deployed.
+    """
     file = team.root / f"Pulumi.{TEAM}.yaml"
     text = file.read_text()
     elsewhere = "organization/trainstack/elsewhere"
@@ -153,14 +161,14 @@ def test_a_platform_whose_state_is_elsewhere_is_left_out(team: Project) -> None:
         assert elsewhere in done.text
         assert "Traceback" not in done.text
         team.edit_stack(lambda config: config["trainstack:environment"].pop("platform"))
-        # The reference itself is let go of, and nothing else.
+        # Only the stack reference is discarded.
         assert set(team.changes("--refresh")) == {"discard"}
     finally:
         file.write_text(text)
 
 
 def _jobs(team: Project) -> set[str]:
-    return {each["metadata"]["name"] for each in team.select("jobs", f"trainstack.dev/stack={TEAM}", TEAM)}
+    return {job["metadata"]["name"] for job in team.select("jobs", f"trainstack.dev/stack={TEAM}", TEAM)}
 
 
 def _set_rules(platform: Project, rules: list[dict[str, object]]) -> None:

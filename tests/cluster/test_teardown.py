@@ -1,4 +1,4 @@
-"""The end of a stack: in drain order, past nobody who still uses it, and with nothing left but what was listed."""
+"""The teardown of a stack: in drain order, refused while others use its objects, without leftovers."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ KEPT = {("PersistentVolumeClaim", NAMESPACE, "kept"), ("Namespace", "<none>", NA
 
 
 def config(*runs: Config, **queue: Any) -> Config:
-    """A stack of both layers beside the dev environment, whose operators serve it: a queue of 1 cpu, two volumes."""
+    """Return a stack of both layers that uses the dev environment's operators: a queue of 1 cpu, and two volumes."""
     quotas = [{"name": "cpu", "nominalQuota": 1}, {"name": "memory", "nominalQuota": "1Gi"}]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": NAMESPACE, "resources": quotas}]}
     return {
@@ -45,12 +45,12 @@ def config(*runs: Config, **queue: Any) -> Config:
 
 
 def run(name: str, cpu: str) -> Config:
-    """A run that does not end by itself, with the volume that goes."""
+    """Return a run that ends only if it is stopped, with the volume that is deleted."""
     mounts = [{"volume": "gone", "mountPath": "/mnt/gone"}]
     requests = {"requests": {"cpu": cpu, "memory": "64Mi"}}
-    # A shell that waits for its child ends with the signal, and does not use its 30 s.
-    words = ["sh", "-c", "trap 'exit 1' TERM; sleep 3600 & wait"]
-    return bare(name, namespace=NAMESPACE, volumes=mounts, resources=requests, command=words)
+    # A shell that waits for its child ends on the signal, without the grace period of 30 s.
+    command = ["sh", "-c", "trap 'exit 1' TERM; sleep 3600 & wait"]
+    return bare(name, namespace=NAMESPACE, volumes=mounts, resources=requests, command=command)
 
 
 LOCAL_QUEUE = f"""
@@ -63,7 +63,7 @@ spec: {{clusterQueue: {NAMESPACE}}}
 
 @pytest.fixture
 def leaving(dev: Project) -> Iterator[Project]:
-    """The stack, up, with one run that trains and one that waits for its quota."""
+    """Yield the stack, deployed, with one running run and one that waits for its quota."""
     project = dev.other(NAMESPACE, config(run("trains", "800m"), run("waits", "800m")))
     done = project.up()
     assert done.code == 0, done.text
@@ -76,24 +76,27 @@ def leaving(dev: Project) -> Iterator[Project]:
 
 @pytest.fixture
 def audited(leaving: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Project]:
-    """The same stack for an administrator whose requests are in the audit log: the cluster's own is not."""
-    made = leaving.kubectl("create", "serviceaccount", ACCOUNT, "-n", "default")
-    assert made.code == 0, made.text
+    """Yield the stack for an administrator whose requests the audit log has; it omits the cluster's own user."""
+    done = leaving.kubectl("create", "serviceaccount", ACCOUNT, "-n", "default")
+    assert done.code == 0, done.text
     words = ("clusterrolebinding", ACCOUNT)
-    made = leaving.kubectl("create", *words, "--clusterrole=cluster-admin", f"--serviceaccount=default:{ACCOUNT}")
-    assert made.code == 0, made.text
+    done = leaving.kubectl("create", *words, "--clusterrole=cluster-admin", f"--serviceaccount=default:{ACCOUNT}")
+    assert done.code == 0, done.text
     file = write_kubeconfig(cluster, f"default/{ACCOUNT}", tmp_path / "kubeconfig")
     project = replace(leaving, kubeconfig=file)
-    made = project.kubectl("create", "configmap", ACCOUNT, "-n", "default")
-    assert made.code == 0, made.text
+    done = project.kubectl("create", "configmap", ACCOUNT, "-n", "default")
+    assert done.code == 0, done.text
     assert [uri.partition("?")[0] for uri in writes(cluster, USER)] == ["/api/v1/namespaces/default/configmaps"]
     yield project
     leaving.kubectl("delete", *words)
     leaving.kubectl("delete", f"serviceaccount/{ACCOUNT}", f"configmap/{ACCOUNT}", "-n", "default")
 
 
-def test_a_change_without_a_confirmation_writes_nothing(audited: Project, cluster: Cluster) -> None:
-    """Without a terminal it is a usage error; an active run is refused with a code of its own, and named."""
+def test_an_unconfirmed_change_writes_nothing(audited: Project, cluster: Cluster) -> None:
+    """Without a terminal, it is a usage error.
+
+    A change that would delete active runs is refused with another exit code, and names them.
+    """
     runs = {run_id(body) for body in audited.select("jobs", SELECTED, NAMESPACE)}
     assert len(runs) == 2
     audited.edit_stack(lambda config: config["trainstack:environment"]["namespaces"].append({"name": "unwanted"}))
@@ -102,16 +105,16 @@ def test_a_change_without_a_confirmation_writes_nothing(audited: Project, cluste
         done = audited.trainstack(*words)
         assert (done.code, done.out) == (2, ""), done.text
         assert "there is no terminal; add --yes to confirm" in done.err
-    shown = audited.trainstack("preview", "--refresh")
-    assert shown.code == 0, shown.text
-    assert "create: Namespace unwanted" in shown.out
+    preview = audited.trainstack("preview", "--refresh")
+    assert preview.code == 0, preview.text
+    assert "create: Namespace unwanted" in preview.out
     for words in (("destroy",), ("destroy", "--keep-platform")):
         done = audited.trainstack(*words, "--yes")
         assert done.code == 3, done.text
-        said = " ".join(done.text.split())
-        assert all(f"(run {each}) has been " in said for each in runs)
+        output = " ".join(done.text.split())
+        assert all(f"(run {active}) has been " in output for active in runs)
         command = " ".join(("trainstack destroy -s", NAMESPACE, *words[1:]))
-        assert all(f"{command} --stop {each}" in said for each in runs)
+        assert all(f"{command} --stop {active}" in output for active in runs)
     assert audited.pulumi("stack", "export").out == state
     audited.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[]))
     for words in (("preview",), ("up", "--yes")):
@@ -121,10 +124,10 @@ def test_a_change_without_a_confirmation_writes_nothing(audited: Project, cluste
     assert writes(cluster, USER) == before
 
 
-def test_the_platform_is_kept_if_wanted(leaving: Project) -> None:
-    """Runs and queues are deleted, and what the engine retains is named and kept, with its data."""
+def test_keep_platform_keeps_retained_objects(leaving: Project) -> None:
+    """Runs and queues are deleted; retained objects are kept with their data, and named."""
     runs = sorted(run_id(body) for body in leaving.select("jobs", SELECTED, NAMESPACE))
-    stops = [word for each in runs for word in ("--stop", each)]
+    stops = [word for active in runs for word in ("--stop", active)]
     done = leaving.trainstack("destroy", "--keep-platform", "--yes", *stops)
     assert done.code == 0, done.text
     assert marked(leaving) == KEPT
@@ -132,33 +135,36 @@ def test_the_platform_is_kept_if_wanted(leaving: Project) -> None:
     assert f"kept: Namespace {NAMESPACE}: " in done.out
 
 
-def test_a_teardown_leaves_what_it_listed_and_stops_for_others(leaving: Project) -> None:
-    """It names who is in the way, and active runs, before anything is deleted; then nothing else of ours is left."""
-    # Which of the two comes first is nobody's choice.
+def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving: Project) -> None:
+    """The refusal names other users and active runs, and nothing is deleted.
+
+    Once these are deleted or named, only the listed objects are left.
+    """
+    # Kueue may admit either run first.
     eventually("one trains", lambda: "Running" in phases(leaving).values())
     runs = {run_id(body) for body in leaving.select("jobs", SELECTED, NAMESPACE)}
     assert len(runs) == 2
-    made = leaving.kubectl("apply", stdin=LOCAL_QUEUE)
-    assert made.code == 0, made.text
-    there = marked(leaving)
+    applied = leaving.kubectl("apply", stdin=LOCAL_QUEUE)
+    assert applied.code == 0, applied.text
+    before = marked(leaving)
 
-    ours = teardown(leaving, "--yes")
-    assert ours.code == 3
-    for done in (ours, plain(leaving)):
+    refused = teardown(leaving, "--yes")
+    assert refused.code == 3
+    for done in (refused, engine_destroy(leaving)):
         assert done.code != 0
-        said = " ".join(done.text.split())
-        assert f"LocalQueue default/theirs, of another owner, points to ClusterQueue {NAMESPACE}" in said
-        assert all(f"(run {each}) has been " in said for each in runs)
+        output = " ".join(done.text.split())
+        assert f"LocalQueue default/theirs, of another owner, points to ClusterQueue {NAMESPACE}" in output
+        assert all(f"(run {active}) has been " in output for active in runs)
         assert "Traceback" not in done.text
-        assert marked(leaving) == there
-    gone = leaving.kubectl("delete", "localqueue", "theirs", "-n", "default", "--timeout=30s")
-    assert gone.code == 0, gone.text
+        assert marked(leaving) == before
+    deleted = leaving.kubectl("delete", "localqueue", "theirs", "-n", "default", "--timeout=30s")
+    assert deleted.code == 0, deleted.text
 
-    stops = [word for each in sorted(runs) for word in ("--stop", each)]
-    told = json.loads(teardown(leaving, "--json", *stops).out)
-    assert told["refusals"] == []
-    assert set(told["stays"]) == {f"PersistentVolumeClaim {NAMESPACE}/kept", f"Namespace {NAMESPACE}"}
-    assert marked(leaving) == there
+    stops = [word for active in sorted(runs) for word in ("--stop", active)]
+    plan = json.loads(teardown(leaving, "--json", *stops).out)
+    assert plan["refusals"] == []
+    assert set(plan["stays"]) == {f"PersistentVolumeClaim {NAMESPACE}/kept", f"Namespace {NAMESPACE}"}
+    assert marked(leaving) == before
 
     done = teardown(leaving, "--yes", *stops)
     assert done.code == 0, done.text
@@ -170,21 +176,21 @@ def test_a_teardown_leaves_what_it_listed_and_stops_for_others(leaving: Project)
 
 
 def teardown(project: Project, *words: str) -> Done:
-    """Our command."""
+    """Run `trainstack destroy`."""
     return project.trainstack("destroy", *words)
 
 
-def plain(project: Project) -> Done:
-    """The engine's own, which the hooks make the same."""
+def engine_destroy(project: Project) -> Done:
+    """Run `pulumi destroy`, which hooks make equivalent to `trainstack destroy`."""
     return project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
 
 
 def marked(project: Project) -> frozenset[Name]:
-    """Everything in the cluster that bears the stack's mark."""
+    """Return all objects in the cluster with the stack's label."""
     return everything(project, SELECTED)
 
 
 def phases(project: Project) -> dict[str, str]:
-    """The phase of each workload's pod."""
+    """Return the phase of each workload's pod."""
     pods = project.select("pods", "trainstack.dev/workload", NAMESPACE)
     return {pod["metadata"]["labels"]["trainstack.dev/workload"]: pod["status"]["phase"] for pod in pods}

@@ -1,4 +1,4 @@
-"""Files through real loaders: what kubectl's streams and the image's programs do to them, and what breaks."""
+"""Transfers through real loaders: odd file names, cut streams, stopped commands and abandoned loaders."""
 
 import filecmp
 import json
@@ -47,11 +47,11 @@ NAMESPACE = VOLUME = "transfer"
 WHOLE = {"cpu": "1", "memory": "1Gi"}
 SETTINGS = Settings(
     stack="transfer",
-    # A core of its own: else whoever else is on the machine decides how fast the far side hashes.
+    # A whole core, so that other processes on the machine do not slow down the loader's hashing.
     cluster=ClusterSection(loader=LoaderSection(resources=Resources(requests=WHOLE, limits=WHOLE))),
 )
 SMALL = Settings(stack="transfer")
-"""A loader as it is by default: beside the other one here, and what else runs, the node has no whole core left."""
+"""The default loader: in addition to the loader above and other pods, the node has no whole core."""
 SIZE = 128 << 20
 ENVIRONMENT = """config:
   trainstack:storage:
@@ -67,20 +67,20 @@ RULES = """
 """
 
 
-def run(*words: str, given: Any = None) -> bytes:
-    """Plain kubectl, which has to succeed."""
-    done = kubectl(*words, stdin=None if given is None else json.dumps(given).encode())
+def run(*words: str, body: Any = None) -> bytes:
+    """Run kubectl, assert that it succeeds, and return its output."""
+    done = kubectl(*words, stdin=None if body is None else json.dumps(body).encode())
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def create(kind: str, name: str, spec: dict[str, Any], version: str = "v1", **metadata: str) -> None:
-    """An object of this name."""
+    """Create an object."""
     run(
         "create",
         "-f",
         "-",
-        given={
+        body={
             "apiVersion": version,
             "kind": kind,
             "metadata": {"name": name, **metadata},
@@ -90,20 +90,20 @@ def create(kind: str, name: str, spec: dict[str, Any], version: str = "v1", **me
 
 
 def jobs() -> list[str]:
-    """The loaders that there are."""
+    """Return the loaders in the namespace."""
     found = reader(Path(os.environ["KUBECONFIG"])).list("jobs", NAMESPACE)
     return [f"job.batch/{body['metadata']['name']}" for body in found]
 
 
 @pytest.fixture(scope="module")
 def volume(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder behind the claim `data`."""
+    """Yield the folder of the claim `data`."""
     before = os.environ.get("KUBECONFIG")
     os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
     folder = tmp_path_factory.mktemp("volume")
     folder.chmod(0o777)
     modes = {"accessModes": ["ReadWriteMany"], "storageClassName": "manual"}
-    asked = {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": VOLUME}
+    claim = {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": VOLUME}
     create("Namespace", NAMESPACE, {})
     create(
         "PersistentVolume",
@@ -114,7 +114,7 @@ def volume(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             "hostPath": {"path": str(folder)},
         },
     )
-    create("PersistentVolumeClaim", "data", {**modes, **asked}, namespace=NAMESPACE)
+    create("PersistentVolumeClaim", "data", {**modes, **claim}, namespace=NAMESPACE)
     try:
         yield folder
     finally:
@@ -127,34 +127,34 @@ def volume(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def loader(volume: Path) -> Iterator[Loader]:
-    """A loader in front of it; no queue has to let it in."""
-    with data_loader(SETTINGS, NAMESPACE, "data") as made:
-        yield made
+    """Yield a loader of the volume, without a queue."""
+    with data_loader(SETTINGS, NAMESPACE, "data") as ready:
+        yield ready
 
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one big file."""
+    """Return a folder with one big file."""
     folder = tmp_path_factory.mktemp("big")
     (folder / "model of -\xe4.pt").write_bytes(os.urandom(SIZE))
     return folder
 
 
 def contents(folder: Path) -> dict[Path, bytes | None]:
-    """What lies in a folder: the content of files, None for folders."""
+    """Return the contents of the files in a folder, and None for its folders."""
     return {path.relative_to(folder): None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
 
 
 def arrived(folder: Path) -> int:
-    """The bytes of a file that is not there whole."""
+    """Return the number of bytes in the partial files of a transfer."""
     try:
         return sum(path.stat().st_size for path in (folder / PARTIAL).iterdir())
     except FileNotFoundError:
         return 0
 
 
-def kubectl_of_ours() -> int:
-    """The process that the bytes go through."""
+def kubectl_process() -> int:
+    """Return the kubectl process of the current transfer."""
     for name in Path("/proc").glob("[0-9]*"):
         try:
             words = (name / "cmdline").read_bytes().split(b"\0")
@@ -166,7 +166,7 @@ def kubectl_of_ours() -> int:
 
 
 def first_process(pod: str) -> int:
-    """The first process of a loader's container, with which all others in it end."""
+    """Return the first process of a loader's container; all others end with it."""
     uid = run("get", "pod", "-n", NAMESPACE, pod, "-o", "jsonpath={.metadata.uid}").decode()
     for name in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -176,8 +176,8 @@ def first_process(pod: str) -> int:
     raise AssertionError(f"no process of {pod}")
 
 
-def until_arrived(folder: Path, size: int, seconds: float = 120) -> None:
-    """Wait for so many bytes; looks often, since all of them may be there within two seconds."""
+def await_bytes(folder: Path, size: int, seconds: float = 120) -> None:
+    """Wait until this many bytes have arrived. It polls often, because a transfer may take only two seconds."""
     end = time.monotonic() + seconds
     while arrived(folder) < size:
         assert time.monotonic() < end, f"not within {seconds} s: {size} bytes in {folder}"
@@ -186,15 +186,15 @@ def until_arrived(folder: Path, size: int, seconds: float = 120) -> None:
 
 @contextmanager
 def cutting(folder: Path, cuts: dict[int, Callable[[], None]]) -> Iterator[None]:
-    """Do each of these once so many bytes have arrived in the folder, while the block runs."""
+    """While the block runs, call each function once this many bytes have arrived in the folder."""
     failed: list[BaseException] = []
 
     def watch() -> None:
         try:
             for size, cut in cuts.items():
-                until_arrived(folder, size)
+                await_bytes(folder, size)
                 cut()
-        except BaseException as error:  # noqa: BLE001 - it is asserted on in the test's own thread
+        except BaseException as error:  # noqa: BLE001 - the test's own thread asserts on it
             failed.append(error)
 
     thread = threading.Thread(target=watch)
@@ -204,16 +204,17 @@ def cutting(folder: Path, cuts: dict[int, Callable[[], None]]) -> Iterator[None]
     assert failed == []
 
 
-def test_files_survive_both_ways(loader: Loader, volume: Path, tmp_path: Path) -> None:
-    """Odd names, also no text and words of ours; empty files and folders; more names than a URL takes.
+def test_files_survive_upload_and_fetch(loader: Loader, volume: Path, tmp_path: Path) -> None:
+    """Odd names, empty files and folders, and more names than fit in a URL.
 
-    A folder lost+found that the loader may not read is left out at the root of the volume alone.
+    Some names are not UTF-8, or look like words of the transfer's protocol. An unreadable folder lost+found is skipped
+    only at the root of the volume.
     """
     source = tmp_path / "source"
     (source / "nothing").mkdir(parents=True)
     odd = ["-rf", " two  spaces ", "'\"$(x)`;*", "a\rb\u2028c", "back\\slash", "n" * 250, os.fsdecode(b"caf\xe9")]
     odd += ["list of folders", "log files/", " files\n", "a\nb", "\n folders\n", "lost+found/", "- end\\n"]
-    for name in [each for each in odd if each.endswith("/")]:
+    for name in [folder for folder in odd if folder.endswith("/")]:
         (source / name).mkdir()
     odd = [f"{name}a" if name.endswith("/") else name for name in odd]
     for name in [*odd, *(f"{'long' * 20}-{number}" for number in range(1_000))]:
@@ -231,29 +232,29 @@ def test_files_survive_both_ways(loader: Loader, volume: Path, tmp_path: Path) -
     assert list_files(loader, "nowhere") == {}
 
 
-def test_hard_links_and_a_log_that_is_written_to(loader: Loader, volume: Path, tmp_path: Path) -> None:
-    """Links of one file arrive as files; what an active run writes meanwhile is told, and is no fault."""
+def test_hard_links_and_a_growing_log(loader: Loader, volume: Path, tmp_path: Path) -> None:
+    """Hard links arrive as files. A file that changes during the transfer is reported without an error."""
     (volume / "run").mkdir()
     (volume / "run" / "a").write_text("x\n")
     os.link(volume / "run" / "a", volume / "run" / "b")
     with subprocess.Popen(["sh", "-c", "while :; do echo more >> log; done"], cwd=volume / "run") as writer:
         try:
             eventually("a log", (volume / "run" / "log").exists)
-            brought = fetch(loader, "run", tmp_path / "run")
+            fetched = fetch(loader, "run", tmp_path / "run")
         finally:
             writer.kill()
-    assert (brought.sent, brought.changed) == (3, ("log",))
+    assert (fetched.sent, fetched.changed) == (3, ("log",))
     assert (tmp_path / "run" / "a").read_text() == (tmp_path / "run" / "b").read_text() == "x\n"
 
 
-def survives(loader: Loader, volume: Path, source: Path, target: Path, size: int) -> None:
-    """A big file goes both ways; each time kubectl is killed on the way, and later the loader."""
+def assert_survives_cuts(loader: Loader, volume: Path, source: Path, target: Path, size: int) -> None:
+    """Transfer a big file in both directions; each time, kubectl and later the loader are killed."""
 
     def kill_kubectl() -> None:
-        os.kill(kubectl_of_ours(), signal.SIGKILL)
+        os.kill(kubectl_process(), signal.SIGKILL)
 
     def cuts() -> dict[int, Callable[[], None]]:
-        # Told to end it would let the transfer finish, where that does not take long.
+        # On SIGTERM, the loader would let a short transfer finish.
         process = first_process(loader.pod)
         return {size * 3 // 8: kill_kubectl, size * 3 // 4: lambda: os.kill(process, signal.SIGKILL)}
 
@@ -267,16 +268,16 @@ def survives(loader: Loader, volume: Path, source: Path, target: Path, size: int
     (file,) = source.iterdir()
     assert filecmp.cmp(file, volume / source.name / file.name, shallow=False)
     assert filecmp.cmp(file, target / file.name, shallow=False)
-    for brought in (sent, fetched):
-        # Each cut repeats the chunk under way and the one before it at most; a cut between chunks repeats none.
-        assert size <= brought.sent_bytes <= size + 2 * 2 * CHUNK
+    for result in (sent, fetched):
+        # A cut repeats at most the current chunk and the previous one; a cut between chunks repeats none.
+        assert size <= result.sent_bytes <= size + 2 * 2 * CHUNK
 
 
-def test_a_connection_that_is_cut_goes_on_behind_the_last_whole_chunk(
+def test_a_cut_transfer_resumes_after_the_last_complete_chunk(
     loader: Loader, volume: Path, big: Path, tmp_path: Path
 ) -> None:
-    """By itself, both ways."""
-    survives(loader, volume, big, tmp_path / "target", SIZE)
+    """Uploads and fetches resume without a new command."""
+    assert_survives_cuts(loader, volume, big, tmp_path / "target", SIZE)
 
 
 @pytest.mark.slow
@@ -284,7 +285,7 @@ def test_a_connection_that_is_cut_goes_on_behind_the_last_whole_chunk(
 def test_two_gigabytes_are_at_least_half_as_fast_as_kubectl_cp(
     arms: Callable[..., AbstractContextManager[Sequence[Arm]]], loader: Loader, tmp_path: Path
 ) -> None:
-    """Though every byte is hashed on both sides."""
+    """Both sides also hash every byte."""
     path = f"{tools.kubectl().parent}:{os.environ['PATH']}"
     scene = Scene(folder=ROOT, environment={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}, scratch=tmp_path)
     case = Case(
@@ -301,13 +302,13 @@ def test_two_gigabytes_are_at_least_half_as_fast_as_kubectl_cp(
 
 @pytest.mark.slow
 def test_two_gigabytes_survive_the_same_cuts(loader: Loader, volume: Path, tmp_path: Path) -> None:
-    """A file of many chunks."""
+    """The file has many chunks."""
     write_files(tmp_path / "source", 1, 2 << 30)
-    survives(loader, volume, tmp_path / "source" / "part-0", tmp_path / "target", 2 << 30)
+    assert_survives_cuts(loader, volume, tmp_path / "source" / "part-0", tmp_path / "target", 2 << 30)
 
 
 def upload_command(folder: Path, environment: str, source: Path, place: str) -> tuple[list[str], dict[str, str]]:
-    """The words and the variables of `trainstack upload` in a project of this environment in a folder."""
+    """Create a project with this environment, and return the words and variables of `trainstack upload`."""
     for name in ("Pulumi.yaml", "defaults.yaml", "workloads", "trainstack"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "Pulumi.transfer.yaml").write_text(environment)
@@ -316,20 +317,20 @@ def upload_command(folder: Path, environment: str, source: Path, place: str) -> 
 
 
 @pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
-def test_a_command_that_is_stopped_leaves_no_loader_and_the_next_goes_on(
+def test_a_stopped_command_deletes_its_loader_and_the_next_one_resumes(
     volume: Path, big: Path, tmp_path: Path, stop: signal.Signals
 ) -> None:
-    """By Ctrl-C, or from outside."""
+    """Ctrl-C and SIGTERM stop the command."""
     place = f"stopped-{stop.name.lower()}"
     words, environment = upload_command(tmp_path, ENVIRONMENT, big, place)
     started = len(jobs())
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        until_arrived(volume / place, 2 * CHUNK)
+        await_bytes(volume / place, 2 * CHUNK)
         process.send_signal(stop)
         assert process.stderr is not None
-        said = process.stderr.read()
-        assert process.wait(30) == 128 + stop, said
-    assert "the same command resumes the transfer" in said
+        stderr = process.stderr.read()
+        assert process.wait(30) == 128 + stop, stderr
+    assert "the same command resumes the transfer" in stderr
     eventually("no loader of it", lambda: len(jobs()) == started)
 
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
@@ -339,22 +340,22 @@ def test_a_command_that_is_stopped_leaves_no_loader_and_the_next_goes_on(
     assert contents(volume / place) == contents(big)
 
 
-def test_a_loader_whose_command_was_killed_while_it_waited_is_deleted(volume: Path, tmp_path: Path) -> None:
-    """Its guard does it, within seconds; where it cannot, `doctor` names the loader, which waits for a queue."""
+def test_the_guard_deletes_the_waiting_loader_of_a_killed_command(volume: Path, tmp_path: Path) -> None:
+    """It does so within seconds. If it cannot, `doctor` names the loader, which waits in a queue."""
     (tmp_path / "file").write_text("content")
     words, environment = upload_command(tmp_path, ENVIRONMENT + UNSCHEDULABLE, tmp_path / "file", "killed")
     before = {*jobs()}
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL) as process:
         eventually("a loader that waits", lambda: {*jobs()} - before)
-        (made,) = {*jobs()} - before
-        # As a queue holds it back: no deadline of a suspended Job counts.
-        run("patch", "-n", NAMESPACE, made, "--type=merge", "-p", '{"spec": {"suspend": true}}')
+        (job,) = {*jobs()} - before
+        # As in a queue: the deadlines of a suspended Job do not count.
+        run("patch", "-n", NAMESPACE, job, "--type=merge", "-p", '{"spec": {"suspend": true}}')
         process.kill()
     eventually("no loader of it", lambda: not {*jobs()} - before)
 
-    left = loader_job(SMALL, NAMESPACE, "data", "loader-held")
-    left["spec"]["suspend"] = True
-    run("create", "-f", "-", given=left)
+    abandoned = loader_job(SMALL, NAMESPACE, "data", "loader-held")
+    abandoned["spec"]["suspend"] = True
+    run("create", "-f", "-", body=abandoned)
     try:
         (held,) = waiting_loaders(read_loaders("transfer", [NAMESPACE], None))
         (trouble,) = loader_troubles([held], held.created + timedelta(minutes=1))
@@ -363,8 +364,8 @@ def test_a_loader_whose_command_was_killed_while_it_waited_is_deleted(volume: Pa
         run("delete", "job", "-n", NAMESPACE, "loader-held")
 
 
-def test_a_loader_that_is_told_to_end_lets_what_runs_in_it_finish(volume: Path) -> None:
-    """For a few seconds: what gives back its part of a file has to come to that."""
+def test_a_terminating_loader_lets_its_program_finish(volume: Path) -> None:
+    """It waits for a few seconds, so that a script can release its incomplete file."""
     with data_loader(SMALL, NAMESPACE, "data") as ending:
         script = 'cd "$1"; : > begun; while [ ! -e told ]; do sleep 0.1; done; sleep 2; : > finished'
         with subprocess.Popen(ending.command(script, ".")) as process:
@@ -375,8 +376,8 @@ def test_a_loader_that_is_told_to_end_lets_what_runs_in_it_finish(volume: Path) 
     assert (volume / "finished").exists()
 
 
-def test_a_loader_that_is_left_behind_ends_by_itself(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not while something goes through it; and it is one that a service's admission rules accept."""
+def test_an_abandoned_loader_ends_by_itself(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not end during a transfer, and the admission rules of a service accept it."""
     create(
         "ValidatingAdmissionPolicy",
         "transfer-jobs",
@@ -404,20 +405,22 @@ def test_a_loader_that_is_left_behind_ends_by_itself(volume: Path, monkeypatch: 
     settings = Settings(stack="transfer", cluster=ClusterSection(loader=chosen))
     monkeypatch.setattr(loader_module, "IDLE_SECONDS", 10)
     monkeypatch.setattr(loader_module, "LOOK_SECONDS", 1)
-    plain, tenant = (loader_job(each, NAMESPACE, "data", "loader-left") for each in (SMALL, settings))
+    plain, tenant = (
+        loader_job(loader_settings, NAMESPACE, "data", "loader-left") for loader_settings in (SMALL, settings)
+    )
     try:
         eventually(
             "the rules",
             lambda: kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(plain).encode()).returncode,
         )
-        accepted = json.loads(run("create", "--dry-run=server", "-o", "json", "-f", "-", given=tenant))
+        accepted = json.loads(run("create", "--dry-run=server", "-o", "json", "-f", "-", body=tenant))
     finally:
         run("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "transfer-jobs")
     assert accepted["metadata"]["name"].startswith("lightweight-job-")
-    # The one without a queue: where Kueue is, it would hold the other back, since there is no such queue.
+    # The loader without a queue: Kueue would hold back the other one, because its queue does not exist.
     dry = ("create", "--dry-run=server", "-f", "-")
     eventually("no rules", lambda: kubectl(*dry, stdin=json.dumps(plain).encode()).returncode == 0)
-    job = json.loads(run("create", "-o", "json", "-f", "-", given=plain))["metadata"]["name"]
+    job = json.loads(run("create", "-o", "json", "-f", "-", body=plain))["metadata"]["name"]
     run("wait", "-n", NAMESPACE, f"job/{job}", "--for=jsonpath={.status.ready}=1", "--timeout=60s")
     began = time.monotonic()
     run("exec", "-n", NAMESPACE, f"job/{job}", "-c", CONTAINER, "--", "sleep", "13")

@@ -1,4 +1,4 @@
-"""Upstream's own examples come out of our settings as the API server makes them of the originals: docs/upstream.md."""
+"""Settings render upstream's own examples as the API server stores them: docs/upstream.md."""
 
 import json
 import re
@@ -23,26 +23,26 @@ from trainstack.review.declared import declared
 pytestmark = pytest.mark.cluster
 
 NAMESPACE = "upstream"
-"""Where examples go that name no namespace."""
+"""The namespace of examples that name none."""
 SETTINGS = ROOT / "tests" / "upstream"
 PAGE = ROOT / "docs" / "upstream.md"
 OURS = frozenset({LAUNCH, MANAGED_BY, RUN, SKIP_AWAIT, STACK, WORKLOAD})
-"""The labels and annotations that our objects and their pods have beside the original's."""
-OF_THIS_CREATE = ("creationTimestamp", "finalizers", "generation", "managedFields", "resourceVersion", "uid")
-"""What the API server and controllers write into the metadata of each object anew."""
+"""The labels and annotations that our objects and their pods have in addition to the original's."""
+SERVER_METADATA = ("creationTimestamp", "finalizers", "generation", "managedFields", "resourceVersion", "uid")
+"""The metadata that the API server and controllers set for each new object."""
 ROW = re.compile(r"^\| `(?P<file>[^`]+)` \|(?P<rest>.*)\|$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A folder of examples in a pinned Go module. Our settings stand in `tests/upstream/<name>/`, by the same paths."""
+    """A folder of examples in a pinned Go module. Our settings are in `tests/upstream/<name>/`, by the same paths."""
 
     name: str
     module: str
     folder: str
 
     def originals(self) -> Path:
-        """The folder in Go's module cache, where `go mod download` has compared it with go.sum."""
+        """Return the folder in Go's module cache, which `go mod download` has verified against go.sum."""
         builder = Builder(gotool.ensure(Console(stderr=True)))
         return builder.module_folder(BY_NAME["cluster"], self.module) / self.folder
 
@@ -61,7 +61,7 @@ EXPRESSED = [
 
 @pytest.fixture(scope="module")
 def namespace(owner: Person) -> Iterator[None]:
-    """The namespace of the examples that name none."""
+    """Create the namespace of the examples that name none."""
     owner.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     yield
     done = owner.kubectl("delete", "namespace", NAMESPACE)
@@ -71,7 +71,10 @@ def namespace(owner: Person) -> Iterator[None]:
 @pytest.mark.parametrize(("source", "file"), EXPRESSED)
 @pytest.mark.usefixtures("namespace")
 def test_an_example_round_trips(owner: Person, tmp_path: Path, source: Source, file: str) -> None:
-    """Whole objects, as the API server completes, converts and stores them; only our marks are left out."""
+    """Whole objects are compared, as the API server completes, converts and stores them.
+
+    Only our labels and annotations are removed.
+    """
     left_out = refused(source, file)
     originals = {key: body for key, body in by_key(documents(source.originals() / file)).items() if key not in left_out}
     rendered = by_key(render(SETTINGS / source.name / file, tmp_path))
@@ -84,16 +87,19 @@ def test_an_example_round_trips(owner: Person, tmp_path: Path, source: Source, f
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
-def test_every_example_is_expressed_or_said_not_to_be(source: Source) -> None:
-    """The page lists each file of the pinned release, and of those that it refuses nothing that is not there."""
+def test_the_page_lists_every_example(source: Source) -> None:
+    """The page lists each file of the pinned release, with its settings if there are any.
+
+    The objects that it lists as refused are in the file.
+    """
     folder = source.originals()
     files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*.y*ml")}
     settings = {
         file.relative_to(SETTINGS / source.name).as_posix() for file in (SETTINGS / source.name).rglob("*.yaml")
     }
-    told = {file: rest for file, rest in rows(source) if rest.lstrip().startswith("[")}
-    assert told == {file: f" [settings](../tests/upstream/{source.name}/{file}) " for file in settings}
-    without = {file for file, rest in rows(source) if file not in told}
+    expressed = {file: rest for file, rest in rows(source) if rest.lstrip().startswith("[")}
+    assert expressed == {file: f" [settings](../tests/upstream/{source.name}/{file}) " for file in settings}
+    without = {file for file, rest in rows(source) if file not in expressed}
     assert files.keys() == settings | without
     for file in without | settings:
         assert refused(source, file) <= by_key(documents(files[file])).keys()
@@ -101,24 +107,24 @@ def test_every_example_is_expressed_or_said_not_to_be(source: Source) -> None:
 
 
 def rows(source: Source) -> Iterator[tuple[str, str]]:
-    """The rows of the page's tables on a source: the file below its folder, and the further columns."""
+    """Yield the file and the further columns of each row on a source; the file is relative to the source's folder."""
     for row in ROW.finditer(PAGE.read_text(encoding="utf-8")):
         if row["file"].startswith(f"{source.folder}/"):
             yield row["file"].removeprefix(f"{source.folder}/"), row["rest"]
 
 
 def refused(source: Source, file: str) -> set[str]:
-    """The objects of a file that the page says cannot be expressed: `kind name`."""
-    return {name for named, rest in rows(source) if named == file for name in re.findall(r"`([A-Z]\w+ \S+)`", rest)}
+    """Return the objects of a file that the page lists as impossible to express, as `kind name`."""
+    return {name for row, rest in rows(source) if row == file for name in re.findall(r"`([A-Z]\w+ \S+)`", rest)}
 
 
 def documents(file: Path) -> list[Manifest]:
-    """The objects of a YAML stream."""
+    """Return the objects of a YAML stream."""
     return [body for body in yaml.safe_load_all(file.read_text(encoding="utf-8")) if body]
 
 
 def by_key(bodies: list[Manifest]) -> dict[str, Manifest]:
-    """Objects by `kind name`, or by the beginning of a name that is to be generated."""
+    """Return objects by `kind name`, or by the prefix of a generated name."""
     found = {
         f"{body['kind']} {body['metadata'].get('generateName') or body['metadata']['name']}": body for body in bodies
     }
@@ -127,68 +133,68 @@ def by_key(bodies: list[Manifest]) -> dict[str, Manifest]:
 
 
 def render(settings: Path, to: Path) -> list[Manifest]:
-    """What an environment of these settings alone declares, without the ledgers of its runs."""
+    """Return the objects of an environment with these settings alone, without the ledgers of its runs."""
     shutil.copy(settings, to / "Pulumi.upstream.yaml")
     objects = declared(to, "upstream", commit="", releases=False)
     return [body for body in objects if LEDGER not in body["metadata"]["labels"]]
 
 
 def normalised(owner: Person, bodies: dict[str, Manifest], versions: dict[str, str]) -> dict[str, Manifest]:
-    """What the server makes of objects, in these versions of their APIs, without what is another at each create.
+    """Return the objects as the server completes them, in these API versions, without fields that each create changes.
 
-    A dry run answers in the version that it was asked in. Kueue's examples are of an older one than ours: what is its
-    kind is stored, read as ours and deleted again.
+    A dry run responds in the version of the request. Kueue's examples have an older version than ours, so Kueue's
+    objects are stored, read in our version, and deleted.
     """
     if not all(version.startswith("kueue.x-k8s.io/") for version in versions.values()):
-        answers = answered(owner, "create", "--dry-run=server", bodies=list(bodies.values()))
+        answers = responses(owner, "create", "--dry-run=server", bodies=list(bodies.values()))
     else:
         try:
-            created = answered(owner, "create", bodies=list(bodies.values()))
-            asked = [{**body, "apiVersion": versions[key]} for key, body in by_key(created).items()]
-            answers = answered(owner, "get", bodies=asked)
+            created = responses(owner, "create", bodies=list(bodies.values()))
+            requested = [{**body, "apiVersion": versions[key]} for key, body in by_key(created).items()]
+            answers = responses(owner, "get", bodies=requested)
         finally:
-            body = listed(list(bodies.values()))
+            body = as_list(list(bodies.values()))
             done = owner.kubectl("delete", "--ignore-not-found", "-n", NAMESPACE, body=body)
         assert done.code == 0, done.text
-    return {key: lasting(body) for key, body in by_key(answers).items()}
+    return {key: stable(body) for key, body in by_key(answers).items()}
 
 
-def answered(owner: Person, *words: str, bodies: list[Manifest]) -> list[Manifest]:
-    """The objects that a command of kubectl's prints for these."""
+def responses(owner: Person, *words: str, bodies: list[Manifest]) -> list[Manifest]:
+    """Return the objects that a kubectl command prints for these objects."""
     (namespace,) = {body["metadata"].get("namespace", NAMESPACE) for body in bodies}
-    done = owner.kubectl(*words, "-n", namespace, "-o", "yaml", body=listed(bodies))
+    done = owner.kubectl(*words, "-n", namespace, "-o", "yaml", body=as_list(bodies))
     assert done.code == 0, done.text
     printed = [body for body in yaml.safe_load_all(done.out) if body]
     return [item for body in printed for item in (body["items"] if body["kind"] == "List" else [body])]
 
 
-def listed(bodies: list[Manifest]) -> Manifest:
-    """Several objects as one body."""
+def as_list(bodies: list[Manifest]) -> Manifest:
+    """Return several objects as one List."""
     return {"apiVersion": "v1", "kind": "List", "items": bodies}
 
 
-def lasting(body: Manifest) -> Manifest:
-    """An object without status and without what is another at each create: ids, times, the name if it is generated."""
+def stable(body: Manifest) -> Manifest:
+    """Return an object without status and without values that each create changes: UIDs, times, generated names."""
     metadata = body["metadata"]
     text = json.dumps({key: part for key, part in body.items() if key != "status"})
     text = text.replace(metadata["uid"], "<uid>")
     if "generateName" in metadata:
         text = text.replace(metadata["name"], "<name>")
     result: Manifest = json.loads(text)
-    result["metadata"] = {key: part for key, part in result["metadata"].items() if key not in OF_THIS_CREATE}
+    result["metadata"] = {key: part for key, part in result["metadata"].items() if key not in SERVER_METADATA}
     return result
 
 
 def without_marks(part: Any) -> Any:
-    """The same without OURS, and without the maps of labels and annotations that they alone have filled."""
+    """Return the part without OURS, and without labels or annotations that have only these."""
     if isinstance(part, list):
-        return [without_marks(each) for each in part]
+        return [without_marks(item) for item in part]
     if not isinstance(part, dict):
         return part
     result = {}
     for key, value in part.items():
         if key in ("labels", "annotations") and OURS & value.keys():
-            if kept := {name: each for name, each in value.items() if name not in OURS}:
+            if kept := {name: item for name, item in value.items() if name not in OURS}:
                 result[key] = kept
         else:
             result[key] = without_marks(value)
@@ -196,6 +202,6 @@ def without_marks(part: Any) -> Any:
 
 
 def marks_of(bodies: dict[str, Manifest]) -> set[str]:
-    """The marks of OURS that stand in objects."""
+    """Return the labels and annotations of OURS in these objects."""
     text = json.dumps(bodies)
     return {mark for mark in OURS if f'"{mark}"' in text}
