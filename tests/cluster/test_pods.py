@@ -313,6 +313,10 @@ def test_network_policies_allow_only_replicas_and_dns(dev: Project) -> None:
     assert "ingress" not in isolated
     (dns,) = isolated["egress"]
     assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+    assert dns["to"] == [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}},
+        {"ipBlock": {"cidr": "169.254.20.10/32"}},
+    ]
     (label,) = (selector["key"] for selector in replicas["podSelector"]["matchExpressions"])
     pods = dev.select("pods", "trainstack.dev/workload=digits", NAMESPACE)
     assert pods

@@ -167,8 +167,8 @@ def assert_failures_of_separate_jobs(project: Project) -> None:
     assert reasons["fine"][0] == "Complete"
     assert reasons["crash"] == ("Failed", "BackoffLimitExceeded")
     assert reasons["hang"] == ("Failed", "DeadlineExceeded")
-    output = project.trainstack("status").out
-    assert "failed: DeadlineExceeded: " in output.replace("\n", " ") or "DeadlineExceeded" in output
+    # The columns of the table may break the message.
+    assert "DeadlineExceeded" in project.trainstack("status").out
 
 
 def assert_sweep_status(project: Project) -> None:
