@@ -94,7 +94,7 @@ class Operator(pulumi.ComponentResource):
 
 
 def _await_kueue(available: Future[None]) -> None:
-    """Wait for Kueue, which may start later than an operator beside it. Raises ClusterError."""
+    """Wait for Kueue, which may start later than the other operators. Raises ClusterError."""
     try:
         available.result(_START_SECONDS)
     except TimeoutError as error:
