@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.lab import MOUNT, NAMESPACE, OPEN, Config, launches, managed, volume
+from tests.cluster.lab import MOUNT, NAMESPACE, OPEN, Config, launches, managed_run, volume
 from tests.cluster.project import Project, eventually
 from trainstack.settings.search_space.hyperparams import folder
 
@@ -36,7 +36,7 @@ def search_config(platform: str, *sweeps: Config, namespace: str = NAMESPACE) ->
 
 def program(name: str, source: str, **changes: Any) -> Config:
     """Return a sweep's `run`: a managed Python program on the open queue."""
-    run = managed(name, source, **changes)
+    run = managed_run(name, source, **changes)
     return {key: value for key, value in run.items() if key != "name"}
 
 

@@ -13,18 +13,18 @@ from tests.cluster.forge import Forge, KeyPair
 from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
+    assert_no_changes,
     await_end,
     await_pods,
-    bare,
-    in_pod,
+    exec_in_pod,
     launch,
     launches,
     ledgers,
-    managed,
-    quiet,
+    managed_run,
     run_id,
     team_config,
     uids,
+    unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
 from trainstack.dev.cluster.cluster import Cluster
@@ -85,12 +85,12 @@ def good_runs(server: Forge) -> list[dict[str, Any]]:
     middle = server.commits[1]
     roles = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
     return [
-        managed("by-https", "", **code(server.url("mnist"), middle, "https")),
-        bare(
+        managed_run("by-https", "", **code(server.url("mnist"), middle, "https")),
+        unmanaged_run(
             "by-ssh", "PyTorchJob", roles=roles, cleanPodPolicy="None", **image, **code(server.ssh_url, middle, "ssh")
         ),
-        bare("public", **image, **code(server.url("public"), server.commits[0], "authority")),
-        bare("by-branch", **image, **code(server.url("mnist"), forge.BRANCH, "https")),
+        unmanaged_run("public", **image, **code(server.url("public"), server.commits[0], "authority")),
+        unmanaged_run("by-branch", **image, **code(server.url("mnist"), forge.BRANCH, "https")),
     ]
 
 
@@ -121,7 +121,7 @@ def bad_runs(server: Forge) -> list[dict[str, Any]]:
         "wrong-key": code(server.ssh_url, newest, "wrong-key"),
         "wrong-host": code(server.ssh_url, newest, "wrong-host"),
     }
-    return [bare(name, backoffLimit=0, **checkouts[name]) for name in BAD]
+    return [unmanaged_run(name, backoffLimit=0, **checkouts[name]) for name in BAD]
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def usage(team: Project) -> list[dict[str, str]]:
     master, _ = await_pods(team, "by-ssh", 2)
     owner = launch(team, "by-ssh")["metadata"]["uid"]
     (workload,) = team.select("workloads.kueue.x-k8s.io", f"kueue.x-k8s.io/job-uid={owner}", NAMESPACE)
-    in_pod(team, master, "touch", f"{MOUNT}/go")
+    exec_in_pod(team, master, "touch", f"{MOUNT}/go")
     return [pod_set["resourceUsage"] for pod_set in workload["status"]["admission"]["podSetAssignments"]]
 
 
@@ -226,7 +226,7 @@ def test_credentials_occur_only_in_their_secret(team: Project, logs: dict[str, s
 def test_a_second_up_changes_nothing(team: Project, server: Forge) -> None:
     """Neither server-side defaults of init container and volumes nor a moved branch cause a change."""
     forge.move(team, server.commits[2])
-    quiet(team)
+    assert_no_changes(team)
     assert team.changes() == {}
     assert pinned_commit(team, server) == server.commits[1]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import MOUNT, NAMESPACE, Config, bare, launch, run_id, team_config
+from tests.cluster.lab import MOUNT, NAMESPACE, Config, launch, run_id, team_config, unmanaged_run
 from tests.cluster.project import Project
 
 pytestmark = pytest.mark.cluster
@@ -30,7 +30,7 @@ def digits(name: str, kind: str, **changes: Any) -> Config:
         changes |= {"volumes": [], "roles": {"Master": {"volumes": [VOLUME]}, "Worker": {"replicas": 2}}}
         # Only the pods have the workers' logs.
         changes |= {"cleanPodPolicy": "None"}
-    return bare(
+    return unmanaged_run(
         name,
         kind,
         image={"build": "workloads/digits"},

@@ -11,14 +11,14 @@ from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
     Config,
+    assert_no_changes,
     await_pods,
-    bare,
     launches,
-    quiet,
     run_id,
     team_config,
     uid,
     uids,
+    unmanaged_run,
     volume,
 )
 from tests.cluster.project import Project
@@ -36,8 +36,8 @@ def environment(platform: str) -> Config:
     """Return a team that requires digests, with runs of a named image and of one built here, and a protected volume."""
     config = team_config(
         platform,
-        bare("named", image={"name": IMAGE}, command=WAITS),
-        bare("built", image={"build": "workloads/digits"}, command=WAITS),
+        unmanaged_run("named", image={"name": IMAGE}, command=WAITS),
+        unmanaged_run("built", image={"build": "workloads/digits"}, command=WAITS),
     )
     config["trainstack:environment"]["pinned"] = True
     config["trainstack:storage"] = {"volumes": [{**volume("lab"), "protect": True}]}
@@ -116,7 +116,7 @@ def assert_moved_tag_reported(project: Project, old: str, new: str) -> None:
     assert f"{IMAGE}  {new} (was {old})" in done.text
     assert "pins/pinned.yaml: 1 moved; run `trainstack pin -s pinned`" in done.text
     assert pins(project) == before
-    quiet(project)
+    assert_no_changes(project)
     assert running_image(project, "named") == f"{IMAGE}@{old}"
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from tests.cluster.lab import Config, bare, managed, volume
+from tests.cluster.lab import Config, managed_run, unmanaged_run, volume
 from tests.cluster.project import Project, eventually
 from trainstack.dev.toolchain import gotool
 from trainstack.dev.toolchain.build import Builder
@@ -76,22 +76,22 @@ def runs() -> list[Config]:
     plain = [
         run | {"namespace": NAMESPACE, "queue": None}
         for run in (
-            managed("job", "pass", sharedMemory="16Mi", code=CODE),
-            managed("torch", "pass", "PyTorchJob", roles=roles),
-            managed("train", "pass", "TrainJob", roles=roles),
-            managed("set", "pass", "JobSet", replicatedJobs=jobs),
-            bare("plain-pod", "Pod", command=command),
-            bare("plain-job", command=command, code={**CODE, "secret": None}),
-            bare("plain-torch", "PyTorchJob", command=command, roles=roles),
-            bare("plain-set", "JobSet", command=command, replicatedJobs=jobs),
-            bare("loader", "DataLoader"),
+            managed_run("job", "pass", sharedMemory="16Mi", code=CODE),
+            managed_run("torch", "pass", "PyTorchJob", roles=roles),
+            managed_run("train", "pass", "TrainJob", roles=roles),
+            managed_run("set", "pass", "JobSet", replicatedJobs=jobs),
+            unmanaged_run("plain-pod", "Pod", command=command),
+            unmanaged_run("plain-job", command=command, code={**CODE, "secret": None}),
+            unmanaged_run("plain-torch", "PyTorchJob", command=command, roles=roles),
+            unmanaged_run("plain-set", "JobSet", command=command, replicatedJobs=jobs),
+            unmanaged_run("loader", "DataLoader"),
         )
     ]
     node: Config = {"hostNetwork": True, "capabilities": {"add": ["IPC_LOCK"]}, "volumes": []}
     script = ["sh", "-c", "touch /disk/a /ram/a /claim/a && sleep 600"]
     special = [
-        bare("equipped", command=script, volumes=[], **EQUIPMENT),
-        bare("on-node", "Pod", command=["sleep", "600"], restartPolicy="Never", **node),
+        unmanaged_run("equipped", command=script, volumes=[], **EQUIPMENT),
+        unmanaged_run("on-node", "Pod", command=["sleep", "600"], restartPolicy="Never", **node),
     ]
     return [
         *plain,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.lab import NAMESPACE, await_end, bare, launches, ledgers, team_config, uid, uids
+from tests.cluster.lab import NAMESPACE, await_end, launches, ledgers, team_config, uid, uids, unmanaged_run
 from tests.cluster.project import Project
 from tests.cluster.registries import (
     PASSWORD,
@@ -34,7 +34,9 @@ def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Ite
     access = make_access(tmp_path, cluster.host_ip)
     kubeconfig = Path(shutil.copy(cluster.kubeconfig, tmp_path / "kubeconfig"))
     image = {"name": f"{access.address}/lab/hello:1"}
-    run = bare("hello", image=image, imagePullSecrets=["hello-registry"], command=["/bin/sh", "-c", "echo trained"])
+    run = unmanaged_run(
+        "hello", image=image, imagePullSecrets=["hello-registry"], command=["/bin/sh", "-c", "echo trained"]
+    )
     # Without Internet access, only the nodes reach the loader's registry.
     known = {"rule": "registry-unreachable", "path": "cluster.loader.image", "reason": "The nodes have a mirror."}
     config = {**team_config(lab.stack, run), "trainstack:checks": {"silenced": [known]}}

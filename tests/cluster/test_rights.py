@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.cluster.audit import Request, requests
-from tests.cluster.lab import NAMESPACE, await_end, managed, volume
+from tests.cluster.lab import NAMESPACE, await_end, managed_run, volume
 from tests.cluster.project import ROOT, Done, Project
 from tests.conftest import start_cluster
 from tests.unit.stacks.test_environment_rights import INSTALLING
@@ -187,7 +187,7 @@ def run_daily_commands(researcher: Project, run: str, folder: Path, volume: str)
 @pytest.fixture(scope="module")
 def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     """Yield the accounts and roles of a tenant of the lab's namespace, whose stack is not deployed yet."""
-    run = managed("short", "print('trained')", record={"volume": CLAIM})
+    run = managed_run("short", "print('trained')", record={"volume": CLAIM})
     run["volumes"] = [{"volume": CLAIM, "mountPath": "/mnt/tenant"}]
     environment = {
         "profile": "tenant",

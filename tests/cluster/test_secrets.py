@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import Config, bare
+from tests.cluster.lab import Config, unmanaged_run
 from tests.cluster.project import Done, Project
 
 pytestmark = pytest.mark.cluster
@@ -52,7 +52,7 @@ def leaks(text: bytes, canaries: list[str]) -> list[bytes]:
 def make_environment() -> Config:
     """Return an environment with empty Secrets in a namespace, and a run that uses them."""
     code = {"git": "https://git.example.org/code.git", "revision": "1" * 40, "mountPath": "/code", "secret": "git"}
-    run = bare("user", namespace=NAMESPACE, queue=None, volumes=[], command=["true"], code=code)
+    run = unmanaged_run("user", namespace=NAMESPACE, queue=None, volumes=[], command=["true"], code=code)
     run |= {"imagePullSecrets": ["registry"]}
     run |= {"secretEnv": {key: {"secret": "object-store", "key": key} for key in SLOTS["object-store", "Opaque"]}}
     entries = [{"name": name, "namespace": NAMESPACE, "type": kind} for name, kind in SLOTS]

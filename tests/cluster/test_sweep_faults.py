@@ -11,13 +11,13 @@ from tests.cluster.lab import (
     NAMESPACE,
     OPEN,
     Config,
-    admitting,
-    bare,
+    admission_enabled,
+    assert_no_changes,
     launch,
     launches,
-    quiet,
     true_conditions,
     uid,
+    unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
 from tests.cluster.search import GO, launched, program, records, search_config, space, told, trials_of, up
@@ -110,7 +110,7 @@ def test_failed_trials_are_reported_and_do_not_affect_others(lab: Project) -> No
         )
         preempt_and_readmit(project)
         assert_records(project)
-        quiet(project)
+        assert_no_changes(project)
 
 
 @contextmanager
@@ -190,7 +190,7 @@ def preempt_and_readmit(project: Project) -> None:
     """Preempt two Jobs with a run of higher priority; they report the reason, and later resume."""
     before = {name: uid(only_job(project, name)) for name in ("again", "alone")}
     waits = ["sh", "-c", "trap 'exit 143' TERM; sleep 1000 & wait"]
-    urgent = bare("urgent", command=waits, priority="high")
+    urgent = unmanaged_run("urgent", command=waits, priority="high")
     urgent["resources"] = {"requests": {"cpu": "50m", "memory": "8150Mi"}}
     project.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(urgent))
     up(project)
@@ -202,7 +202,7 @@ def preempt_and_readmit(project: Project) -> None:
     assert {preempted.pop(behaviour) for behaviour in ("flaky", "fine")} == {("succeeded", "")}
     assert [state for state, _ in preempted.values()] == ["queued", "queued"]
     assert all(f"it was preempted by {NAMESPACE}/urgent-" in reason for _, reason in preempted.values()), preempted
-    quiet(project)
+    assert_no_changes(project)
     name = launch(project, "urgent")["metadata"]["labels"]["trainstack.dev/run"]
     project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[name]))
     up(project)
@@ -294,7 +294,7 @@ def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
         assert [found[behaviour]["finished"] for behaviour in sorted(found)] == [True, False, True]
         assert [failure["withdrawn"] for failure in found["long-b"]["failures"]] == [True]
 
-        with admitting(lab, HELD):
+        with admission_enabled(lab, HELD):
             assert_running_trial_stops_only_if_named(project)
 
 

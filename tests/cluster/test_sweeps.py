@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.cluster import forge
-from tests.cluster.lab import NAMESPACE, OPEN, Config, outputs, quiet, true_conditions, uid
+from tests.cluster.lab import NAMESPACE, OPEN, Config, assert_no_changes, outputs, true_conditions, uid
 from tests.cluster.project import ROOT, Project, eventually
 from tests.cluster.search import (
     DIGITS,
@@ -86,7 +86,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
         best = max(found.values(), key=validation)
         assert best["metrics"][-1]["test_accuracy"] >= 0.95
         assert_best_reported(project, found)
-        quiet(project)
+        assert_no_changes(project)
 
         digits_space(project, *RATES, 0.2)
         up(project)
@@ -97,7 +97,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
             {"batch_size": size, "lr": 0.2} for size in SIZES
         ]
         eventually("the new trials", lambda: "Complete" in true_conditions(second_of(project, batch)))
-        quiet(project)
+        assert_no_changes(project)
 
         # All trials remain settled after a TTL, and in the other form too.
         expire(project, "digits-search")
@@ -140,7 +140,7 @@ def test_trials_on_real_data_as_separate_jobs(lab: Project, epochs: int) -> None
         if epochs == 12:
             best = max(found.values(), key=validation)
             assert best["metrics"][-1]["test_accuracy"] >= 0.95
-        quiet(project)
+        assert_no_changes(project)
     finally:
         project.take_down()
 
@@ -242,7 +242,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
             ]
             assert before["unranked"] == []
             # The ledgers now have the outcomes, but are still as declared.
-            quiet(project)
+            assert_no_changes(project)
 
             space(
                 project,
@@ -259,7 +259,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
             }
             files = project.select("configmaps", "trainstack.dev/sweep,!trainstack.dev/ledger", NAMESPACE)
             assert len(files) == 2
-            quiet(project)
+            assert_no_changes(project)
 
             results = told(project, "results", "mnist-single-job")
             expire(project, "mnist-single-job")

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.cluster import forge
-from tests.cluster.lab import launch, launches, outputs, quiet, run_id, true_conditions
+from tests.cluster.lab import assert_no_changes, launch, launches, outputs, run_id, true_conditions
 from tests.cluster.page import Page
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
@@ -211,7 +211,7 @@ def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_pat
     assert ended(project, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
     output = eidf.type("trainstack status pytorch-job-multi -s eidf").out
     assert replica_counts(output) == {"pod": (3, 3)}
-    quiet(project, NAMESPACE)
+    assert_no_changes(project, NAMESPACE)
 
     assert_model_fetched(project, "pytorch-job-recorded", NAMESPACE, tmp_path / "record")
     assert retained(project) == [f"PersistentVolumeClaim {NAMESPACE}/pytorch-pvc"]
@@ -350,7 +350,7 @@ def test_distributed_training_matches_its_baseline(vsphere: Page, owner: Person)
     assert {"model.pt", "metrics.jsonl"} <= files
     vsphere.copy("trainstack fetch")
     assert (project.root / "model.pt").stat().st_size > 1000
-    quiet(project, "user")
+    assert_no_changes(project, "user")
     assert retained(project) == ["PersistentVolumeClaim user/data"]
 
     # Without `exclude`, the GPU variant is trained too, at the same time as the endless baseline.
@@ -510,7 +510,7 @@ def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -
     record = project.root / "results" / run_id(launch(project, "gloo-recorded", "default"))
     assert (record / "_SUCCESS").is_file()
     assert [file.stat().st_size > 0 for file in (record / "result").glob("*.pt*")] == [True]
-    quiet(project, "default")
+    assert_no_changes(project, "default")
     assert retained(project) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
     azurestack.copy("trainstack destroy")
     assert_nothing_left(azurestack, "default")
@@ -585,7 +585,7 @@ def test_models_in_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
     record = project.root / "results" / run_id(launch(project, "traindb-recorded", "kubeflow"))
     assert (record / "_SUCCESS").is_file()
     assert [file.stat().st_size > 0 for file in (record / "result").glob("*.pt*")] == [True]
-    quiet(project, "kubeflow")
+    assert_no_changes(project, "kubeflow")
     traindb.type(f"kubectl delete pytorchjob {MODELS} -n kubeflow")
     assert "settled" in traindb.type("pulumi up -s traindb --refresh").out
     assert launches(project, MODELS, "kubeflow") == []

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.audit import writes
 from tests.cluster.inventory import Name, everything
-from tests.cluster.lab import Config, bare, run_id, volume
+from tests.cluster.lab import Config, run_id, unmanaged_run, volume
 from tests.cluster.project import Done, Project, eventually
 from trainstack.dev.cluster.access import write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
@@ -50,7 +50,7 @@ def run(name: str, cpu: str) -> Config:
     requests = {"requests": {"cpu": cpu, "memory": "64Mi"}}
     # A shell that waits for its child ends on the signal, without the grace period of 30 s.
     command = ["sh", "-c", "trap 'exit 1' TERM; sleep 3600 & wait"]
-    return bare(name, namespace=NAMESPACE, volumes=mounts, resources=requests, command=command)
+    return unmanaged_run(name, namespace=NAMESPACE, volumes=mounts, resources=requests, command=command)
 
 
 LOCAL_QUEUE = f"""

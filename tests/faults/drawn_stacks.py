@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cluster.lab import Config, bare
+from tests.cluster.lab import Config, unmanaged_run
 
 STACK = "drawn"
 _CLASS = {"name": "drawn", "provisioner": "rancher.io/local-path"}
@@ -113,7 +113,7 @@ def _run(rng: random.Random, index: int, queues: Config, volumes: list[Config]) 
     queue = rng.choice(queues["localQueues"])
     there = [each["name"] for each in volumes if each["namespace"] == queue["namespace"]]
     mounted = rng.sample(there, rng.randint(0, len(there)))
-    return bare(
+    return unmanaged_run(
         f"run-{index}",
         namespace=queue["namespace"],
         queue=queue["name"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.cluster.lab import bare, platform_config, volume
+from tests.cluster.lab import platform_config, unmanaged_run, volume
 from tests.cluster.project import Project
 from tests.faults import engine
 from tests.faults.engine import Ended
@@ -39,11 +39,11 @@ def platform() -> dict[str, Any]:
 def victim_config() -> dict[str, Any]:
     """Return a class, queues, volumes, and runs in every state: two active, two queued, one that finishes at once."""
     runs = [
-        bare("works", command=_WORKS),
-        bare("works-too", command=_WORKS),
-        bare("waits", queue="held", command=_WORKS),
-        bare("waits-too", queue="held", command=_WORKS),
-        bare("ends", command=["true"], volumes=[]),
+        unmanaged_run("works", command=_WORKS),
+        unmanaged_run("works-too", command=_WORKS),
+        unmanaged_run("waits", queue="held", command=_WORKS),
+        unmanaged_run("waits-too", queue="held", command=_WORKS),
+        unmanaged_run("ends", command=["true"], volumes=[]),
     ]
     return {
         "trainstack:environment": {"existing": {"namespaces": [NAMESPACE]}},

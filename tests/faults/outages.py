@@ -10,14 +10,14 @@ from tests.cluster.lab import (
     HELD,
     MOUNT,
     NAMESPACE,
-    bare,
     launch,
     launches,
-    managed,
+    managed_run,
     platform_config,
     run_id,
     team_config,
     uids,
+    unmanaged_run,
     volume,
 )
 from tests.cluster.people import Person, make_job, make_pytorchjob
@@ -53,11 +53,13 @@ def team(platform: Project, claim: str = "lab", *, first: bool = False) -> Proje
     """
     mounts: Config = {"volumes": [{"volume": claim, "mountPath": MOUNT}]}
     if first:
-        run = bare("first", command=["true"], **mounts)
+        run = unmanaged_run("first", command=["true"], **mounts)
     else:
         words = [TRAINS, str(EPOCHS), str(EPOCH_SECONDS)]
         resources = {"requests": {"cpu": "100m", "memory": "128Mi"}}
-        run = managed("trains", "", args=words, resources=resources, backoffLimit=9, record={"volume": claim}, **mounts)
+        run = managed_run(
+            "trains", "", args=words, resources=resources, backoffLimit=9, record={"volume": claim}, **mounts
+        )
     return platform.other(
         "team", {**team_config(platform.stack, run), "trainstack:storage": {"volumes": [volume(claim)]}}
     )
@@ -70,9 +72,9 @@ def more(project: Project) -> None:
         config["trainstack:storage"]["volumes"] += [volume(f"more-{number}") for number in range(5)]
         master = {"Master": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
-            bare("waits-0", queue=HELD, command=["true"], volumes=[]),
-            bare("waits-1", queue=HELD, command=["true"], volumes=[]),
-            bare("waits-2", "PyTorchJob", queue=HELD, command=["true"], volumes=[], roles=master),
+            unmanaged_run("waits-0", queue=HELD, command=["true"], volumes=[]),
+            unmanaged_run("waits-1", queue=HELD, command=["true"], volumes=[]),
+            unmanaged_run("waits-2", "PyTorchJob", queue=HELD, command=["true"], volumes=[], roles=master),
         ]
 
     project.edit_stack(edit)

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, await_pods, bare, in_pod, launch, uid, uids
+from tests.cluster.lab import (
+    HELD,
+    MOUNT,
+    NAMESPACE,
+    OPEN,
+    await_end,
+    await_pods,
+    exec_in_pod,
+    launch,
+    uid,
+    uids,
+    unmanaged_run,
+)
 from tests.cluster.project import ROOT, Project, eventually
 from tests.faults import outages
 from tests.faults.outages import SECONDS, Record
@@ -131,7 +143,7 @@ def test_operators_are_upgraded_under_runs(
     record.ends_as_undisturbed()
     assert record.attempts() == 1
     assert lives(await_pods(team, "joins", 2)) == lives(replicas)
-    in_pod(team, replicas[0], "touch", f"{MOUNT}/go")
+    exec_in_pod(team, replicas[0], "touch", f"{MOUNT}/go")
     await_end(team, "joins", "Succeeded")
     assert all(suspended(body) for body in waiting(team))
     done = team.up("--refresh", "--expect-no-changes", seconds=SECONDS)
@@ -230,9 +242,9 @@ def queued_and_running(platform: Project) -> Project:
         config["trainstack:environment"] = {"layers": ["training"]}
         roles = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
-            bare("joins", "PyTorchJob", command=["sh", "-c", ENDS], roles=roles),
-            *(bare(each, queue=HELD, command=["true"], volumes=[]) for each in WAITING[:2]),
-            bare(WAITING[2], "PyTorchJob", queue=HELD, command=["true"], roles=roles, volumes=[]),
+            unmanaged_run("joins", "PyTorchJob", command=["sh", "-c", ENDS], roles=roles),
+            *(unmanaged_run(each, queue=HELD, command=["true"], volumes=[]) for each in WAITING[:2]),
+            unmanaged_run(WAITING[2], "PyTorchJob", queue=HELD, command=["true"], roles=roles, volumes=[]),
         ]
 
     team.edit_stack(edit)
