@@ -55,7 +55,7 @@ def close_lab(labs: list[Project]) -> None:
 @pytest.fixture(scope="session")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
     """Return the traces on this machine before the cluster of the sites."""
-    return traces.look(_sites_state(tmp_path_factory))
+    return traces.collect_traces(_sites_state(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")

@@ -12,15 +12,15 @@ import yaml
 
 from tests.apiserver import ApiServer, User, api_server
 from tests.cluster.escalation_requests import (
+    ALL_RULES,
     CUSTOM,
-    EVERYTHING,
+    EXISTING,
     HARDENED,
     INTRUDER,
     KINDS,
     OTHERS,
     PRIVILEGED,
     SYSTEM,
-    THERE,
     Body,
     Person,
     location,
@@ -41,12 +41,12 @@ PATHS = {
     "ValidatingAdmissionPolicy": f"/apis/{ADMISSION}/v1/validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": f"/apis/{ADMISSION}/v1/validatingadmissionpolicybindings",
 }
-ADMINISTRATOR, MINE = "administrator", "mine"
+ADMINISTRATOR, ADMIN_NAMESPACE = "administrator", "mine"
 """A user with every right, and the user's namespace."""
 
 
 @contextmanager
-def furnished(folder: Path) -> Iterator[ApiServer]:
+def populated_server(folder: Path) -> Iterator[ApiServer]:
     """Run an API server with the operators' kinds, and objects of others in its namespaces."""
     with api_server(folder) as running:
         for kind, namespaced in CUSTOM.items():
@@ -60,18 +60,18 @@ def furnished(folder: Path) -> Iterator[ApiServer]:
         for namespace in (SYSTEM, "default"):
             _make(running, "ServiceAccount", "default", namespace, {})
         for namespace in (SYSTEM, OTHERS, "default"):
-            _furnish(running, namespace)
+            _populate(running, namespace)
         running.send(
             "POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", make_certificate_request()
         ).checked()
         running.send(
-            "POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": THERE}}
+            "POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": EXISTING}}
         ).checked()
-        role = _powerful("ClusterRole", THERE)
+        role = _powerful("ClusterRole", EXISTING)
         for body in (role, _bound(role)):
             running.send("POST", _path(body), body).checked()
-        _ensure_namespace(running, MINE)
-        _deny(running, THERE)
+        _ensure_namespace(running, ADMIN_NAMESPACE)
+        _deny(running, EXISTING)
         yield running
 
 
@@ -86,7 +86,7 @@ def objects_of(stack: str, *kinds: str) -> list[Body]:
 
 
 @contextmanager
-def applied(server: ApiServer, session: Session) -> Iterator[list[Person]]:
+def applied_rights(server: ApiServer, session: Session) -> Iterator[list[Person]]:
     """Apply the committed rights of an environment and its teams, and bind each role to a user of the same name."""
     with ExitStack() as undo:
         objects = objects_of(session.stack)
@@ -144,15 +144,15 @@ def _make(server: ApiServer, kind: str, name: str, namespace: str, rest: Body) -
     server.send("POST", location(kind, namespace), body).checked()
 
 
-def _furnish(server: ApiServer, namespace: str) -> None:
+def _populate(server: ApiServer, namespace: str) -> None:
     """Create the objects of others in a namespace."""
     for kind in ("ServiceAccount", "Secret", "ConfigMap"):
-        _make(server, kind, THERE, namespace, {})
-    _make(server, "Pod", THERE, namespace, {"spec": HARDENED})
+        _make(server, kind, EXISTING, namespace, {})
+    _make(server, "Pod", EXISTING, namespace, {"spec": HARDENED})
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": THERE}, "spec": claim}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": EXISTING}, "spec": claim}
     server.send("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", body).checked()
-    role = _powerful("Role", THERE, namespace)
+    role = _powerful("Role", EXISTING, namespace)
     for each in (role, _bound(role)):
         server.send("POST", _path(each), each).checked()
 
@@ -160,13 +160,13 @@ def _furnish(server: ApiServer, namespace: str) -> None:
 def _powerful(kind: str, name: str, namespace: str = "") -> Body:
     """Return a role of others with many rights."""
     within = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": f"{API}/v1", "kind": kind, "metadata": {"name": name, **within}, "rules": EVERYTHING}
+    return {"apiVersion": f"{API}/v1", "kind": kind, "metadata": {"name": name, **within}, "rules": ALL_RULES}
 
 
 def _ensure_namespace(server: ApiServer, name: str) -> None:
     if server.get(f"/api/v1/namespaces/{name}") is None:
         server.make_namespace(name)
-        _furnish(server, name)
+        _populate(server, name)
 
 
 def _apply_namespace(server: ApiServer, body: Body) -> None:
@@ -182,10 +182,10 @@ def _apply_namespace(server: ApiServer, body: Body) -> None:
         force="true",
     ).checked()
     if labels.get(f"{POD_SECURITY}enforce") in ("baseline", "restricted"):
-        eventually(f"the level of {name}", lambda: not takes_privileged_pods(server, name), 30, every=0.05)
+        eventually(f"the level of {name}", lambda: not admits_privileged_pods(server, name), 30, every=0.05)
 
 
-def takes_privileged_pods(server: ApiServer, namespace: str) -> bool:
+def admits_privileged_pods(server: ApiServer, namespace: str) -> bool:
     """Return whether a namespace admits a privileged pod."""
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": INTRUDER}, "spec": PRIVILEGED}
     return server.send("POST", location("Pod", namespace), body, dryRun="All").code < 300

@@ -123,7 +123,7 @@ def missing_packages() -> list[str]:
     return [name for name in NEEDED if name not in found]
 
 
-def ensure() -> Built:
+def ensure_built() -> Built:
     """Build what the cache and podman do not have: about 2 minutes on 2 cores with Go's caches filled."""
     console = Console(stderr=True, markup=False, emoji=False)
     go = gotool.ensure(console)

@@ -60,7 +60,7 @@ def block(text: str) -> list[str]:
     return found[1].splitlines()
 
 
-def fits(command: str, typed: str) -> bool:
+def matches(command: str, typed: str) -> bool:
     """Return whether a typed line matches a page's command, whose placeholders `<…>` match a part of one word."""
     parts = [r"\S+".join(map(re.escape, _PLACEHOLDER.split(word))) for word in command.split()]
     return re.fullmatch(" ".join(parts), " ".join(typed.split())) is not None
@@ -72,7 +72,7 @@ def unexecuted(found: Iterable[Row], typed: Sequence[str]) -> list[str]:
         f"line {row.line}: {command}"
         for row in found
         for command in row.commands
-        if not any(fits(command, line) for line in typed)
+        if not any(matches(command, line) for line in typed)
     ]
 
 
@@ -128,7 +128,7 @@ class Page:
             if line.startswith(end):
                 return done
 
-    def completed(self) -> None:
+    def assert_completed(self) -> None:
         """Assert that every line of the block and every command of the table has run."""
         left = block(self.text)[self.copied :]
         assert not left, f"lines of the block are left: {left}"

@@ -56,7 +56,7 @@ class Person:
         """Return the live objects of comma-separated kinds, in a namespace or in all."""
         return [body for kind in kinds.split(",") for body in reader(self.kubeconfig).list(kind, namespace, selector)]
 
-    def merge(self, kind: str, name: str, change: dict[str, Any]) -> None:
+    def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Patch a live cluster-scoped object."""
         done = self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(change))
         assert done.code == 0, done.text
@@ -65,7 +65,7 @@ class Person:
         """Return the pods with a label."""
         return self.items("pods", namespace, selector)
 
-    def ended(self, selector: str, namespace: str, count: int) -> dict[str, str]:
+    def await_succeeded(self, selector: str, namespace: str, count: int) -> dict[str, str]:
         """Wait until this number of pods with a label has succeeded, and return their logs by pod."""
 
         def found() -> list[dict[str, Any]]:

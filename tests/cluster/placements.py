@@ -23,7 +23,7 @@ LEVELS = (BLOCK, RACK, HOSTNAME)
 _ORDER = ("Namespace", "WorkloadPriorityClass", "Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
 
 
-def place(number: int) -> dict[str, str]:
+def topology_labels(number: int) -> dict[str, str]:
     """Return the labels of a node: two hosts in a rack, two racks in a block."""
     return {BLOCK: f"b{number // 4}", RACK: f"b{number // 4}-r{number // 2}"}
 
@@ -98,9 +98,9 @@ class Site:
     def label(self, nodes: int) -> None:
         """Label this number of simulated nodes for the environment, in their racks."""
         for number in range(nodes):
-            self.bench.label_node(number, {OWNER: self.name, **place(number)})
+            self.bench.label_node(number, {OWNER: self.name, **topology_labels(number)})
 
-    def others(self, *runs: Config) -> "Site":
+    def competing_environment(self, *runs: Config) -> "Site":
         """Return another environment with the same queues, whose runs compete with those of this one."""
         return self.with_runs(*runs, name=f"{self.name}-others")
 
@@ -129,14 +129,14 @@ class Site:
         found = [body for body in self.bench.api.everywhere("Workload") if _run_of(body) == (self.namespace, name)]
         return found[0] if found else {}
 
-    def admitted(self, name: str) -> Body:
+    def await_admission(self, name: str) -> Body:
         return dict(until(f"{name} is admitted", lambda: (body := self.workload(name)) and reserves(body) and body))
 
-    def refused(self, name: str) -> str:
+    def await_refusal(self, name: str) -> str:
         """Wait until a run waits for quota, and return Kueue's message."""
         return str(until(f"{name} waits", lambda: reason_of(self.workload(name))))
 
-    def settled(self, name: str) -> Body:
+    def await_decision(self, name: str) -> Body:
         """Wait until Kueue has admitted or refused a run, after any preemption, and return its Workload."""
 
         def look() -> Body:
@@ -146,7 +146,7 @@ class Site:
 
         return dict(until(f"{name} is admitted or refused", look))
 
-    def withdraw(self, *names: str) -> None:
+    def delete_launches(self, *names: str) -> None:
         """Delete launches, by default all, and wait until their Workloads are gone."""
 
         def left() -> list[Body]:
@@ -159,7 +159,7 @@ class Site:
         self.bench.api.delete(deleted, with_owned=True)
         until("Kueue has forgotten the runs", lambda: not left())
 
-    def evicted(self) -> list[str]:
+    def evicted_workloads(self) -> list[str]:
         """Return the names of the evicted Workloads."""
         return sorted(
             str(body["metadata"]["name"])

@@ -75,15 +75,15 @@ class PlanBench:
         (self.folder / f"Pulumi.{scenario.name}.yaml").write_text(text)
         return load(self.folder, scenario.name)
 
-    def predicted(self, scenario: Scenario) -> Forecast:
+    def forecast(self, scenario: Scenario) -> Forecast:
         """Return the forecast of a scenario on its nodes, with the durations in its settings."""
         return _plan(self.settings(scenario), scenario, {})
 
-    def planned(self, overhead: float, scenario: Scenario) -> Sequence[Timeline]:
+    def planned_timelines(self, overhead: float, scenario: Scenario) -> Sequence[Timeline]:
         """Return the planned timelines. `overhead` is the seconds of a run in addition to those of its pods."""
         return _plan(self.settings(scenario), scenario, scenario.measured(overhead)).schedule.timelines
 
-    def steady(self, scenario: Scenario, overhead: float) -> Scenario:
+    def find_steady(self, scenario: Scenario, overhead: float) -> Scenario:
         """Return the scenario with the first seed, in steps of 100, whose plan varies little with the durations.
 
         If a tenth of a second decides whether a large run or a small one starts, everything after it differs, and no
@@ -107,7 +107,7 @@ class PlanBench:
         return True
 
     @contextmanager
-    def waiting(self, scenario: Scenario) -> Iterator[tuple[Scenario, Body]]:
+    def waiting_scenario(self, scenario: Scenario) -> Iterator[tuple[Scenario, Body]]:
         """Create a scenario whose runs all wait.
 
         Yields the scenario with unique names, and its gate: once the gate is created, the runs start. Deletes all
@@ -130,7 +130,7 @@ class PlanBench:
 
     def run(self, most: float, scenario: Scenario) -> Observed:
         """Start all runs of a scenario at once, and wait at most `most` seconds until they have ended."""
-        with self.waiting(scenario) as (named, gate), _Watch(self.cluster, named.name) as watch:
+        with self.waiting_scenario(scenario) as (named, gate), _Watch(self.cluster, named.name) as watch:
             watch.seen.began = time.time()
             self.api.create([gate])
             until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), most, 0.2)
@@ -157,7 +157,7 @@ class PlanBench:
             for turn in scenario.turns():
                 self.api.create(dict(runs[place].manifest) for place in turn)
                 names = {run_name(place) for place in turn}
-                until(f"Kueue knows {min(names)} to {max(names)}", partial(watch.knows, names), 120, 0.05)
+                until(f"Kueue knows {min(names)} to {max(names)}", partial(watch.has_workloads, names), 120, 0.05)
                 until("the next second", partial(_past, int(time.time())), 5, 0.02)
 
     def trainstack(self, *words: str) -> Done:
@@ -227,7 +227,7 @@ class _Watch:
         self._check()
         return len(self.seen.ended) >= runs
 
-    def knows(self, names: set[str]) -> bool:
+    def has_workloads(self, names: set[str]) -> bool:
         """Return whether Kueue has Workloads of all these runs. Raises the error that stopped the watch, if any."""
         self._check()
         return names <= self.seen.known

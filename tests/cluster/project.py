@@ -50,7 +50,7 @@ class Done:
         return self.out + self.err
 
 
-class Reachable(Protocol):
+class HasKubeconfig(Protocol):
     """The local cluster or a standalone API server."""
 
     @property
@@ -68,7 +68,7 @@ class Project:
     variables: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def copy(to: Path, cluster: Reachable, stack: str = "dev") -> "Project":
+    def copy(to: Path, cluster: HasKubeconfig, stack: str = "dev") -> "Project":
         """Copy the tracked and the untracked files that git does not ignore, and the library's bytecode."""
         checkout.copy(to)
         project = Project(to, cluster.kubeconfig, stack)
@@ -228,24 +228,24 @@ class Project:
         return self.run(["kubectl", *words, "-f", str(file)])
 
 
-def emptied(what: str, left: Callable[[], Collection[Any]], seconds: float) -> None:
+def await_empty(description: str, remaining: Callable[[], Collection[Any]], seconds: float) -> None:
     """Wait until nothing is left. Fails with the remaining items."""
     try:
-        eventually(what, lambda: not left(), seconds)
+        eventually(description, lambda: not remaining(), seconds)
     except AssertionError as error:
-        raise AssertionError(f"{error}; left: {sorted(left())}") from None
+        raise AssertionError(f"{error}; left: {sorted(remaining())}") from None
 
 
 COMMAND_SECONDS = 2.0
 """The interval of polls that run our commands, each of which takes half a CPU second."""
 
 
-def eventually(what: str, look: Callable[[], Any], seconds: float = 120, *, every: float = 0.5) -> Any:
-    """Call `look` every so many seconds until its result is true, and return the result. Fails with `what`."""
+def eventually(description: str, poll: Callable[[], Any], seconds: float = 120, *, every: float = 0.5) -> Any:
+    """Call `poll` every so many seconds until its result is true, and return the result. Fails with `description`."""
     end = time.monotonic() + seconds
     while True:
-        answer = look()
-        if answer:
-            return answer
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        result = poll()
+        if result:
+            return result
+        assert time.monotonic() < end, f"not within {seconds} s: {description}"
         time.sleep(every)

@@ -34,13 +34,13 @@ def search_config(platform: str, *sweeps: Config, namespace: str = NAMESPACE) ->
     }
 
 
-def program(name: str, source: str, **changes: Any) -> Config:
+def sweep_run(name: str, source: str, **changes: Any) -> Config:
     """Return a sweep's `run`: a managed Python program on the open queue."""
     run = managed_run(name, source, **changes)
     return {key: value for key, value in run.items() if key != "name"}
 
 
-def space(project: Project, name: str, parameters: Config, **changes: Any) -> None:
+def write_space(project: Project, name: str, parameters: Config, **changes: Any) -> None:
     """Write a grid of these parameters as a sweep's space, and expand it as a user does."""
     content = {
         "method": "grid",
@@ -79,18 +79,18 @@ def trials_of(project: Project, body: Config) -> list[Config]:
     return found
 
 
-def launched(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Config]:
+def launches_by_id(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Config]:
     """Return the stack's live launches of a sweep, by run id or batch id."""
     return {body["metadata"]["labels"]["trainstack.dev/run"]: body for body in launches(project, name, namespace)}
 
 
 def expire(project: Project, name: str) -> None:
     """Set a TTL on the finished Jobs of a sweep, as the policies of some clusters do."""
-    for body in launched(project, name).values():
+    for body in launches_by_id(project, name).values():
         patch = '{"spec": {"ttlSecondsAfterFinished": 0}}'
         done = project.kubectl("patch", "job", body["metadata"]["name"], "-n", NAMESPACE, "--type=merge", "-p", patch)
         assert done.code == 0, done.text
-    eventually(f"the TTL of {name}", lambda: not launched(project, name))
+    eventually(f"the TTL of {name}", lambda: not launches_by_id(project, name))
 
 
 def up(project: Project, *words: str) -> str:
@@ -120,15 +120,15 @@ def records(project: Project, to: str = "all") -> dict[str, Config]:
     return found
 
 
-def told(project: Project, command: str, name: str) -> Config:
+def sweep_report(project: Project, command: str, name: str) -> Config:
     """Return the JSON output of `trainstack sweep <command>` for a sweep."""
     done = project.trainstack("sweep", command, name, "--json")
     assert done.code == 0, done.text
-    said: Config = json.loads(done.out)
-    return said
+    report: Config = json.loads(done.out)
+    return report
 
 
-def sets(records: Sequence[Config]) -> list[tuple[Any, ...]]:
+def sorted_parameters(records: Sequence[Config]) -> list[tuple[Any, ...]]:
     """Return the parameters of these records, sorted."""
     return sorted(tuple(each["definition"]["sweep"]["parameters"].values()) for each in records)
 

@@ -39,10 +39,10 @@ def _other_product(owner: Person) -> Iterator[None]:
         }
     )
     try:
-        owner.merge("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": [group]}})
+        owner.patch("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": [group]}})
         yield
     finally:
-        owner.merge("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": queue["spec"]["resourceGroups"]}})
+        owner.patch("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": queue["spec"]["resourceGroups"]}})
         done = owner.kubectl("delete", "resourceflavor", OTHER_FLAVOR, "--timeout=60s")
         assert done.code == 0, done.text
 

@@ -16,7 +16,7 @@ from tests.cluster.registries import (
     buildah_login,
     log_in,
     make_access,
-    served_with_password,
+    running_private_registry,
     write_dockerfile,
 )
 from trainstack.cli.app import app
@@ -34,7 +34,7 @@ TRAINING, MODEL_IMAGE = "traindb-training-mnist", "joleedocker/traindb-training-
 def guarded(tmp_path: Path, buildah: None) -> Iterator[str]:
     """Start a registry with a password and with an authority that buildah trusts; yields its address."""
     access = make_access(tmp_path)
-    with served_with_password(tmp_path, access):
+    with running_private_registry(tmp_path, access):
         yield access.address
 
 

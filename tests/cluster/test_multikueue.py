@@ -14,11 +14,11 @@ from tests.cluster.multikueue import (
     HUB,
     NAMESPACE,
     WEST,
+    create_kubeconfig_secret,
     environment,
-    give_access,
+    exposed_api_server,
     hub,
     merged_kubeconfig,
-    reachable,
     run,
 )
 from tests.cluster.project import Project, eventually
@@ -80,8 +80,8 @@ def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_pat
     output = manager.trainstack("status").out
     assert "lists an admission check that is not active: Kueue does not reach west (" in output
 
-    with reachable(pair.manager, pair.worker) as server:
-        give_access(manager, pair.worker, server)
+    with exposed_api_server(pair.manager, pair.worker) as server:
+        create_kubeconfig_secret(manager, pair.worker, server)
         pods = eventually("all runs have their pods in the worker cluster", lambda: running(manager, PODS))
         assert objects(manager, "pods", HUB) == []
         output = manager.trainstack("status").out
@@ -98,8 +98,8 @@ def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_pat
         "the worker cluster counts as lost", lambda: "Kueue does not reach worker cluster west" in status(manager)
     )
     assert status(manager).count("which Kueue does not reach: its last known state") == len(LAUNCHES)
-    with reachable(pair.manager, pair.worker) as server:
-        give_access(manager, pair.worker, server)
+    with exposed_api_server(pair.manager, pair.worker) as server:
+        create_kubeconfig_secret(manager, pair.worker, server)
         eventually("the worker cluster is connected again", lambda: "does not reach" not in status(manager))
         refresh = manager.changes("--refresh")
         assert refresh == {}

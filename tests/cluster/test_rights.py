@@ -139,7 +139,7 @@ def assert_minimal_rights(
     """
     requested = people.requests_of(account)
     granted = people.granted(account) if granted is None else granted
-    used = {grant for request in requested if request.code != FORBIDDEN for grant in request.took} | also
+    used = {grant for request in requested if request.code != FORBIDDEN for grant in request.used_grants} | also
     idle = {right for right in granted if not any(right.covers(grant) for grant in used)}
     known = {(right.resource, right.verb) for right in idle}
     denied = {_short(request): request.uri for request in requested if request.code == FORBIDDEN}

@@ -107,7 +107,7 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     job = tenant.create(make_job(command="echo trained", activeDeadlineSeconds=3024000))
     assert job["spec"]["ttlSecondsAfterFinished"] == 604800
     assert tenant.create(make_job(ttlSecondsAfterFinished=60))["spec"]["ttlSecondsAfterFinished"] == 60
-    assert list(tenant.ended(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
+    assert list(tenant.await_succeeded(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
     workloads = tenant.items("workloads", NAMESPACE)
     assert any(workload["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"] for workload in workloads)
     elsewhere = make_pod("elsewhere", "busybox", command=["true"])
@@ -146,21 +146,21 @@ def test_the_model_is_in_the_nodes_folder(sites: Cluster, owner: Person) -> None
     selector = {"matchLabels": {"type": "by-hand"}}
     owner.create(make_claim("models", "manual", "ReadWriteMany", "default", selector=selector))
     owner.create(make_pod("trainer", "busybox", claim="models", command=["touch", "/data/mnist_cnn.pt"]))
-    assert list(owner.ended("test=trainer", "default", 1).values()) == [""]
+    assert list(owner.await_succeeded("test=trainer", "default", 1).values()) == [""]
     script = ["sh", "-c", "touch /data/written && ls /data"]
     owner.create(make_pod("reader", "busybox", claim="models", command=script, securityContext={"runAsUser": 1000}))
-    assert list(owner.ended("test=reader", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
+    assert list(owner.await_succeeded("test=reader", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
     assert not list(Path(FOLDERS[0]).iterdir())
     kept = Path(sites.state, "node-folders", FOLDERS[0].lstrip("/"))
     assert sorted(path.name for path in kept.iterdir()) == ["mnist_cnn.pt", "written"]
 
 
-def assert_nothing_left(state: Path, inside: traces.Inside, before: traces.Traces) -> None:
+def assert_nothing_left(state: Path, inside: traces.ProcessNamespaces, before: traces.Traces) -> None:
     """Assert that this machine has no trace of the cluster.
 
     Other clusters may have started, stopped or covered the same folders meanwhile.
     """
-    now, layout, hierarchies = traces.look(state, inside), Layout.of(state), cgroups.hierarchies()
+    now, layout, hierarchies = traces.collect_traces(state, inside), Layout.of(state), cgroups.hierarchies()
     assert (now.processes, now.mounts, now.cgroups) == (before.processes, before.mounts, before.cgroups)
     assert (now.firewall, now.sysctls) == (before.firewall, before.sysctls)
     assert not network.joined(layout.cgroup)
@@ -173,7 +173,7 @@ def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
     machine: traces.Traces, sites: Cluster, owner: Person
 ) -> None:
     """The files are in the node's folders."""
-    inside = traces.inside_of(sites.pid)
+    inside = traces.process_namespaces(sites.pid)
     devcluster.down(sites.state)
     assert_nothing_left(sites.state, inside, machine)
     done = cluster_command("up", "--state", str(sites.state))
@@ -184,8 +184,8 @@ def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
     assert restarted.cluster.server == sites.server
     words = ["ls", "/data/mnist_cnn.pt", "/data/written"]
     owner.create(make_pod("later", "busybox", claim="models", command=words))
-    assert list(owner.ended("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
-    inside = traces.inside_of(restarted.cluster.pid)
+    assert list(owner.await_succeeded("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
+    inside = traces.process_namespaces(restarted.cluster.pid)
     devcluster.down(sites.state, keep_data=False)
     assert_nothing_left(sites.state, inside, machine)
     assert not sites.state.exists()

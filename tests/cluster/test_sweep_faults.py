@@ -20,7 +20,17 @@ from tests.cluster.lab import (
     unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
-from tests.cluster.search import GO, launched, program, records, search_config, space, told, trials_of, up
+from tests.cluster.search import (
+    GO,
+    launches_by_id,
+    records,
+    search_config,
+    sweep_report,
+    sweep_run,
+    trials_of,
+    up,
+    write_space,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -52,9 +62,9 @@ pathlib.Path(os.environ["TRAINSTACK_OUTPUT"], "metrics.jsonl").write_text('{{"ep
 
 def write_sweep(project: Project, name: str, *behaviours: str, form: str = "indexed", **changes: object) -> Config:
     """Write the space of a sweep whose trials have these behaviours, and return its entry."""
-    space(project, name, {"what": {"categorical": list(behaviours)}}, env={"WHAT": "${parameters.what}"})
+    write_space(project, name, {"what": {"categorical": list(behaviours)}}, env={"WHAT": "${parameters.what}"})
     gang = {"parallelism": len(behaviours)} if form == "indexed" else {}
-    return {"name": name, "form": form, **gang, "run": program(name, PROGRAM, **{"priority": "low", **changes})}
+    return {"name": name, "form": form, **gang, "run": sweep_run(name, PROGRAM, **{"priority": "low", **changes})}
 
 
 @contextmanager
@@ -70,7 +80,7 @@ def searching(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
 
 def only_job(project: Project, name: str) -> Config:
     """Return the only Job of a sweep."""
-    (body,) = launched(project, name).values()
+    (body,) = launches_by_id(project, name).values()
     return body
 
 
@@ -101,7 +111,7 @@ def test_failed_trials_are_reported_and_do_not_affect_others(lab: Project) -> No
         )
         assert_failures_of_one_job(project)
         eventually(
-            "each trial for itself has ended", lambda: all(map(is_finished, launched(project, "apart").values()))
+            "each trial for itself has ended", lambda: all(map(is_finished, launches_by_id(project, "apart").values()))
         )
         assert_failures_of_separate_jobs(project)
         assert_sweep_status(project)
@@ -154,7 +164,7 @@ def assert_failures_of_one_job(project: Project) -> None:
 def assert_failures_of_separate_jobs(project: Project) -> None:
     """Assert the failures by the condition of each Job."""
     reasons = {}
-    for body in launched(project, "apart").values():
+    for body in launches_by_id(project, "apart").values():
         (condition,) = (
             condition for condition in body["status"]["conditions"] if condition["type"] in ("Complete", "Failed")
         )
@@ -182,7 +192,7 @@ def assert_sweep_status(project: Project) -> None:
 
 def states_of(project: Project, sweep: str) -> dict[str, tuple[str, str]]:
     """Return the states and reasons of trials, by behaviour."""
-    trials = told(project, "status", sweep)["trials"]
+    trials = sweep_report(project, "status", sweep)["trials"]
     return {trial["parameters"]["what"]: (trial["state"], trial["reason"]) for trial in trials}
 
 
@@ -266,7 +276,7 @@ def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
     # Both sweeps share the volume, so their trials need different files to end.
     apart = write_sweep(lab, "apart", "long-e", "long-f", "long-g", "long-h", form="jobs", queue=HELD)
     with searching(lab, "taken-out", together, apart) as project:
-        assert len(launched(project, "apart")) == 4
+        assert len(launches_by_id(project, "apart")) == 4
         pods = eventually("two trials at work", lambda: running_pods(project, "together", 2))
         first = uid(only_job(project, "together"))
         run_ids = {
@@ -276,7 +286,7 @@ def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
         for name, remaining in (("together", ("long-a", "long-c")), ("apart", ("long-e", "long-g"))):
             write_sweep(project, name, *remaining)
         up(project)
-        assert len(launched(project, "apart")) == 2
+        assert len(launches_by_id(project, "apart")) == 2
         assert len(running_pods(project, "together", 2)) == 2
         touch(project, pods["0"], "long-a")
         # The Job skips the index of the removed set, and the third trial starts.
@@ -301,15 +311,15 @@ def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
 def assert_running_trial_stops_only_if_named(project: Project) -> None:
     """Remove the set of a running trial in form `jobs`, and assert that the trial continues until `stop` names it."""
     eventually("both trials that are left", lambda: running_pods(project, "apart", 2))
-    before = set(launched(project, "apart"))
+    before = set(launches_by_id(project, "apart"))
     write_sweep(project, "apart", "long-e", form="jobs")
     text = up(project)
     assert "still running although the set was removed" in text
-    assert set(launched(project, "apart")) == before
+    assert set(launches_by_id(project, "apart")) == before
     (named,) = (run_id for run_id in before if f"stop: [{run_id}]" in text)
     project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[named]))
     up(project)
-    eventually("the named one goes alone", lambda: set(launched(project, "apart")) == before - {named})
+    eventually("the named one goes alone", lambda: set(launches_by_id(project, "apart")) == before - {named})
 
 
 def running_pods(project: Project, name: str, count: int, index: str = "") -> dict[str, str]:

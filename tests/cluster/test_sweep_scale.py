@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.lab import Config, true_conditions
 from tests.cluster.pods import make_pod
 from tests.cluster.project import Project, eventually
-from tests.cluster.search import search_config, space, trials_of
+from tests.cluster.search import search_config, trials_of, write_space
 from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.api import Api
 from trainstack.dev.cluster.cluster import Cluster
@@ -106,7 +106,7 @@ def training(queue: str, seconds: int, **changes: Any) -> Config:
 
 def test_a_thousand_trials_need_at_most_five_resources(platform: Project) -> None:
     """One `pulumi up` takes seconds, the trials run with the given parallelism, and a further `up` changes nothing."""
-    space(platform, "thousand", {"seed": {"int": {"low": 1, "high": 1000}}}, args=["--seed=${parameters.seed}"])
+    write_space(platform, "thousand", {"seed": {"int": {"low": 1, "high": 1000}}}, args=["--seed=${parameters.seed}"])
     recorded = {"record": {"volume": "lab"}, "volumes": [{"volume": "lab", "mountPath": "/mnt/lab"}]}
     run = training("wide", 2, **recorded)
     empty = search_config("scale", namespace=NAMESPACE)
@@ -278,7 +278,7 @@ def test_two_hundred_trials_as_separate_jobs(platform: Project) -> None:
     """
     sizes = {"high": 60, "normal": 60, "low": 60, "capped": 20}
     for name, size in sizes.items():
-        space(platform, name, {"seed": {"int": {"low": 1, "high": size}}}, args=["--seed=${parameters.seed}"])
+        write_space(platform, name, {"seed": {"int": {"low": 1, "high": size}}}, args=["--seed=${parameters.seed}"])
     # Long enough that no trial starts and ends between two samples, even on a busy machine.
     run = training("narrow", 6, managed=False)
     sweeps = [{"name": name, "run": {**run, "priority": name}} for name in PRIORITIES]

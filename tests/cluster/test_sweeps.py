@@ -13,15 +13,15 @@ from tests.cluster.search import (
     DIGITS,
     edit_sweep,
     expire,
-    launched,
+    launches_by_id,
     records,
     search_config,
-    sets,
-    space,
-    told,
+    sorted_parameters,
+    sweep_report,
     trials_of,
     up,
     values,
+    write_space,
 )
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, git, workload
@@ -46,7 +46,7 @@ ARGS = ["--batch-size=${parameters.batch_size}", "--lr=${parameters.lr}"]
 
 def digits_space(project: Project, *rates: float) -> None:
     """Write the space of the repository's example with these learning rates."""
-    space(project, "digits-search", {"batch_size": values(*SIZES), "lr": values(*rates)}, args=ARGS)
+    write_space(project, "digits-search", {"batch_size": values(*SIZES), "lr": values(*rates)}, args=ARGS)
 
 
 def trained_run_ids(project: Project) -> set[str]:
@@ -73,7 +73,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
     try:
         done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
-        ((batch, first),) = launched(project, "digits-search").items()
+        ((batch, first),) = launches_by_id(project, "digits-search").items()
         assert (first["spec"]["completions"], first["spec"]["parallelism"]) == (TRIALS, 2)
         assert first["status"]["completedIndexes"] == f"0-{TRIALS - 1}"
         first_trials = {trial["run_id"] for trial in trials_of(project, first)}
@@ -81,7 +81,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
         found = records(project)
         assert set(found) == first_trials
         assert all(record["finished"] and record["attempts"] == 1 for record in found.values())
-        assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
+        assert sorted_parameters(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
         assert_trained_with_own_sets(found, 12)
         best = max(found.values(), key=validation)
         assert best["metrics"][-1]["test_accuracy"] >= 0.95
@@ -90,7 +90,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
 
         digits_space(project, *RATES, 0.2)
         up(project)
-        jobs = launched(project, "digits-search")
+        jobs = launches_by_id(project, "digits-search")
         (added,) = (body for run_id, body in jobs.items() if run_id != batch)
         assert uid(jobs[batch]) == uid(first)
         assert [trial["parameters"] for trial in trials_of(project, added)] == [
@@ -106,7 +106,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
             text = up(project)
             assert f"{TRIALS} trials were launched before and are settled" in text
             assert f"{len(SIZES)} trials were launched before and are settled" in text
-            assert launched(project, "digits-search") == {}
+            assert launches_by_id(project, "digits-search") == {}
         assert len(trained_run_ids(project)) == TRIALS + len(SIZES)
     finally:
         project.take_down()
@@ -122,19 +122,19 @@ def test_trials_on_real_data_as_separate_jobs(lab: Project, epochs: int) -> None
     project = lab.other(f"one-by-one-{epochs}", search_config(lab.stack, sweep))
     try:
         up(project)
-        assert len(launched(project, "digits-search")) == 4
+        assert len(launches_by_id(project, "digits-search")) == 4
         assert outputs(project)["waitingTrials"] == {"digits-search": TRIALS - 4}
         done = project.trainstack("up", "--yes", seconds=500)
         assert done.code == 0, done.text
         assert "digits-search: 4 of 4 slots in use" in done.text
-        jobs = launched(project, "digits-search")
+        jobs = launches_by_id(project, "digits-search")
         assert len(jobs) == TRIALS
         assert all("Complete" in true_conditions(body) for body in jobs.values())
         assert outputs(project)["waitingTrials"] == {}
         # The folder also has the records of other launches of this sweep.
         found = {run_id: record for run_id, record in records(project).items() if run_id in jobs}
         assert set(found) == set(jobs)
-        assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
+        assert sorted_parameters(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
         assert_trained_with_own_sets(found, epochs)
         assert_best_reported(project, found)
         if epochs == 12:
@@ -147,7 +147,7 @@ def test_trials_on_real_data_as_separate_jobs(lab: Project, epochs: int) -> None
 
 def test_data_is_loaded_while_waiting_trials_hold_all_quota(lab: Project) -> None:
     """Four trials hold the queue's memory and two are queued; the loader is admitted, and all trials get their data."""
-    space(lab, "digits-search", {"batch_size": values(64, 128), "lr": values(0.01, 0.05, 0.1)}, args=ARGS)
+    write_space(lab, "digits-search", {"batch_size": values(64, 128), "lr": values(0.01, 0.05, 0.1)}, args=ARGS)
     base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
     args = ["--epochs=1" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     quarter = {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
@@ -158,12 +158,16 @@ def test_data_is_loaded_while_waiting_trials_hold_all_quota(lab: Project) -> Non
         eventually("all quota is taken", lambda: reserved(project) == "8Gi")
         done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
-        assert len(launched(project, "digits-search")) == 6
-        assert [trial["state"] for trial in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
+        assert len(launches_by_id(project, "digits-search")) == 6
+        assert [trial["state"] for trial in sweep_report(project, "status", "digits-search")["trials"]] == [
+            "succeeded"
+        ] * 6
         expire(project, "digits-search")
         up(project)
-        assert launched(project, "digits-search") == {}
-        assert [trial["state"] for trial in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
+        assert launches_by_id(project, "digits-search") == {}
+        assert [trial["state"] for trial in sweep_report(project, "status", "digits-search")["trials"]] == [
+            "succeeded"
+        ] * 6
     finally:
         project.take_down()
 
@@ -177,7 +181,7 @@ def reserved(project: Project) -> str:
 
 def second_of(project: Project, first: str) -> Config:
     """Return the sweep's Job that is not the first."""
-    (other,) = (body for run_id, body in launched(project, "digits-search").items() if run_id != first)
+    (other,) = (body for run_id, body in launches_by_id(project, "digits-search").items() if run_id != first)
     return other
 
 
@@ -188,13 +192,13 @@ def validation(record: Config) -> float:
 
 def assert_best_reported(project: Project, found: dict[str, Config]) -> None:
     """Assert that the commands report the objective of every trial's metrics file, and the best trial."""
-    states = told(project, "status", "digits-search")
+    states = sweep_report(project, "status", "digits-search")
     assert [trial["state"] for trial in states["trials"]] == ["succeeded"] * TRIALS
-    results = told(project, "results", "digits-search")
+    results = sweep_report(project, "results", "digits-search")
     assert {trial["run_id"]: trial["objective"] for trial in results["trials"]} == {
         run_id: validation(record) for run_id, record in found.items()
     }
-    (best,) = told(project, "best", "digits-search")["best"]
+    (best,) = sweep_report(project, "best", "digits-search")["best"]
     best_run_ids = [run_id for run_id, record in found.items() if validation(record) == best["value"]]
     assert best["value"] == max(map(validation, found.values()))
     assert best["run_id"] in best_run_ids
@@ -236,7 +240,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
             }
             for body in first.values():
                 assert_verbatim(body)
-            before = told(project, "best", "mnist-single-job")
+            before = sweep_report(project, "best", "mnist-single-job")
             assert [(trial["number"], trial["parameters"], trial["value"]) for trial in before["best"]] == [
                 (2, {"batch_size": 64}, 1.0)
             ]
@@ -244,7 +248,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
             # The ledgers now have the outcomes, but are still as declared.
             assert_no_changes(project)
 
-            space(
+            write_space(
                 project,
                 "mnist-single-job",
                 {"batch_size": values(16, 32, 64, 128, 512)},
@@ -261,12 +265,12 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
             assert len(files) == 2
             assert_no_changes(project)
 
-            results = told(project, "results", "mnist-single-job")
+            results = sweep_report(project, "results", "mnist-single-job")
             expire(project, "mnist-single-job")
             selector = "trainstack.dev/sweep=mnist-single-job"
             eventually("the pods are gone", lambda: not project.select("pods", selector, NAMESPACE))
-            assert told(project, "results", "mnist-single-job") == results
-            (best,) = told(project, "best", "mnist-single-job")["best"]
+            assert sweep_report(project, "results", "mnist-single-job") == results
+            (best,) = sweep_report(project, "best", "mnist-single-job")["best"]
             assert (best["number"], best["parameters"], best["value"]) == (3, {"batch_size": 64}, 1.0)
         finally:
             project.take_down()
@@ -296,7 +300,7 @@ def ended(project: Project, count: int) -> dict[str, Config]:
     """Wait until this number of Jobs of the published sweep have succeeded, and return them."""
 
     def found() -> dict[str, Config]:
-        jobs = launched(project, "mnist-single-job")
+        jobs = launches_by_id(project, "mnist-single-job")
         assert not [body for body in jobs.values() if "Failed" in true_conditions(body)]
         done = {run_id: body for run_id, body in jobs.items() if "Complete" in true_conditions(body)}
         return done if len(done) == count else {}

@@ -19,7 +19,7 @@ from tests.cluster.lab import assert_no_changes, launch, launches, outputs, run_
 from tests.cluster.page import Page
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
-from tests.cluster.users_registry import UsersRegistry, executed_image_rows, users_registry
+from tests.cluster.users_registry import UsersRegistry, execute_image_rows, users_registry
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, git
 
@@ -218,7 +218,7 @@ def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_pat
     eidf.copy("trainstack destroy")
     assert_nothing_left(eidf, NAMESPACE)
     eidf.type("kubectl delete pvc pytorch-pvc -n eidf001")
-    eidf.completed()
+    eidf.assert_completed()
 
 
 def replica_counts(printed: str) -> dict[str, tuple[int, int]]:
@@ -363,7 +363,7 @@ def test_distributed_training_matches_its_baseline(vsphere: Page, owner: Person)
     assert f"{DISTRIBUTED}-gpu ran on node local at the same time for" in warning
     vsphere.copy("trainstack destroy")
     assert_nothing_left(vsphere, "user")
-    vsphere.completed()
+    vsphere.assert_completed()
 
 
 def assert_logs_of_each_replica(vsphere: Page) -> None:
@@ -472,7 +472,7 @@ def comparison_warnings(project: Project) -> list[str]:
 def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -> None:
     """The user's image trains on CPUs; the commands print conditions, replica states, events, node usage and logs."""
     project = azurestack.project
-    executed_image_rows(azurestack, registry, GLOO, GLOO_IMAGE)
+    execute_image_rows(azurestack, registry, GLOO, GLOO_IMAGE)
     azurestack.copy("pulumi up")
     await_node_usage(azurestack)
     printed = azurestack.copy("trainstack logs").out
@@ -514,7 +514,7 @@ def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -
     assert retained(project) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
     azurestack.copy("trainstack destroy")
     assert_nothing_left(azurestack, "default")
-    azurestack.completed()
+    azurestack.assert_completed()
 
 
 def await_node_usage(azurestack: Page) -> None:
@@ -550,7 +550,7 @@ def assert_gloo_demo_status(azurestack: Page) -> None:
 def test_models_in_a_folder_of_the_node(traindb: Page, owner: Person, registry: UsersRegistry) -> None:
     """The claim selects the volume by two labels, and the model is in the node's folder after the job."""
     project = traindb.project
-    executed_image_rows(traindb, registry, MODELS, MODEL_IMAGE)
+    execute_image_rows(traindb, registry, MODELS, MODEL_IMAGE)
     traindb.copy("pulumi up")
     volume = owner.get("pv", "traindb-models-volume")
     assert {key: volume["metadata"]["labels"][key] for key in ("type", "name")} == {
@@ -599,7 +599,7 @@ def test_models_in_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
     ]
     traindb.copy("trainstack destroy")
     assert_nothing_left(traindb, "kubeflow")
-    traindb.completed()
+    traindb.assert_completed()
 
 
 def assert_training_status(traindb: Page) -> None:
@@ -661,7 +661,7 @@ def test_a_sweep_on_the_gpu_service(sweeps: Page, tenant: Person) -> None:
     assert launches(project, SWEEP, NAMESPACE) == []
     sweeps.copy("trainstack destroy")
     assert_nothing_left(sweeps, NAMESPACE)
-    sweeps.completed()
+    sweeps.assert_completed()
 
 
 def best_set(project: Project) -> tuple[int, dict[str, Any], float]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.audit import writes
-from tests.cluster.inventory import Name, everything
+from tests.cluster.inventory import ObjectKey, all_objects
 from tests.cluster.lab import Config, run_id, unmanaged_run, volume
 from tests.cluster.project import Done, Project, eventually
 from trainstack.dev.cluster.access import write_kubeconfig
@@ -185,9 +185,9 @@ def engine_destroy(project: Project) -> Done:
     return project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
 
 
-def marked(project: Project) -> frozenset[Name]:
+def marked(project: Project) -> frozenset[ObjectKey]:
     """Return all objects in the cluster with the stack's label."""
-    return everything(project, SELECTED)
+    return all_objects(project, SELECTED)
 
 
 def phases(project: Project) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.inventory import everything
+from tests.cluster.inventory import all_objects
 from tests.cluster.lab import volume
 from tests.cluster.people import Person
 from tests.cluster.project import Done, Project
@@ -109,7 +109,7 @@ def test_a_stack_on_another_cluster_writes_nothing(two: Two, who: str, config: C
     assert done.code == 0, done.text
     try:
         away = two.pointed_elsewhere(project)
-        before = (everything(owner), everything(two.pointed_elsewhere(owner)), state(project))
+        before = (all_objects(owner), all_objects(two.pointed_elsewhere(owner)), state(project))
         for done in (
             away.pulumi("preview"),
             away.up(),
@@ -119,7 +119,7 @@ def test_a_stack_on_another_cluster_writes_nothing(two: Two, who: str, config: C
             away.trainstack("destroy", "--yes"),
         ):
             refused(done, who)
-        assert (everything(owner), everything(two.pointed_elsewhere(owner)), state(project)) == before
+        assert (all_objects(owner), all_objects(two.pointed_elsewhere(owner)), state(project)) == before
         done = project.up("--refresh", "--expect-no-changes")
         assert done.code == 0, done.text
     finally:

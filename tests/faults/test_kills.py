@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.project import Project, emptied
+from tests.cluster.project import Project, await_empty
 from tests.faults import engine, kills
 from tests.faults.bucket import bucket
 from tests.faults.clusters import own_cluster
@@ -287,4 +287,4 @@ def whole(victim: Project, *, not_looked_at: int = 0) -> None:
 def gone(victim: Project) -> None:
     """Check that no marked object exists and the state is empty."""
     assert kills.recorded(victim) == {}
-    emptied("what was deleted", lambda: kills.marked(victim), 120)
+    await_empty("what was deleted", lambda: kills.marked(victim), 120)

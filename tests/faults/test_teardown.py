@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.inventory import Name, everything
+from tests.cluster.inventory import ObjectKey, all_objects
 from tests.cluster.people import Person
-from tests.cluster.project import Project, emptied, eventually
+from tests.cluster.project import Project, await_empty, eventually
 from tests.faults.clusters import own_cluster
 from tests.faults.drawn_stacks import STACK, Drawn, draw, operators_config
 from tests.seeds import chosen_seed
@@ -59,7 +59,7 @@ def test_nothing_is_left_but_the_listed_volumes(
     """The plan lists them before the teardown; afterwards all objects in the API server are compared."""
     drawn = draw(SEED, number)
     with_kueue(copy, others_kueue, drawn)
-    before = everything(copy)
+    before = all_objects(copy)
     project = copy.other(STACK, drawn.config)
     done = project.up(seconds=900)
     assert done.code == 0, done.text
@@ -77,21 +77,21 @@ def test_nothing_is_left_but_the_listed_volumes(
     took = time.monotonic() - began
     assert done.code == 0, done.text
     stays = {name_of(each) for each in teardown_plan["stays"]}
-    emptied("what is not listed", lambda: left(project, before, stays), SECONDS)
+    await_empty("what is not listed", lambda: left(project, before, stays), SECONDS)
     print(f"{request.node.name}: {len(teardown_plan['stops'])} active runs, {len(claims)} volumes stay: {took:.0f} s")
-    assert stays <= everything(project)
+    assert stays <= all_objects(project)
     assert took <= SECONDS
     clear(project, stays)
 
 
 def unprotected(project: Project, drawn: Drawn) -> None:
     """Check that a teardown of protected volumes is refused and deletes nothing, and then remove the protection."""
-    there = everything(project, f"trainstack.dev/stack={STACK}")
+    there = all_objects(project, f"trainstack.dev/stack={STACK}")
     done = project.trainstack("destroy", "--yes")
     assert done.code == 3
     for each in drawn.protected:
         assert f"PersistentVolumeClaim {each} is protected, so nothing is deleted" in done.text
-    assert everything(project, f"trainstack.dev/stack={STACK}") == there
+    assert all_objects(project, f"trainstack.dev/stack={STACK}") == there
 
     def open_up(config: dict[str, Any]) -> None:
         for each in config["trainstack:storage"]["volumes"]:
@@ -143,7 +143,7 @@ def end(project: Project) -> None:
     """Destroy a stack without volumes, and check that nothing is left."""
     done = project.trainstack("destroy", "--yes", seconds=900)
     assert done.code == 0, done.text
-    emptied("the stack", lambda: everything(project, f"trainstack.dev/stack={project.stack}"), SECONDS)
+    await_empty("the stack", lambda: all_objects(project, f"trainstack.dev/stack={project.stack}"), SECONDS)
 
 
 def plan(project: Project) -> dict[str, Any]:
@@ -154,23 +154,23 @@ def plan(project: Project) -> dict[str, Any]:
     return teardown_plan
 
 
-def name_of(description: str) -> Name:
+def name_of(description: str) -> ObjectKey:
     """Return the name of an object in a plan."""
     kind, _, place = description.partition(" ")
     namespace, _, name = place.rpartition("/")
     return kind, namespace or "<none>", name
 
 
-def left(project: Project, before: frozenset[Name], stays: set[Name]) -> set[Name]:
+def left(project: Project, before: frozenset[ObjectKey], stays: set[ObjectKey]) -> set[ObjectKey]:
     """Return the remaining objects of the stack that are not listed, except those of Kubernetes."""
     namespaces = {name for kind, _, name in stays if kind == "Namespace"}
     beside = {("ConfigMap", each, "kube-root-ca.crt") for each in namespaces}
     beside |= {("ServiceAccount", each, "default") for each in namespaces}
     # A dynamic volume is its claim's.
-    return {each for each in everything(project) - before - beside - stays if each[0] != "PersistentVolume"}
+    return {each for each in all_objects(project) - before - beside - stays if each[0] != "PersistentVolume"}
 
 
-def clear(project: Project, stays: set[Name]) -> None:
+def clear(project: Project, stays: set[ObjectKey]) -> None:
     """Delete the remaining objects, as a person who no longer needs the data."""
     for kind, _, name in stays:
         if kind == "Namespace":

@@ -233,7 +233,7 @@ class World:
         """A tenant's state sees the namespaces that its files name, and those that it wrote to."""
         for launch in self.launches.values() if self.profile == "tenant" else ():
             others = {each.namespace for each in self.launches.values() if each.uid in before and each.is_of(launch)}
-            makers = {news.user for news in events[launch.server] if news.made(launch.namespace, launch.name)}
+            makers = {news.user for news in events[launch.server] if news.created(launch.namespace, launch.name)}
             for person in self.people.values():
                 named = person.config["trainstack:environment"]["existing"].get("namespaces", ())
                 seen = {*named, *(namespace for name, _, namespace in self.wrote if name == person.name)}

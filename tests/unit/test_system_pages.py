@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.page import Page, Row, block, fits, rows, unexecuted
+from tests.cluster.page import Page, Row, block, matches, rows, unexecuted
 from tests.cluster.project import Project
 
 PAGES = sorted(
@@ -71,7 +71,7 @@ def test_a_table_without_rows_fails() -> None:
 )
 def test_a_placeholder_is_for_a_part_of_one_word(typed: str, expected: bool) -> None:
     """Everything else is compared literally, options included."""
-    assert fits("kubectl cp code.py a/<pod>:/mnt/code.py", typed) is expected
+    assert matches("kubectl cp code.py a/<pod>:/mnt/code.py", typed) is expected
 
 
 def test_what_was_not_typed_is_named_with_its_line() -> None:
