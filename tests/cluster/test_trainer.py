@@ -50,7 +50,7 @@ RECORDED_SET: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster on which no other test has installed Kueue."""
     state = tmp_path_factory.mktemp("trainer")
     try:
@@ -60,9 +60,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def project(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Return the dev environment with Trainer and JobSet instead of the training operator, and the queue on hold."""
-    checkout = Project.copy(tmp_path_factory.mktemp("project"), own)
+    checkout = Project.copy(tmp_path_factory.mktemp("project"), dedicated_cluster)
     config: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
     config["trainstack:operators"] = {
         "kueue": {**SMALL, "configuration": {"frameworks": FRAMEWORKS}},

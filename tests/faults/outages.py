@@ -23,7 +23,7 @@ from tests.cluster.lab import (
 from tests.cluster.people import Person, make_job, make_pytorchjob
 from tests.cluster.project import Done, Project, eventually
 from tests.faults import engine, injection
-from tests.faults.rivals import TRAINS, undisturbed
+from tests.faults.rivals import TRAINING_PROGRAM, expected_metrics
 from trainstack.dev.cluster.cluster import Cluster
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25
@@ -55,7 +55,7 @@ def team(platform: Project, claim: str = "lab", *, first: bool = False) -> Proje
     if first:
         run = unmanaged_run("first", command=["true"], **mounts)
     else:
-        words = [TRAINS, str(EPOCHS), str(EPOCH_SECONDS)]
+        words = [TRAINING_PROGRAM, str(EPOCHS), str(EPOCH_SECONDS)]
         resources = {"requests": {"cpu": "100m", "memory": "128Mi"}}
         run = managed_run(
             "trains", "", args=words, resources=resources, backoffLimit=9, record={"volume": claim}, **mounts
@@ -65,7 +65,7 @@ def team(platform: Project, claim: str = "lab", *, first: bool = False) -> Proje
     )
 
 
-def more(project: Project) -> None:
+def add_objects(project: Project) -> None:
     """Add volumes and waiting runs to the stack."""
 
     def edit(config: Config) -> None:
@@ -80,21 +80,21 @@ def more(project: Project) -> None:
     project.edit_stack(edit)
 
 
-def up_during(project: Project, moment: int, fault: Callable[[], object]) -> Done:
+def up_with_fault(project: Project, moment: int, fault: Callable[[], object]) -> Done:
     """Run `pulumi up`, and inject the fault after this number of starts and ends of operations on objects."""
 
-    def strike(_: int) -> bool:
+    def inject(_: int) -> bool:
         fault()
         return True
 
     ended = engine.run(
-        project, "up", log=project.root / "events.log", moment=moment, strike=strike, seconds=2 * SECONDS
+        project, "up", log=project.root / "events.log", moment=moment, inject=inject, seconds=2 * SECONDS
     )
-    assert ended.struck, f"it ended before moment {moment}: {ended.done.text}"
+    assert ended.fault_injected, f"it ended before moment {moment}: {ended.done.text}"
     return ended.done
 
 
-def answers(project: Project) -> bool:
+def is_cluster_ready(project: Project) -> bool:
     """Return whether the API server, the node, the platform's controllers and their webhooks are ready.
 
     After an outage the status of controllers is stale for a moment, so the webhooks are tried too.
@@ -103,7 +103,7 @@ def answers(project: Project) -> bool:
     if done.code != 0:
         return False
     found = json.loads(project.run(["kubectl", "get", "nodes,deployments", "-A", "-o", "json"]).out or '{"items": []}')
-    return bool(found["items"]) and all(_well(each) for each in found["items"]) and _admits(project)
+    return bool(found["items"]) and all(_is_ready(each) for each in found["items"]) and _admits(project)
 
 
 def _admits(project: Project) -> bool:
@@ -117,13 +117,13 @@ def _admits(project: Project) -> bool:
     return Person(project.kubeconfig).kubectl("create", "--dry-run=server", body=listed).code == 0
 
 
-def _well(body: dict[str, Any]) -> bool:
+def _is_ready(body: dict[str, Any]) -> bool:
     if body["kind"] == "Deployment":
         return bool(body.get("status", {}).get("readyReplicas") == body["spec"]["replicas"])
     return any(each["type"] == "Ready" and each["status"] == "True" for each in body["status"]["conditions"])
 
 
-def mend(project: Project) -> list[str]:
+def run_recovery_commands(project: Project) -> list[str]:
     """Run the documented commands after an interrupted `up` until it succeeds; return the ones that were needed."""
     needed = []
     for words in (("up", "--skip-preview"), ("refresh", "--clear-pending-creates"), ("up", "--skip-preview")):
@@ -135,7 +135,7 @@ def mend(project: Project) -> list[str]:
     raise AssertionError(f"{needed} did not mend it: {done.text}")
 
 
-def whole(project: Project) -> None:
+def assert_consistent(project: Project) -> None:
     """Check that the cluster has the objects of the state and no other marked object, and that no change is left."""
     done = project.up("--refresh", "--expect-no-changes", seconds=SECONDS)
     assert done.code == 0, done.text
@@ -153,7 +153,7 @@ def whole(project: Project) -> None:
     assert {*uids(project).values()} == {uid for uid, urn in state.items() if "Job::" in urn}
 
 
-def end(project: Project) -> None:
+def remove_stack(project: Project) -> None:
     """Remove the stack, and wait until its runs are gone: they are deleted after their Workloads, which the garbage
     collector retries at growing intervals while Kueue's webhook is down.
     """
@@ -174,7 +174,7 @@ def logs(project: Project) -> str:
 
 
 @contextmanager
-def filled(disk: Path) -> Iterator[None]:
+def full_disk(disk: Path) -> Iterator[None]:
     """Fill a disk during the block."""
     filler = disk / "filler"
     try:
@@ -198,7 +198,7 @@ class Record:
         file = self.folder / "checkpoints" / "trained"
         return [int(line) for line in file.read_text().split()] if file.exists() else []
 
-    def trains(self, epoch: int) -> None:
+    def await_epoch(self, epoch: int) -> None:
         """Wait until this epoch has started."""
         eventually(f"epoch {epoch}", lambda: len(self.epochs()) >= epoch, SECONDS)
 
@@ -206,32 +206,32 @@ class Record:
         """Return the number of attempts."""
         return len(list((self.folder / "attempts").iterdir()))
 
-    def ends_as_undisturbed(self) -> None:
+    def assert_expected_result(self) -> None:
         """Wait for the end of the run; check that attempts resumed, and that the result is undisturbed."""
         eventually("the end of the run", (self.folder / "_SUCCESS").exists, SECONDS)
-        assert (self.folder / "result" / "metrics.jsonl").read_bytes() == undisturbed(EPOCHS)
+        assert (self.folder / "result" / "metrics.jsonl").read_bytes() == expected_metrics(EPOCHS)
         assert sorted(set(self.epochs())) == list(range(1, EPOCHS + 1))
         # An attempt repeats the epoch in which the last one ended.
         assert len(self.epochs()) <= EPOCHS + self.attempts() - 1
 
 
-def controllers(project: Project, cluster: Cluster) -> injection.Find:
+def controllers(project: Project, cluster: Cluster) -> injection.FindProcesses:
     """Return a function that finds the processes of the platform's controllers."""
     pods = [
         each["metadata"]["uid"]
         for namespace in ("kueue-system", "kubeflow")
         for each in project.get("pods", namespace=namespace)["items"]
     ]
-    return lambda: [process for uid in pods for process in injection.pod(cluster, uid)]
+    return lambda: [process for uid in pods for process in injection.pod_processes(cluster, uid)]
 
 
 def restart_node(project: Project, cluster: Cluster) -> None:
     """Simulate a restart of the node: kill kubelet, containerd and all pods; the first two are started again."""
     uids_ = [each["metadata"]["uid"] for each in project.get("pods")["items"]]
-    found = [process for uid in uids_ for process in injection.pod(cluster, uid)]
-    injection.kill([*injection.components(cluster, "kubelet", "containerd"), *found])
+    found = [process for uid in uids_ for process in injection.pod_processes(cluster, uid)]
+    injection.kill([*injection.component_processes(cluster, "kubelet", "containerd"), *found])
 
 
-def api_away(cluster: Cluster, seconds: float) -> None:
+def keep_api_server_down(cluster: Cluster, seconds: float) -> None:
     """Keep the API server down for this time."""
-    injection.keep_away(lambda: injection.components(cluster, "apiserver"), seconds)
+    injection.keep_down(lambda: injection.component_processes(cluster, "apiserver"), seconds)

@@ -30,17 +30,17 @@ ORDER = sorted(range(STACKS), key=lambda number: (draw(SEED, number).operators, 
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster with Kueue's image and a small one."""
     with own_cluster(tmp_path_factory, "drawn", [*operators(["kueue"]), *helpers()]) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def copy(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def copy(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of the project, and the seed."""
     print(f"TRAINSTACK_FAULTS_SEED={SEED}")
-    return Project.copy(tmp_path_factory.mktemp("drawn"), own)
+    return Project.copy(tmp_path_factory.mktemp("drawn"), dedicated_cluster)
 
 
 @pytest.fixture(scope="module")

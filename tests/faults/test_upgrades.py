@@ -127,7 +127,7 @@ def test_operators_are_upgraded_under_runs(
     install(platform, predecessors)
     team = queued_and_running(platform)
     record = Record(team, older)
-    record.trains(3)
+    record.await_epoch(3)
     replicas = await_pods(team, "joins", 2)
     before, kinds = uids(team), {name: uid(each) for name, each in definitions(team).items()}
     others = {kind: v1beta1(team, kind) for kind in QUEUES}
@@ -140,7 +140,7 @@ def test_operators_are_upgraded_under_runs(
     assert kinds.items() <= {name: uid(each) for name, each in definitions(team).items()}.items()
     assert {kind: v1beta1(team, kind) for kind in QUEUES} == others
     assert uids(team) == before
-    record.ends_as_undisturbed()
+    record.assert_expected_result()
     assert record.attempts() == 1
     assert lives(await_pods(team, "joins", 2)) == lives(replicas)
     exec_in_pod(team, replicas[0], "touch", f"{MOUNT}/go")
