@@ -14,7 +14,7 @@ ENDLESS = ["sh", "-c", "trap 'exit 1' TERM; sleep 36000 & wait"]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnStack:
     """An environment."""
 
     config: Config
@@ -23,11 +23,11 @@ class Drawn:
     runs: int
     protected: tuple[str, ...]
     """The claims that stop a teardown, as `<namespace>/<name>`."""
-    kept: frozenset[str]
+    retained: frozenset[str]
     """The claims that stay."""
 
 
-def draw(seed: int, number: int) -> Drawn:
+def draw(seed: int, number: int) -> DrawnStack:
     """Return the environment with this number in the series of a seed; every fourth has operators."""
     rng, operators = random.Random(f"{seed}/{number}"), number % 4 == 3
     namespaces = [f"drawn-{letter}" for letter in "ab"[: rng.randint(1, 2)]]
@@ -45,12 +45,12 @@ def draw(seed: int, number: int) -> Drawn:
     }
     if operators:
         config |= kueue()
-    return Drawn(
+    return DrawnStack(
         config=config,
         operators=operators,
         runs=len(runs),
         protected=tuple(f"{each['namespace']}/{each['name']}" for each in volumes if each["protect"]),
-        kept=frozenset(f"{each['namespace']}/{each['name']}" for each in volumes if each["retain"]),
+        retained=frozenset(f"{each['namespace']}/{each['name']}" for each in volumes if each["retain"]),
     )
 
 

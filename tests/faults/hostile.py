@@ -108,15 +108,15 @@ FRAGMENTS: Mapping[str, str] = {
 """By what it is: a fragment in flow style."""
 
 
-def damaged(content: bytes, chance: random.Random, changes: list[str]) -> bytes:
+def damage(content: bytes, rng: random.Random, changes: list[str]) -> bytes:
     """Return the content with a random damage."""
-    name = chance.choice(sorted(_DAMAGES))
+    name = rng.choice(sorted(_DAMAGES))
     changes.append(name)
-    return _DAMAGES[name](content, chance)
+    return _DAMAGES[name](content, rng)
 
 
-def _at(content: bytes, chance: random.Random, new: bytes, *, instead: int = 0) -> bytes:
-    place = chance.randrange(len(content) + 1)
+def _at(content: bytes, rng: random.Random, new: bytes, *, instead: int = 0) -> bytes:
+    place = rng.randrange(len(content) + 1)
     return content[:place] + new + content[place + instead :]
 
 

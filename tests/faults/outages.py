@@ -23,7 +23,7 @@ from tests.cluster.lab import (
 from tests.cluster.people import Person, make_job, make_pytorchjob
 from tests.cluster.project import Done, Project, eventually
 from tests.faults import engine, injection
-from tests.faults.rivals import TRAINING_PROGRAM, expected_metrics
+from tests.faults.competing_pods import TRAINING_PROGRAM, expected_metrics
 from trainstack.dev.cluster.cluster import Cluster
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25

@@ -15,7 +15,7 @@ from tests.cluster.lab import volume
 from tests.cluster.people import Person
 from tests.cluster.project import Done, Project
 from tests.faults.clusters import own_cluster
-from tests.faults.places import RESEARCHER, write_kubeconfig
+from tests.faults.configured_stacks import RESEARCHER, write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.objects.labels import LOCAL_CLUSTER
 

@@ -17,7 +17,7 @@ import yaml
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.faults.bad_input import NO_FILES, ROOT, SEARCH, Case, changed, make_checkout, targets
+from tests.faults.bad_input import NON_REGULAR_FILES, ROOT, SEARCH, Case, draw_case, make_checkout, targets
 from tests.faults.hostile import FRAGMENTS
 from tests.seeds import chosen_seed
 from trainstack.cli.app import app
@@ -106,12 +106,12 @@ def test_a_broken_file_is_accepted_or_refused_clearly(checkout: Path, count: int
     """The project's files with a few faults cause no traceback, no write and no hanging command."""
     wrong = []
     for number in range(count):
-        case = changed(checkout, random.Random(f"{SEED}/{number}"))
+        case = draw_case(checkout, random.Random(f"{SEED}/{number}"))
         wrong += [(number, case.file, case.changes, fault) for fault in faults(checkout, case)]
     assert not wrong, f"TRAINSTACK_FAULTS_SEED={SEED}: {len(wrong)} faults, the first of them {wrong[:5]}"
 
 
-@pytest.mark.parametrize("what", NO_FILES)
+@pytest.mark.parametrize("what", NON_REGULAR_FILES)
 def test_no_command_hangs_on_a_path_that_is_not_a_regular_file(checkout: Path, what: str) -> None:
     """Each settings file in turn is replaced by a FIFO, a device or the like; no command hangs or reads it whole."""
     wrong = []
@@ -119,7 +119,7 @@ def test_no_command_hangs_on_a_path_that_is_not_a_regular_file(checkout: Path, w
         path = checkout / file
         whole = path.read_bytes()
         path.unlink()
-        NO_FILES[what](path)
+        NON_REGULAR_FILES[what](path)
         began = time.process_time()
         done = CliRunner().invoke(app, ("check", "-s", stack))
         took = time.process_time() - began

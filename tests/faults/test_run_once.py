@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.rivals import EPOCHS, KINDS, NO_HEARTBEATS, STALE_SECONDS, CompetingPods, is_stopped, wait_for
+from tests.faults.competing_pods import EPOCHS, KINDS, NO_HEARTBEATS, STALE_SECONDS, CompetingPods, is_stopped, wait_for
 
 AT_ONCE = 6
 """The scenarios at a time: they mostly wait until a dead holder's heartbeat is stale."""
@@ -75,15 +75,15 @@ def run_random_course(folder: Path, kind: str, seed: int, last: int) -> None:
         paused, sequential = [], not {"sleeps", "silent"} & {*faults}
         # A pod that only waits for a processor must not count as dead then.
         competitors.stale_seconds = "2" if sequential else STALE_SECONDS
-        for fate in faults:
-            if fate == "dies":
+        for fault in faults:
+            if fault == "dies":
                 competitors.start(FAULT=f"{signal.SIGKILL} {draw.randint(1, last)}")
-            elif fate == "dies in an epoch":
+            elif fault == "dies in an epoch":
                 competitors.start(FAULT_EPOCH=str(draw.randint(1, EPOCHS)))
-            elif fate == "sleeps":
+            elif fault == "sleeps":
                 paused.append(competitors.start(FAULT=f"{signal.SIGSTOP} {draw.randint(1, last)}"))
             else:
-                competitors.start(**(NO_HEARTBEATS if fate == "silent" else {}))
+                competitors.start(**(NO_HEARTBEATS if fault == "silent" else {}))
             time.sleep(draw.choice((0, 0, 0.1, 0.5)))
         for pod in paused:
             time.sleep(draw.choice((0, 0.3, 1)))

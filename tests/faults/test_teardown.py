@@ -14,7 +14,7 @@ from tests.cluster.inventory import ObjectKey, all_objects
 from tests.cluster.people import Person
 from tests.cluster.project import Project, await_empty, eventually
 from tests.faults.clusters import own_cluster
-from tests.faults.drawn_stacks import STACK, Drawn, draw, operators_config
+from tests.faults.drawn_stacks import STACK, DrawnStack, draw, operators_config
 from tests.seeds import chosen_seed
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import helpers, operators
@@ -70,7 +70,7 @@ def test_nothing_is_left_but_the_listed_volumes(
 
     teardown_plan = plan(project)
     claims = frozenset(each.split()[1] for each in teardown_plan["stays"] if each.startswith("PersistentVolumeClaim"))
-    assert claims == drawn.kept
+    assert claims == drawn.retained
     began = time.monotonic()
     stops = [word for each in teardown_plan["stops"] for word in ("--stop", each)]
     done = project.trainstack("destroy", "--yes", *stops, seconds=900)
@@ -84,7 +84,7 @@ def test_nothing_is_left_but_the_listed_volumes(
     clear(project, stays)
 
 
-def unprotected(project: Project, drawn: Drawn) -> None:
+def unprotected(project: Project, drawn: DrawnStack) -> None:
     """Check that a teardown of protected volumes is refused and deletes nothing, and then remove the protection."""
     there = all_objects(project, f"trainstack.dev/stack={STACK}")
     done = project.trainstack("destroy", "--yes")
@@ -102,7 +102,7 @@ def unprotected(project: Project, drawn: Drawn) -> None:
     assert done.code == 0, done.text
 
 
-def with_kueue(copy: Project, others_kueue: list[Project], drawn: Drawn) -> None:
+def with_kueue(copy: Project, others_kueue: list[Project], drawn: DrawnStack) -> None:
     """Install Kueue for a stack that does not install it, and remove it for one that does."""
     if drawn.operators:
         while others_kueue:

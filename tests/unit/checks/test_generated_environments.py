@@ -8,7 +8,7 @@ import yaml
 from tests.cluster.project import ROOT
 from tests.faults.configurations import COUNT, ENVIRONMENTS, KINDS, OF_JOBS, Configuration, Environment, draw
 from tests.faults.files import write_sweeps
-from tests.faults.surroundings import stack_config
+from tests.faults.stack_configs import stack_config
 from tests.seeds import chosen_seed
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
