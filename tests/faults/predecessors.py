@@ -28,7 +28,7 @@ _REQUESTS = ControllerResources(cpu="50m", memory="128Mi")
 class Release(manifests.Manifest):
     """An older release with its own go.mod."""
 
-    older: str
+    older_version: str
     """Its version, as in `v0.14.0`."""
     program: Program
     stamps: tuple[Stamp, ...] = ()
@@ -38,7 +38,7 @@ class Release(manifests.Manifest):
     @property
     def version(self) -> str:
         """Return the older version instead of the toolchain's."""
-        return self.older
+        return self.older_version
 
     @property
     def modules(self) -> Group:
@@ -61,7 +61,7 @@ class Release(manifests.Manifest):
 RELEASES = {
     "kueue": Release(
         name="kueue",
-        older="v0.14.0",
+        older_version="v0.14.0",
         group="before-kueue",
         module=KUEUE,
         program=Program("kueue", f"{KUEUE}/cmd/kueue"),
@@ -72,7 +72,7 @@ RELEASES = {
     ),
     "trainingOperator": Release(
         name="training-operator",
-        older="v1.8.1",
+        older_version="v1.8.1",
         group="before-training-operator",
         module=TRAINING_OPERATOR,
         program=Program("training-operator", f"{TRAINING_OPERATOR}/cmd/training-operator.v1"),

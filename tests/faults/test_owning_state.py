@@ -14,7 +14,7 @@ from tests.stateful.checkout import make_run
 from trainstack.errors import ExitCode
 from trainstack.objects.labels import FIELD_MANAGER, STATE, field_manager, is_field_manager
 
-RUNS = "team"
+RUN_NAMESPACE = "team"
 """The namespace of the run: it is there before."""
 KINDS = {
     "Namespace": "/api/v1/namespaces",
@@ -32,7 +32,7 @@ TAKE_OVER = "trainstack:cluster: {takeOver: ["
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """An API server with the namespace of the run."""
     with api_server(tmp_path_factory.mktemp("states")) as running:
-        running.make_namespace(RUNS)
+        running.make_namespace(RUN_NAMESPACE)
         yield running
 
 
@@ -47,13 +47,13 @@ def make_config(stack: str, **cluster: Any) -> dict[str, Any]:
     """A namespace, a class, a volume and a run that stays active."""
     volume = {"name": "data", "namespace": stack, "size": "1Gi", "accessModes": ["ReadWriteOnce"]}
     return {
-        "trainstack:environment": {"namespaces": [{"name": stack}], "existing": {"namespaces": [RUNS]}},
+        "trainstack:environment": {"namespaces": [{"name": stack}], "existing": {"namespaces": [RUN_NAMESPACE]}},
         "trainstack:storage": {
             "classes": [{"name": stack, "provisioner": "rancher.io/local-path"}],
             "volumes": [{**volume, "storageClass": stack}],
         },
         "trainstack:queues": {"priorityClasses": None},
-        "trainstack:workloads": {"runs": [make_run(stack, RUNS)]},
+        "trainstack:workloads": {"runs": [make_run(stack, RUN_NAMESPACE)]},
         "trainstack:cluster": cluster,
     }
 
@@ -86,13 +86,13 @@ def path_of(kind: str, metadata: Mapping[str, Any]) -> str:
     return f"{root}{within}/{plural}/{metadata['name']}"
 
 
-def succeeded(done: Done) -> str:
+def assert_succeeded(done: Done) -> str:
     """Check that a command succeeded, and return its output in one line."""
     assert done.code == 0, done.text
     return " ".join(done.text.split())
 
 
-def refused(done: Done, *identities: str) -> None:
+def assert_refused(done: Done, *identities: str) -> None:
     """Check that the command fails, and that its message has the states and the remedy."""
     text = " ".join(done.text.split())
     assert done.code != 0, text
@@ -130,15 +130,15 @@ def garbage_collector(server: ApiServer) -> Iterator[None]:
 def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
     """Its commands are refused, previews too; with the state of the first checkout they change nothing."""
     first, second = (each.other("shared", make_config("shared")) for each in checkouts)
-    succeeded(first.up())
+    assert_succeeded(first.up())
     (identity,) = states(server, "shared")
     assert identity is not None
     assert {"Job", "ConfigMap", *KINDS} == {kind for kind, _ in objects(server, "shared")}
-    succeeded(first.up("--refresh", "--expect-no-changes"))
-    succeeded(first.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes"))
+    assert_succeeded(first.up("--refresh", "--expect-no-changes"))
+    assert_succeeded(first.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes"))
     before = server.offset()
     for done in (second.pulumi("preview"), second.up(), second.trainstack("up", "--yes", "--no-wait")):
-        refused(done, f"state {identity} owns ", f"{TAKE_OVER}{identity}]}}")
+        assert_refused(done, f"state {identity} owns ", f"{TAKE_OVER}{identity}]}}")
     doctor = second.trainstack("doctor").text
     assert "object-of-another-state" in doctor
     assert "kubectl delete" not in doctor
@@ -147,9 +147,9 @@ def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[P
         assert second.trainstack(*words, "--yes").code == ExitCode.REFUSED
     assert [event for event in server.events(before) if event.wrote] == []
     exported = first.root / "state.json"
-    succeeded(first.pulumi("stack", "export", "--file", str(exported)))
-    succeeded(second.pulumi("stack", "import", "--file", str(exported)))
-    succeeded(second.up("--refresh", "--expect-no-changes"))
+    assert_succeeded(first.pulumi("stack", "export", "--file", str(exported)))
+    assert_succeeded(second.pulumi("stack", "import", "--file", str(exported)))
+    assert_succeeded(second.up("--refresh", "--expect-no-changes"))
     assert states(server, "shared") == {identity}
 
 
@@ -170,7 +170,7 @@ def test_two_concurrent_first_ups_write_only_objects_that_they_created(
         again = project.up()
         assert (again.code == 0) == (before.code == 0), again.text
         if before.code != 0:
-            refused(again)
+            assert_refused(again)
 
 
 def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
@@ -178,35 +178,35 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
     labelled = make_config("taken")
     labelled["trainstack:environment"]["namespaces"][0]["labels"] = {"example.org/team": "vision"}
     first, second = (each.other("taken", labelled) for each in checkouts)
-    succeeded(first.up())
+    assert_succeeded(first.up())
     (old,) = states(server, "taken")
     assert old is not None
     uids = {who: metadata["uid"] for who, metadata in objects(server, "taken").items()}
     second.write_stack("taken", {**labelled, "trainstack:cluster": {"takeOver": [old]}})
-    assert f"taken over from state {old}" in succeeded(second.up())
+    assert f"taken over from state {old}" in assert_succeeded(second.up())
     (new,) = states(server, "taken")
     assert new not in (old, None)
     assert {who: metadata["uid"] for who, metadata in objects(server, "taken").items()} == uids
-    assert "remove the entry" in succeeded(second.up("--expect-no-changes"))
+    assert "remove the entry" in assert_succeeded(second.up("--expect-no-changes"))
     assert managers(server, "taken") == {field_manager(new)}
     # The fields are this state's own: what it no longer declares goes.
     assert "example.org/team" in objects(server, "taken")["Namespace", "taken"]["labels"]
     second.write_stack("taken", make_config("taken"))
-    succeeded(second.up("--refresh"))
+    assert_succeeded(second.up("--refresh"))
     assert "example.org/team" not in objects(server, "taken")["Namespace", "taken"]["labels"]
-    succeeded(second.up("--refresh", "--expect-no-changes"))
+    assert_succeeded(second.up("--refresh", "--expect-no-changes"))
     before = server.offset()
     for done in (
         first.up(),
         first.trainstack("destroy", "--keep-platform", "--yes"),
         first.trainstack("destroy", "--yes"),
     ):
-        refused(done, f"state {new} owns ")
+        assert_refused(done, f"state {new} owns ")
     # Objects that this environment no longer declares would be deleted.
     bare = make_config("taken")
     bare["trainstack:workloads"], bare["trainstack:storage"] = {}, {}
     first.write_stack("taken", bare)
-    refused(first.up(), f"state {new} owns ")
+    assert_refused(first.up(), f"state {new} owns ")
     assert [event for event in server.events(before) if event.wrote] == []
 
 
@@ -214,7 +214,7 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
 def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
     """The state that has them adds it; any other state is refused. All states had one field manager in that release."""
     first, second = (each.other("earlier", make_config("earlier")) for each in checkouts)
-    succeeded(first.up())
+    assert_succeeded(first.up())
     (own,) = states(server, "earlier")
     for (kind, _), metadata in objects(server, "earlier").items():
         fields = [{**each, "manager": "trainstack"} for each in metadata["managedFields"]]
@@ -222,16 +222,16 @@ def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, check
         path = path_of(kind, metadata)
         server.send("PATCH", path, {"metadata": bare}, MERGE, fieldManager="trainstack").checked()
     assert managers(server, "earlier") == {"trainstack"}
-    refused(second.up(), "a state without an identity (none) owns ", f"{TAKE_OVER}none]}}")
+    assert_refused(second.up(), "a state without an identity (none) owns ", f"{TAKE_OVER}none]}}")
     assert states(server, "earlier") == {None}
-    succeeded(first.pulumi("preview", "--refresh"))
-    succeeded(first.up("--refresh"))
+    assert_succeeded(first.pulumi("preview", "--refresh"))
+    assert_succeeded(first.up("--refresh"))
     assert managers(server, "earlier") == {field_manager(str(own))}
     # A live launch is never edited.
     without = {kind for (kind, _), each in objects(server, "earlier").items() if STATE not in each["annotations"]}
     assert without == {"Job"}
     assert states(server, "earlier") == {None, own}
-    succeeded(first.up("--refresh", "--expect-no-changes"))
+    assert_succeeded(first.up("--refresh", "--expect-no-changes"))
 
 
 @pytest.mark.slow
@@ -240,14 +240,14 @@ def test_objects_that_destroy_retained_are_adopted(server: ApiServer, checkouts:
     config = make_config("again")
     del config["trainstack:workloads"]
     project = checkouts[0].other("again", config)
-    succeeded(project.up())
+    assert_succeeded(project.up())
     (old,) = states(server, "again")
     uid = objects(server, "again")["PersistentVolumeClaim", "data"]["uid"]
     with garbage_collector(server):
-        succeeded(project.pulumi("destroy", "--yes", "--skip-preview", "--run-program"))
+        assert_succeeded(project.pulumi("destroy", "--yes", "--skip-preview", "--run-program"))
     assert set(objects(server, "again")) == {("Namespace", "again"), ("PersistentVolumeClaim", "data")}
-    assert f"left by an earlier `destroy` of state {old}" in succeeded(project.up())
+    assert f"left by an earlier `destroy` of state {old}" in assert_succeeded(project.up())
     (new,) = states(server, "again")
     assert new not in (old, None)
     assert objects(server, "again")["PersistentVolumeClaim", "data"]["uid"] == uid
-    succeeded(project.up("--refresh", "--expect-no-changes"))
+    assert_succeeded(project.up("--refresh", "--expect-no-changes"))
