@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from tests.admission.bench import Bench
-from tests.admission.crowding import observed
+from tests.admission.crowd_observation import admitted_by_kueue
 from tests.admission.crowds import drawn_crowds, outcomes
 
 CROWDS = int(os.environ.get("TRAINSTACK_ADMISSION_CROWDS", "20"))
@@ -24,6 +24,6 @@ def test_the_same_jobs_are_admitted_in_the_end(bench: Bench, seed: int, capsys: 
     evicted = sum(len(before.keys() - after.keys()) for each in wanted for before, after in pairwise(each))
     with capsys.disabled():
         print(f"\nadmission: TRAINSTACK_ADMISSION_SEED={seed}, {CROWDS} crowds of {jobs} Jobs, {evicted} are evicted")
-    found = observed(bench, crowds)
+    found = admitted_by_kueue(bench, crowds)
     wrong = [index for index, each in enumerate(wanted) if found[index] != each]
     assert not wrong, f"TRAINSTACK_ADMISSION_SEED={seed}: {found[wrong[0]]} of {crowds[wrong[0]]!r}"

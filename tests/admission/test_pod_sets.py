@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.admission.bench import Bench, key
-from tests.admission.kueue import Body, until
+from tests.admission.kueue import Body, wait_until
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
 from tests.unit.workloads.test_mpijob_manifest import make_mpijob
 from tests.unit.workloads.test_object_manifest import make_object
@@ -80,7 +80,7 @@ def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
     bench.api.create(launches)
     try:
         names = {key(body) for body in launches}
-        until("all Workloads are there", lambda: names <= bench.workloads().keys())
+        wait_until("all Workloads are there", lambda: names <= bench.workloads().keys())
         model = declared_model(Declared(settings))
         live = {name: read_kueue_workload(body, model) for name, body in bench.workloads().items() if name in names}
         yield {each.partition("/")[2]: body for each, body in live.items() if isinstance(body, Workload)}
@@ -101,7 +101,7 @@ def shrinking(job: Body) -> Body:
     return {**job, "metadata": {**metadata, "name": "shrinking", "annotations": annotations}}
 
 
-def bare(sets: tuple[PodSet, ...]) -> list[PodSet]:
+def without_paths(sets: tuple[PodSet, ...]) -> list[PodSet]:
     """Pod sets without the settings' paths."""
     return [replace(each, path="", resources_path="") for each in sets]
 
@@ -113,7 +113,7 @@ def test_every_kind_of_run_is_read_as_kueue_reads_it(launched: dict[str, Workloa
     assert [each.name for each in ours] == [each.name for each in settings.workloads.runs]
     for workload in ours:
         theirs = launched[workload.name]
-        assert bare(workload.pod_sets) == bare(theirs.pod_sets), workload.name
+        assert without_paths(workload.pod_sets) == without_paths(theirs.pod_sets), workload.name
         assert (workload.queue, workload.priority) == (theirs.queue, theirs.priority)
 
 
@@ -122,4 +122,7 @@ def test_the_minimum_parallelism_of_a_job_is_read(launched: dict[str, Workload])
     settings = environment()
     job = shrinking(manifest(settings.workloads.runs[1], "test", named("several")))
     ours = read_workload(job, (), declared_model(Declared(settings)))
-    assert (bare(ours.pod_sets), ours.pod_sets[0].min_count) == (bare(launched["shrinking"].pod_sets), 2)
+    assert (without_paths(ours.pod_sets), ours.pod_sets[0].min_count) == (
+        without_paths(launched["shrinking"].pod_sets),
+        2,
+    )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.admission.bench import Bench, reserves
-from tests.admission.cases import made
-from tests.admission.kueue import Body, until
+from tests.admission.bench import Bench, has_reservation
+from tests.admission.cases import make_object
+from tests.admission.kueue import Body, wait_until
 from tests.cluster.people import Person, cluster_command
 from tests.cluster.project import Project
 from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
@@ -33,12 +33,12 @@ from trainstack.settings.sections.workloads import Resources, Workloads
 NAME = "snapshot"
 """Of the namespace, its queue, cohort and flavor."""
 GPU = "example.com/gpu"
-HAS = {"cpu": "200m", "memory": "1Gi", GPU: "1"}
+QUOTA = {"cpu": "200m", "memory": "1Gi", GPU: "1"}
 
 
 def environment(**changes: object) -> Settings:
     """Two pools that lend to each other, 400m cpu together, and a run that asks for half of it."""
-    pool = make_cluster_queue(name=NAME, cohort=NAME, resource_groups=(make_group((NAME, HAS)),))
+    pool = make_cluster_queue(name=NAME, cohort=NAME, resource_groups=(make_group((NAME, QUOTA)),))
     declared = Queues(
         flavors=(ResourceFlavor(name=NAME), ResourceFlavor(name=f"{NAME}-none", node_labels={"pool": "none"})),
         cohorts=(Cohort(name=NAME),),
@@ -63,7 +63,7 @@ def kueue_workload(name: str, count: int) -> Body:
     container = {"name": "one", "image": "none", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
     pods = {"restartPolicy": "Never", "containers": [container]}
     sets = [{"name": "main", "count": count, "template": {"spec": pods}}]
-    return made("Workload", name, {"queueName": NAME, "podSets": sets}, NAME)
+    return make_object("Workload", name, {"queueName": NAME, "podSets": sets}, NAME)
 
 
 BUSY, LATE = kueue_workload("busy", 3), kueue_workload("late", 2)
@@ -84,9 +84,9 @@ def site(bench: Bench) -> Iterator[Bench]:
     bench.api.create(local)
     try:
         bench.api.create([BUSY])
-        until("it is admitted", lambda: reserves(bench.api.read(BUSY)))
+        wait_until("it is admitted", lambda: has_reservation(bench.api.read(BUSY)))
         bench.api.create([LATE])
-        until("it was tried", lambda: "conditions" in bench.api.read(LATE).get("status", {}))
+        wait_until("it was tried", lambda: "conditions" in bench.api.read(LATE).get("status", {}))
         yield bench
     finally:
         bench.api.delete([BUSY, LATE, *local])
@@ -121,7 +121,7 @@ def read_snapshot(settings: Settings) -> QueueState:
     return LiveContext(Declared(settings), read_environment(settings, ()), {}).snapshot
 
 
-def judged(snapshot: QueueState, settings: Settings) -> Verdict:
+def verdict_of(snapshot: QueueState, settings: Settings) -> Verdict:
     """The verdict on the environment's run."""
     (workload,) = declared_workloads(Declared(settings), snapshot.model)
     return AdmissionSimulator(snapshot.model, snapshot.admitted).verdict(workload)
@@ -137,7 +137,7 @@ def test_the_snapshot_has_the_quota_users_that_kueue_counts(site: Bench, owner: 
     """The snapshot has the admitted Workloads, the pending one, and the nodes."""
     found = read_snapshot(environment())
     (admitted,) = [each for each in found.admitted if each.workload.namespace == NAME]
-    totals = until("Kueue has counted it", lambda: reserved(owner))
+    totals = wait_until("Kueue has counted it", lambda: reserved(owner))
     assert (admitted.workload.key, admitted.cluster_queue) == (f"{NAME}/busy", NAME)
     assert totals == {"cpu": "300m", "memory": "192Mi"}
     assert admitted.usage == {(NAME, "cpu"): 300, (NAME, "memory"): 192 * 2**20}
@@ -155,19 +155,19 @@ def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch:
         monkeypatch.setattr(admission, "PAGE", most)
         return read_snapshot(environment())
 
-    until("one by one it is what it is in one answer", lambda: read(1) == read(10**6))
+    wait_until("one by one it is what it is in one answer", lambda: read(1) == read(10**6))
 
 
 def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
     """It fits once the quota is free. Pending changes of the environment's queues are applied first."""
     settings = environment()
-    now = judged(read_snapshot(settings), settings)
+    now = verdict_of(read_snapshot(settings), settings)
     assert now.outcome == "waits"
     assert [(each.cause, each.resource, each.missing) for each in now.reasons] == [("in-use", "cpu", 100)]
-    more = make_group((NAME, {**HAS, "cpu": "300m"}))
+    more = make_group((NAME, {**QUOTA, "cpu": "300m"}))
     pools = [pool.model_copy(update={"resource_groups": (more,)}) for pool in settings.queues.cluster_queues]
     raised = environment(queues=settings.queues.model_copy(update={"cluster_queues": tuple(pools)}))
-    then = judged(read_snapshot(raised), raised)
+    then = verdict_of(read_snapshot(raised), raised)
     assert (then.outcome, then.borrowed) == ("fits by borrowing", {(NAME, "cpu"): 200})
 
 
@@ -179,7 +179,7 @@ def test_the_report_for_a_tenant_names_the_platform_owner(researcher: Person) ->
     assert found.model.cluster_queues is None
     assert found.model.nodes is None
     assert list(found.model.local_queues or ()) == [(NAME, NAME)]
-    verdict = judged(found, settings)
+    verdict = verdict_of(found, settings)
     assert (verdict.outcome, [each.cause for each in verdict.reasons]) == ("unknown", ["unread"])
     assert "the platform's owner can run" in verdict.reasons[0].message
 
@@ -189,7 +189,7 @@ def test_missing_rights_leave_it_unknown_under_any_profile(researcher: Person) -
     settings = environment()
     found = read_snapshot(settings)
     assert (found.model.cluster_queues, found.model.nodes) == (None, None)
-    assert judged(found, settings).outcome == "unknown"
+    assert verdict_of(found, settings).outcome == "unknown"
 
 
 def test_check_tells_verdicts_and_findings_of_the_cluster(

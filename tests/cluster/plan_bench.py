@@ -18,7 +18,7 @@ from typing import Self
 import httpx
 import yaml
 
-from tests.admission.kueue import Body, install, until
+from tests.admission.kueue import Body, install, wait_until
 from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
 from tests.cluster.project import ROOT, Done
 from trainstack.declared.declared import Declared
@@ -125,7 +125,7 @@ class PlanBench:
         finally:
             spaces = [body for body in objects if body["kind"] == "Namespace"]
             self.api.delete(spaces)
-            until("the runs are gone", lambda: not any(map(self.api.read, spaces)), 600, 1)
+            wait_until("the runs are gone", lambda: not any(map(self.api.read, spaces)), 600, 1)
             self.api.delete(body for body in objects if body["kind"] not in {"Namespace", "WorkloadPriorityClass"})
 
     def run(self, most: float, scenario: Scenario) -> Observed:
@@ -133,7 +133,7 @@ class PlanBench:
         with self.waiting_scenario(scenario) as (named, gate), _Watch(self.cluster, named.name) as watch:
             watch.seen.began = time.time()
             self.api.create([gate])
-            until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), most, 0.2)
+            wait_until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), most, 0.2)
             return watch.seen
 
     def label_node(self, number: int, labels: Mapping[str, str | None]) -> None:
@@ -157,8 +157,8 @@ class PlanBench:
             for turn in scenario.turns():
                 self.api.create(dict(runs[place].manifest) for place in turn)
                 names = {run_name(place) for place in turn}
-                until(f"Kueue knows {min(names)} to {max(names)}", partial(watch.has_workloads, names), 120, 0.05)
-                until("the next second", partial(_past, int(time.time())), 5, 0.02)
+                wait_until(f"Kueue knows {min(names)} to {max(names)}", partial(watch.has_workloads, names), 120, 0.05)
+                wait_until("the next second", partial(_past, int(time.time())), 5, 0.02)
 
     def trainstack(self, *words: str) -> Done:
         """Run a CLI command in the folder of the environments, on this cluster."""

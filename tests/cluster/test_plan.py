@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.admission.bench import reserves
-from tests.admission.kueue import install, until
+from tests.admission.bench import has_reservation
+from tests.admission.kueue import install, wait_until
 from tests.cluster.placements import (
     BLOCK,
     LEVELS,
@@ -143,12 +143,12 @@ def test_a_forecast_includes_runs_that_wait_on_the_cluster(bench: PlanBench) -> 
 
 
 @pytest.fixture(scope="module")
-def judge() -> None:
+def kueue_program() -> None:
     """Ensure the program with Kueue's own code, which assigns pods to nodes for `check --cluster`."""
     tools.ensure(["judge-v0.15"])
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("kueue_program")
 def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -> None:
     """Kueue then keeps the run pending with the same message, and places the other runs on the predicted nodes.
 
@@ -164,7 +164,7 @@ def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -
         environment.label(8)
         environment.create("Namespace", "ResourceFlavor", "ClusterQueue", "LocalQueue")
         queue = next(body for body in environment.objects if body["kind"] == "ClusterQueue")
-        until("the topology is missed", lambda: "TopologyNotFound" in json.dumps(bench.api.read(queue)["status"]))
+        wait_until("the topology is missed", lambda: "TopologyNotFound" in json.dumps(bench.api.read(queue)["status"]))
         # The environment declares the topology, so the queue is not reported as inactive.
         before = environment.check()
         environment.create("Topology")
@@ -199,7 +199,7 @@ def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("kueue_program")
 def test_random_runs_are_placed_as_predicted(bench: PlanBench) -> None:
     """Kueue uses the predicted nodes, prints the predicted messages and preempts the predicted runs.
 
@@ -263,8 +263,8 @@ def disagreement(environment: Site, verdict: Config, workload: Config) -> str:
     victims = environment.evicted_workloads()
     if verdict["outcome"] == "fits by preempting":
         return "" if [f"drawn/{name}" for name in victims] == verdict["preempts"] else f"evicted {victims}: {verdict}"
-    if reserves(workload) != (verdict["outcome"] == "fits") or victims:
-        return f"reserved: {reserves(workload)}, evicted {victims}: {verdict}"
+    if has_reservation(workload) != (verdict["outcome"] == "fits") or victims:
+        return f"reserved: {has_reservation(workload)}, evicted {victims}: {verdict}"
     if verdict["outcome"] == "fits":
         hosts = hosts_of_assignment(workload)
         return "" if hosts == hosts_of_verdict(verdict) else f"on {hosts}: {verdict}"
