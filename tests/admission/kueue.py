@@ -200,7 +200,7 @@ def make_list(bodies: Iterable[Body]) -> Body:
 
 
 def wait_until(description: str, poll: Callable[[], Any], seconds: float = 60, pause: float = 0.05) -> Any:
-    """Call `poll` repeatedly and return its first true result; the message of a timeout has the name of the condition."""
+    """Call `poll` until its result is true, and return it; the message of a timeout has the name of the condition."""
     end = time.monotonic() + seconds
     while not (result := poll()):
         assert time.monotonic() < end, f"not within {seconds} s: {description}"
