@@ -70,13 +70,13 @@ class Event:
     dry_run: bool
 
     @property
-    def wrote(self) -> bool:
+    def is_write(self) -> bool:
         """Whether the request changed a stored object."""
         return self.verb in _WRITES and not self.dry_run and self.code < 300 and "reviews" not in self.resource
 
     def created(self, namespace: str, name: str) -> bool:
         """Return whether the request created an object with this name, or with a generated name, in the namespace."""
-        return self.wrote and self.code == 201 and self.namespace == namespace and self.name in (name, "")
+        return self.is_write and self.code == 201 and self.namespace == namespace and self.name in (name, "")
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[P
     for words in (("destroy",), ("destroy", "--keep-platform")):
         # The first checkout's run is active.
         assert second.trainstack(*words, "--yes").code == ExitCode.REFUSED
-    assert [event for event in server.events(before) if event.wrote] == []
+    assert [event for event in server.events(before) if event.is_write] == []
     exported = first.root / "state.json"
     assert_succeeded(first.pulumi("stack", "export", "--file", str(exported)))
     assert_succeeded(second.pulumi("stack", "import", "--file", str(exported)))
@@ -207,7 +207,7 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
     bare["trainstack:workloads"], bare["trainstack:storage"] = {}, {}
     first.write_stack("taken", bare)
     assert_refused(first.up(), f"state {new} owns ")
-    assert [event for event in server.events(before) if event.wrote] == []
+    assert [event for event in server.events(before) if event.is_write] == []
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.stateful.trees import Body
+from tests.stateful.json_values import Body
 
 ROOT = Path(__file__).parents[2]
 FILES = ("__main__.py", "Pulumi.yaml", "defaults.yaml", "trainstack/runs/wrapper/run.py")

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.stateful.trees import Body
+from tests.stateful.json_values import Body
 
 
 @dataclass
