@@ -53,13 +53,13 @@ def close_lab(labs: list[Project]) -> None:
 
 
 @pytest.fixture(scope="session")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
+def traces_before_sites(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
     """Return the traces on this machine before the cluster of the sites."""
     return traces.collect_traces(_sites_state(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")
-def sites(machine: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def sites(traces_before_sites: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start a cluster and add the sites of all reference systems with two commands while it runs."""
     state = _sites_state(tmp_path_factory)
     try:

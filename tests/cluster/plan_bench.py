@@ -40,7 +40,7 @@ NODES = 32
 """Simulated nodes of the cluster."""
 JITTER, DRAWS = 0.3, 4
 """The variation of a run's duration in seconds, and the number of draws, by which a scenario counts as steady."""
-STEADY_TAU, STEADY_OFF = 0.96, 0.05
+STEADY_TAU, STEADY_DEVIATION = 0.96, 0.05
 """The tolerances for the plan with the varied durations."""
 
 
@@ -102,7 +102,7 @@ class PlanBench:
             starts = [(one.start, two.start) for one, two in zip(plan.timelines, other.timelines, strict=True)]
             if kendall_tau(starts) < STEADY_TAU:
                 return False
-            if abs(other.makespan / plan.makespan - 1) > STEADY_OFF:
+            if abs(other.makespan / plan.makespan - 1) > STEADY_DEVIATION:
                 return False
         return True
 
@@ -128,12 +128,12 @@ class PlanBench:
             wait_until("the runs are gone", lambda: not any(map(self.api.read, spaces)), 600, 1)
             self.api.delete(body for body in objects if body["kind"] not in {"Namespace", "WorkloadPriorityClass"})
 
-    def run(self, most: float, scenario: Scenario) -> Observed:
-        """Start all runs of a scenario at once, and wait at most `most` seconds until they have ended."""
+    def run(self, max_seconds: float, scenario: Scenario) -> Observed:
+        """Start all runs of a scenario at once, and wait at most `max_seconds` seconds until they have ended."""
         with self.waiting_scenario(scenario) as (named, gate), _Watch(self.cluster, named.name) as watch:
             watch.seen.began = time.time()
             self.api.create([gate])
-            wait_until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), most, 0.2)
+            wait_until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), max_seconds, 0.2)
             return watch.seen
 
     def label_node(self, number: int, labels: Mapping[str, str | None]) -> None:

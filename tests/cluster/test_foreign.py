@@ -69,13 +69,13 @@ def test_objects_of_another_owner_are_refused_until_they_are_adopted(foreign: Pr
     made = create_as_another_owner(foreign)
     before = {name: uid_and_version(foreign, *name) for name in made}
     for done in (foreign.pulumi("preview"), foreign.up(), foreign.trainstack("up", "--yes", "--no-wait")):
-        refused(done, made)
+        assert_refused(done, made)
         assert {name: uid_and_version(foreign, *name) for name in made} == before
         assert stack_objects(foreign) == []
 
     foreign.write_stack(foreign.stack, make_config(adopt=True))
     ledgers = {name for name in made if name[0] == "ConfigMap"}
-    refused(foreign.up(), ledgers)
+    assert_refused(foreign.up(), ledgers)
     assert {name: uid_and_version(foreign, *name) for name in made} == before
     for kind, namespace, ledger in ledgers:
         foreign.kubectl("delete", kind, ledger, "-n", namespace)
@@ -143,7 +143,7 @@ def uid_and_version(project: Project, kind: str, namespace: str, name: str) -> t
     return metadata["uid"], metadata["resourceVersion"]
 
 
-def refused(done: Done, names: Collection[tuple[str, str, str]]) -> None:
+def assert_refused(done: Done, names: Collection[tuple[str, str, str]]) -> None:
     """Assert that the command failed and named exactly these objects as another owner's."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text

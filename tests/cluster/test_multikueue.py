@@ -82,7 +82,7 @@ def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_pat
 
     with exposed_api_server(pair.manager, pair.worker) as server:
         create_kubeconfig_secret(manager, pair.worker, server)
-        pods = eventually("all runs have their pods in the worker cluster", lambda: running(manager, PODS))
+        pods = eventually("all runs have their pods in the worker cluster", lambda: running_pods(manager, PODS))
         assert objects(manager, "pods", HUB) == []
         output = manager.trainstack("status").out
         assert output.count("in cluster west;") == len(LAUNCHES), output
@@ -219,7 +219,7 @@ def objects(project: Project, kind: str, context: str) -> list[dict[str, Any]]:
     return found
 
 
-def running(project: Project, count: int) -> list[dict[str, Any]]:
+def running_pods(project: Project, count: int) -> list[dict[str, Any]]:
     pods = [pod for pod in objects(project, "pods", WEST) if pod["status"]["phase"] == "Running"]
     return pods if len({uid(pod) for pod in pods}) == count else []
 

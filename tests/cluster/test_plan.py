@@ -36,7 +36,7 @@ from trainstack.settings.values.kubernetes import HOSTNAME
 
 pytestmark = pytest.mark.cluster
 
-LEAST_TAU, MOST_OFF = 0.95, 0.1
+MIN_TAU, MAX_DEVIATION = 0.95, 0.1
 SCENARIOS = 20
 
 
@@ -107,14 +107,14 @@ def test_many_scenarios_match_their_forecasts(bench: PlanBench, overhead: float,
     assert_matches_forecast(bench, overhead, 1800, bench.find_steady(make_scenario(number), overhead))
 
 
-def assert_matches_forecast(bench: PlanBench, overhead: float, most_seconds: float, scenario: Scenario) -> None:
+def assert_matches_forecast(bench: PlanBench, overhead: float, max_seconds: float, scenario: Scenario) -> None:
     """Compare a plan, which is made before any run starts, with the observed runs.
 
     The order of the starts is compared by Kendall's tau-b. Kueue's times are in whole seconds, so admissions within a
     second have no order, and the plan's times are rounded down too. A pair that is tied on only one side counts against
     the plan.
     """
-    plan, observed = bench.planned_timelines(overhead, scenario), bench.run(most_seconds, scenario)
+    plan, observed = bench.planned_timelines(overhead, scenario), bench.run(max_seconds, scenario)
     ends = [timeline.end for timeline in plan if timeline.end is not None]
     assert len(ends) == scenario.runs
     starts = [
@@ -125,8 +125,8 @@ def assert_matches_forecast(bench: PlanBench, overhead: float, most_seconds: flo
     off = last / planned - 1
     figures = f"tau {tau:.3f}, makespan {last:.0f} s of {planned:.0f} s planned ({off:+.1%}), overhead {overhead:.1f} s"
     print(f"{scenario.description}: {figures}")
-    assert tau >= LEAST_TAU, figures
-    assert abs(off) <= MOST_OFF, figures
+    assert tau >= MIN_TAU, figures
+    assert abs(off) <= MAX_DEVIATION, figures
 
 
 def test_a_forecast_includes_runs_that_wait_on_the_cluster(bench: PlanBench) -> None:

@@ -85,7 +85,7 @@ def operator_findings(project: Project) -> list[tuple[str, str, str]]:
     ]
 
 
-def refused(person: Person, body: dict[str, Any], message: str) -> None:
+def await_refusal(person: Person, body: dict[str, Any], message: str) -> None:
     """Wait until the API server refuses an object with this message. A new policy takes effect with a delay."""
     eventually(message, lambda: message in person.kubectl("create", "--dry-run=server", body=body).err, 30)
 
@@ -100,10 +100,10 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     for message, violate in violations.items():
         job = make_job()
         violate(job)
-        refused(tenant, job, message)
+        await_refusal(tenant, job, message)
     pod = make_pod("alone", "busybox")
     pod["metadata"]["namespace"] = NAMESPACE
-    refused(tenant, pod, "a pod of this service has an owner")
+    await_refusal(tenant, pod, "a pod of this service has an owner")
     job = tenant.create(make_job(command="echo trained", activeDeadlineSeconds=3024000))
     assert job["spec"]["ttlSecondsAfterFinished"] == 604800
     assert tenant.create(make_job(ttlSecondsAfterFinished=60))["spec"]["ttlSecondsAfterFinished"] == 60
@@ -114,9 +114,11 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     assert owner.create(elsewhere)["metadata"]["name"] == "elsewhere"
 
 
-@pytest.mark.parametrize("what", ["nodes", "storageclasses", "clusterqueues", "resourceflavors", "namespaces", "pv"])
-def test_a_tenant_cannot_read_cluster_scoped_objects(tenant: Person, what: str) -> None:
-    done = tenant.kubectl("get", what)
+@pytest.mark.parametrize(
+    "resource", ["nodes", "storageclasses", "clusterqueues", "resourceflavors", "namespaces", "pv"]
+)
+def test_a_tenant_cannot_read_cluster_scoped_objects(tenant: Person, resource: str) -> None:
+    done = tenant.kubectl("get", resource)
     assert done.code == 1
     assert "is forbidden" in done.err
 
@@ -170,12 +172,12 @@ def assert_nothing_left(state: Path, inside: traces.ProcessNamespaces, before: t
 
 @pytest.mark.last
 def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
-    machine: traces.Traces, sites: Cluster, owner: Person
+    traces_before_sites: traces.Traces, sites: Cluster, owner: Person
 ) -> None:
     """The files are in the node's folders."""
     inside = traces.process_namespaces(sites.pid)
     devcluster.down(sites.state)
-    assert_nothing_left(sites.state, inside, machine)
+    assert_nothing_left(sites.state, inside, traces_before_sites)
     done = cluster_command("up", "--state", str(sites.state))
     assert done.code == 0, done.text
     restarted = devcluster.status(sites.state)
@@ -187,5 +189,5 @@ def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
     assert list(owner.await_succeeded("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
     inside = traces.process_namespaces(restarted.cluster.pid)
     devcluster.down(sites.state, keep_data=False)
-    assert_nothing_left(sites.state, inside, machine)
+    assert_nothing_left(sites.state, inside, traces_before_sites)
     assert not sites.state.exists()

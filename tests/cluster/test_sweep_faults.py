@@ -68,7 +68,7 @@ def write_sweep(project: Project, name: str, *behaviours: str, form: str = "inde
 
 
 @contextmanager
-def searching(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
+def deployed_sweeps(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
     """Yield a team's stack with these sweeps, deployed, and destroy it afterwards."""
     project = lab.other(name, search_config(lab.stack, *sweeps))
     try:
@@ -105,7 +105,7 @@ def test_failed_trials_are_reported_and_do_not_affect_others(lab: Project) -> No
         write_sweep(lab, "again", "flaky", "long", "fine", backoffLimit=1),
         write_sweep(lab, "alone", "long-alone", form="jobs", backoffLimit=0),
     )
-    with preempting(lab), searching(lab, "faults", *sweeps) as project:
+    with preempting(lab), deployed_sweeps(lab, "faults", *sweeps) as project:
         eventually(
             "the Job of three trials has failed", lambda: "Failed" in true_conditions(only_job(project, "together"))
         )
@@ -275,7 +275,7 @@ def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
     }
     # Both sweeps share the volume, so their trials need different files to end.
     apart = write_sweep(lab, "apart", "long-e", "long-f", "long-g", "long-h", form="jobs", queue=HELD)
-    with searching(lab, "taken-out", together, apart) as project:
+    with deployed_sweeps(lab, "taken-out", together, apart) as project:
         assert len(launches_by_id(project, "apart")) == 4
         pods = eventually("two trials at work", lambda: running_pods(project, "together", 2))
         first = uid(only_job(project, "together"))

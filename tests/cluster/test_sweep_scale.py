@@ -195,7 +195,7 @@ def peak_gpus(reservations: Mapping[str, Reservation], jobs: Iterable[Config]) -
 
 
 @dataclass
-class Sampled:
+class Samples:
     """The maxima of repeated samples of the cluster."""
 
     samples: int = 0
@@ -209,9 +209,9 @@ class Sampled:
     """The quota reservations, by the UID of their Job."""
 
 
-def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | None = None) -> Sampled:
+def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | None = None) -> Samples:
     """Sample the namespace until the condition is true."""
-    sampled = Sampled(most_of=dict.fromkeys(capped, 0))
+    sampled = Samples(most_of=dict.fromkeys(capped, 0))
     end = time.monotonic() + 900
     api = Api(server_of(project), Layout.of(project.kubeconfig.parent).certs)
     while not until() and not (stop and stop.is_set()):
@@ -221,7 +221,7 @@ def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | No
     return sampled
 
 
-def sample(api: Api, sampled: Sampled) -> None:
+def sample(api: Api, sampled: Samples) -> None:
     """Take one sample of pods, workloads and Jobs."""
     pods = api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
     # In the stored version, because Kueue would have to convert every object to another one.

@@ -83,7 +83,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
         assert all(record["finished"] and record["attempts"] == 1 for record in found.values())
         assert sorted_parameters(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
         assert_trained_with_own_sets(found, 12)
-        best = max(found.values(), key=validation)
+        best = max(found.values(), key=best_validation_accuracy)
         assert best["metrics"][-1]["test_accuracy"] >= 0.95
         assert_best_reported(project, found)
         assert_no_changes(project)
@@ -96,7 +96,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
         assert [trial["parameters"] for trial in trials_of(project, added)] == [
             {"batch_size": size, "lr": 0.2} for size in SIZES
         ]
-        eventually("the new trials", lambda: "Complete" in true_conditions(second_of(project, batch)))
+        eventually("the new trials", lambda: "Complete" in true_conditions(second_job(project, batch)))
         assert_no_changes(project)
 
         # All trials remain settled after a TTL, and in the other form too.
@@ -138,7 +138,7 @@ def test_trials_on_real_data_as_separate_jobs(lab: Project, epochs: int) -> None
         assert_trained_with_own_sets(found, epochs)
         assert_best_reported(project, found)
         if epochs == 12:
-            best = max(found.values(), key=validation)
+            best = max(found.values(), key=best_validation_accuracy)
             assert best["metrics"][-1]["test_accuracy"] >= 0.95
         assert_no_changes(project)
     finally:
@@ -155,7 +155,7 @@ def test_data_is_loaded_while_waiting_trials_hold_all_quota(lab: Project) -> Non
     project = lab.other("all-quota", search_config(lab.stack, sweep))
     try:
         up(project)
-        eventually("all quota is taken", lambda: reserved(project) == "8Gi")
+        eventually("all quota is taken", lambda: reserved_memory(project) == "8Gi")
         done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
         assert len(launches_by_id(project, "digits-search")) == 6
@@ -172,20 +172,20 @@ def test_data_is_loaded_while_waiting_trials_hold_all_quota(lab: Project) -> Non
         project.take_down()
 
 
-def reserved(project: Project) -> str:
+def reserved_memory(project: Project) -> str:
     """Return the reserved memory of the open queue."""
     (flavor,) = project.get("clusterqueue", f"{NAMESPACE}-{OPEN}")["status"]["flavorsReservation"]
     (total,) = (resource["total"] for resource in flavor["resources"] if resource["name"] == "memory")
     return str(total)
 
 
-def second_of(project: Project, first: str) -> Config:
+def second_job(project: Project, first: str) -> Config:
     """Return the sweep's Job that is not the first."""
     (other,) = (body for run_id, body in launches_by_id(project, "digits-search").items() if run_id != first)
     return other
 
 
-def validation(record: Config) -> float:
+def best_validation_accuracy(record: Config) -> float:
     """Return the best validation accuracy in a record, independently of our code."""
     return max(float(line["val_accuracy"]) for line in record["metrics"] if "val_accuracy" in line)
 
@@ -196,11 +196,11 @@ def assert_best_reported(project: Project, found: dict[str, Config]) -> None:
     assert [trial["state"] for trial in states["trials"]] == ["succeeded"] * TRIALS
     results = sweep_report(project, "results", "digits-search")
     assert {trial["run_id"]: trial["objective"] for trial in results["trials"]} == {
-        run_id: validation(record) for run_id, record in found.items()
+        run_id: best_validation_accuracy(record) for run_id, record in found.items()
     }
     (best,) = sweep_report(project, "best", "digits-search")["best"]
-    best_run_ids = [run_id for run_id, record in found.items() if validation(record) == best["value"]]
-    assert best["value"] == max(map(validation, found.values()))
+    best_run_ids = [run_id for run_id, record in found.items() if best_validation_accuracy(record) == best["value"]]
+    assert best["value"] == max(map(best_validation_accuracy, found.values()))
     assert best["run_id"] in best_run_ids
     assert best["number"] == min(trial["number"] for trial in results["trials"] if trial["run_id"] in best_run_ids)
 
@@ -231,10 +231,12 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
     try:
         server = forge.start(lab, tmp_path, PUBLISHED_PROGRAM)
         forge.secret(lab, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
-        project = lab.other("published", search_config(lab.stack, published(server.url("public"), server.commits[2])))
+        project = lab.other(
+            "published", search_config(lab.stack, published_config(server.url("public"), server.commits[2]))
+        )
         try:
             up(project)
-            first = ended(project, 4)
+            first = await_succeeded(project, 4)
             assert printed_batch_sizes(project, first) == {
                 str(number): size for number, size in enumerate((32, 64, 128, 512), 1)
             }
@@ -255,7 +257,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
                 file=f"{PLACE}/hyperparams.yml",
             )
             up(project)
-            jobs = ended(project, 5)
+            jobs = await_succeeded(project, 5)
             assert {run_id: uid(jobs[run_id]) for run_id in first} == {run_id: uid(first[run_id]) for run_id in first}
             # Each Job keeps the file that its JOB_ID refers to.
             assert printed_batch_sizes(project, {run_id: jobs[run_id] for run_id in jobs.keys() - first.keys()}) == {
@@ -278,7 +280,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
         forge.stop(lab)
 
 
-def published(url: str, revision: str) -> Config:
+def published_config(url: str, revision: str) -> Config:
     """Return the repository's example on the lab's queue."""
     run = {
         "kind": "Job",
@@ -296,7 +298,7 @@ def published(url: str, revision: str) -> Config:
     return {"name": "mnist-single-job", "run": run}
 
 
-def ended(project: Project, count: int) -> dict[str, Config]:
+def await_succeeded(project: Project, count: int) -> dict[str, Config]:
     """Wait until this number of Jobs of the published sweep have succeeded, and return them."""
 
     def found() -> dict[str, Config]:

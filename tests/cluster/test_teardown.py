@@ -130,7 +130,7 @@ def test_keep_platform_keeps_retained_objects(leaving: Project) -> None:
     stops = [word for active in runs for word in ("--stop", active)]
     done = leaving.trainstack("destroy", "--keep-platform", "--yes", *stops)
     assert done.code == 0, done.text
-    assert marked(leaving) == KEPT
+    assert stack_objects(leaving) == KEPT
     assert f"kept: PersistentVolumeClaim {NAMESPACE}/kept: its data is kept" in done.out
     assert f"kept: Namespace {NAMESPACE}: " in done.out
 
@@ -146,7 +146,7 @@ def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving:
     assert len(runs) == 2
     applied = leaving.kubectl("apply", stdin=LOCAL_QUEUE)
     assert applied.code == 0, applied.text
-    before = marked(leaving)
+    before = stack_objects(leaving)
 
     refused = teardown(leaving, "--yes")
     assert refused.code == 3
@@ -156,7 +156,7 @@ def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving:
         assert f"LocalQueue default/theirs, of another owner, points to ClusterQueue {NAMESPACE}" in output
         assert all(f"(run {active}) has been " in output for active in runs)
         assert "Traceback" not in done.text
-        assert marked(leaving) == before
+        assert stack_objects(leaving) == before
     deleted = leaving.kubectl("delete", "localqueue", "theirs", "-n", "default", "--timeout=30s")
     assert deleted.code == 0, deleted.text
 
@@ -164,11 +164,11 @@ def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving:
     plan = json.loads(teardown(leaving, "--json", *stops).out)
     assert plan["refusals"] == []
     assert set(plan["stays"]) == {f"PersistentVolumeClaim {NAMESPACE}/kept", f"Namespace {NAMESPACE}"}
-    assert marked(leaving) == before
+    assert stack_objects(leaving) == before
 
     done = teardown(leaving, "--yes", *stops)
     assert done.code == 0, done.text
-    assert marked(leaving) == KEPT
+    assert stack_objects(leaving) == KEPT
     assert f"kept: PersistentVolumeClaim {NAMESPACE}/kept: its data is kept" in done.out
     again = teardown(leaving, "--yes")
     assert again.code == 0, again.text
@@ -185,7 +185,7 @@ def engine_destroy(project: Project) -> Done:
     return project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
 
 
-def marked(project: Project) -> frozenset[ObjectKey]:
+def stack_objects(project: Project) -> frozenset[ObjectKey]:
     """Return all objects in the cluster with the stack's label."""
     return all_objects(project, SELECTED)
 

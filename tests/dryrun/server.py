@@ -40,7 +40,7 @@ class Server:
     """The API server, and the objects that it has already accepted."""
 
     def __init__(self, server: ApiServer) -> None:
-        self.asked = 0
+        self.dry_run_count = 0
         """The number of dry runs."""
         self._server = server
         self._taken: set[str] = set()
@@ -59,7 +59,7 @@ class Server:
         key = json.dumps(body, sort_keys=True)
         if key in self._taken:
             return ""
-        self.asked += 1
+        self.dry_run_count += 1
         path = collection(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "trainstack"}
         name = body["metadata"].get("name", "")

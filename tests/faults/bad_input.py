@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damage
-from tests.odd_files import make_huge, make_socket
+from tests.special_files import make_socket, make_sparse_file
 from trainstack.settings.search_space.spaces import sweeps
 from trainstack.settings.values.stack_name import stacks
 
@@ -37,7 +37,7 @@ NON_REGULAR_FILES: dict[str, Callable[[Path], object]] = {
     "a directory": Path.mkdir,
     "a socket": make_socket,
     "a device": lambda path: path.symlink_to("/dev/zero"),
-    "1 TiB": make_huge,
+    "1 TiB": make_sparse_file,
     "a link to itself": lambda path: path.symlink_to(path.name),
     "a link to nothing": lambda path: path.symlink_to("nothing"),
 }
