@@ -200,14 +200,15 @@ def write_kubeconfig(path: Path, contexts: Mapping[str, Access], current: str) -
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": each.cluster} for name, each in contexts.items()],
-        "users": [{"name": name, "user": each.user} for name, each in contexts.items()],
+        "clusters": [{"name": name, "cluster": access.cluster} for name, access in contexts.items()],
+        "users": [{"name": name, "user": access.user} for name, access in contexts.items()],
         "contexts": [
             {
                 "name": name,
-                "context": {"cluster": name, "user": name} | ({"namespace": each.namespace} if each.namespace else {}),
+                "context": {"cluster": name, "user": name}
+                | ({"namespace": access.namespace} if access.namespace else {}),
             }
-            for name, each in contexts.items()
+            for name, access in contexts.items()
         ],
         "current-context": current,
     }
@@ -282,9 +283,9 @@ class Loopback(Slot):
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> list[Component]:
@@ -310,7 +311,7 @@ def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> lis
             **flags,
         },
     }
-    chosen = {each.name: each for each in every if each.name in changes}
+    chosen = {component.name: component for component in every if component.name in changes}
     return [
         replace(chosen[name], argv=_with_flags(chosen[name].argv, changed), after=())
         for name, changed in changes.items()

@@ -57,8 +57,8 @@ class Bench:
         """
         ranges = [body for body in bodies if body["kind"] == "LimitRange"]
         others = [body for body in bodies if body["kind"] != "LimitRange"]
-        for each in (ranges, others):
-            self.api.create(each)
+        for group in (ranges, others):
+            self.api.create(group)
         name = f"fence-{self.batch}"
         objects = _fence_queue(name, cohort=name)
         self.api.create(objects[:1])
@@ -104,7 +104,7 @@ def _key_of(workload: Body) -> str:
 def condition(live: Body, kind: str) -> str:
     """Return the status of a condition, or an empty string if it is missing."""
     conditions = live.get("status", {}).get("conditions", ())
-    return next((str(each["status"]) for each in conditions if each["type"] == kind), "")
+    return next((str(item["status"]) for item in conditions if item["type"] == kind), "")
 
 
 def has_reservation(live: Body) -> bool:
@@ -115,11 +115,11 @@ def has_reservation(live: Body) -> bool:
 def assigned_flavors(live: Body, own: Callable[[str], str]) -> dict[str, tuple[int, dict[str, str]]]:
     """Return the admitted count and the flavors by pod set of a Workload; `own` maps a flavor to the case's name."""
     return {
-        each["name"]: (
-            each["count"],
-            {resource: own(name) for resource, name in (each.get("flavors") or {}).items()},
+        assignment["name"]: (
+            assignment["count"],
+            {resource: own(name) for resource, name in (assignment.get("flavors") or {}).items()},
         )
-        for each in live["status"]["admission"]["podSetAssignments"]
+        for assignment in live["status"]["admission"]["podSetAssignments"]
     }
 
 

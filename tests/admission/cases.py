@@ -163,11 +163,11 @@ def draw_case(choices: Choices, configuration: Body | None = None, release: str 
     None if the engine's answer is not Kueue's by intention (`is_admitted_after_refusal`).
     """
     flavors = [flavor(choices, f"{PREFIX}f{index}") for index in range(choices.pick([1, 2, 3, 2, 4]))]
-    names = [each["metadata"]["name"] for each in flavors]
+    names = [body["metadata"]["name"] for body in flavors]
     covered = choices.pick(COVERED)
     groups = groups_of(choices, covered, names)
     cohorts = [cohort(choices, index, groups) for index in range(choices.pick([0, 1, 2, 1, 3, 4]))]
-    parents = [each["metadata"]["name"] for each in cohorts]
+    parents = [body["metadata"]["name"] for body in cohorts]
     queues = [cluster_queue(choices, index, groups, parents) for index in range(choices.pick([1, 2, 3, 2, 3, 4]))]
     if release == "v0.14":
         # Its ClusterQueues have no such field.
@@ -202,7 +202,7 @@ def is_admitted_after_refusal(case: Case) -> bool:
     """
     asked = case.workload(case.candidate, 0)
     local = (case.model.local_queues or {}).get((asked.namespace, asked.queue))
-    queues = {each["metadata"]["name"]: each["spec"] for each in case.objects if each["kind"] == "ClusterQueue"}
+    queues = {body["metadata"]["name"]: body["spec"] for body in case.objects if body["kind"] == "ClusterQueue"}
     strict = local is not None and queues.get(local.cluster_queue, {}).get("queueingStrategy") == "StrictFIFO"
     return strict and any(pods.faults or pods.refused_pods or pods.refused_at_first for pods in asked.pod_sets)
 
@@ -401,8 +401,8 @@ def workload(
     """Return a workload of one to three pod sets, scaled up if it is to find little free quota."""
     count = choices.pick([1, 2, 1, 1, 1, 2, 3])
     sets = [pod_set(choices, f"p{index}", covered) for index in range(count)]
-    for each in sets:
-        each["count"] *= times
+    for pods in sets:
+        pods["count"] *= times
     if choices.one_in(4):
         chosen = sets[choices.number(0, count - 1)]
         if chosen["count"] > 1:
@@ -414,7 +414,7 @@ def workload(
 
 def pod_set(choices: Choices, name: str, covered: tuple[str, ...]) -> Body:
     """Return up to six pods of one or two containers, sometimes with init containers or sidecars."""
-    names = [each for each in covered if each in REQUESTS]
+    names = [resource for resource in covered if resource in REQUESTS]
     spec: Body = {"restartPolicy": "Never", "containers": [container(choices, "one", names)]}
     if choices.one_in(6):
         spec["containers"].append(container(choices, "two", names))

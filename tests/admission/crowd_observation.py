@@ -11,15 +11,19 @@ from tests.admission.kueue import Body, wait_until
 def admitted_by_kueue(bench: Bench, crowds: Sequence[Crowd]) -> list[list[Admissions]]:
     """Return the admitted Jobs of many crowds, after the gate opens and after each later Job."""
     bench.api.create(CLASSES)
-    return [each for start in range(0, len(crowds), SLOTS) for each in _batch(bench, crowds[start : start + SLOTS])]
+    return [
+        admissions
+        for start in range(0, len(crowds), SLOTS)
+        for admissions in _batch(bench, crowds[start : start + SLOTS])
+    ]
 
 
 def _batch(bench: Bench, crowds: Sequence[Crowd]) -> list[list[Admissions]]:
     prefixes = bench.next_prefixes()[: len(crowds)]
-    named = [each.with_names(prefixes[slot], namespace(slot)) for slot, each in enumerate(crowds)]
+    named = [crowd.with_names(prefixes[slot], namespace(slot)) for slot, crowd in enumerate(crowds)]
     try:
         bench.create_environment([body for crowd in named for body in crowd.objects[:-1]])
-        return _observe(bench, named, prefixes, [outcomes(each) for each in crowds])
+        return _observe(bench, named, prefixes, [outcomes(crowd) for crowd in crowds])
     finally:
         jobs = [body for crowd in named for body in (*crowd.jobs, *crowd.later)]
         bench.api.delete(jobs)
@@ -40,7 +44,7 @@ def _observe(
     for turn in range(max(len(crowd.later) for crowd in named)):
         _join(bench, [crowd.later[turn] for crowd in named if turn < len(crowd.later)])
         _settle(bench, named, prefixes, predicted, found)
-    return [each[: 1 + len(crowd.later)] for each, crowd in zip(found, named, strict=True)]
+    return [admissions[: 1 + len(crowd.later)] for admissions, crowd in zip(found, named, strict=True)]
 
 
 def _join(bench: Bench, jobs: Sequence[Body]) -> None:
@@ -64,11 +68,11 @@ def _settle(
         return [_admitted(crowd, prefix, live) for crowd, prefix in zip(named, prefixes, strict=True)]
 
     turn = len(found[0])
-    expected = [each[min(turn, len(each) - 1)] for each in predicted]
+    expected = [admissions[min(turn, len(admissions) - 1)] for admissions in predicted]
     bench.await_prediction(lambda: now() == expected)
     bench.pass_fences()
-    for each, here in zip(found, now(), strict=True):
-        each.append(here)
+    for admissions, here in zip(found, now(), strict=True):
+        admissions.append(here)
 
 
 def _admitted(crowd: Crowd, prefix: str, live: dict[str, Body]) -> Admissions:

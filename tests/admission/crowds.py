@@ -150,13 +150,13 @@ def has_one_outcome(crowd: Crowd) -> bool:
     """
     model = crowd.model
     names = sorted({str(job["metadata"]["labels"][QUEUE]) for job in crowd.jobs})
-    subsets = [each for count in range(1, len(names)) for each in combinations(names, count)]
+    subsets = [subset for count in range(1, len(names)) for subset in combinations(names, count)]
     try:
         first = outcomes(crowd)
         return (
             all(outcomes(crowd, Stepwise(model, eviction_cycles=cycles)) == first for cycles in EVICTION_CYCLES)
             and all(outcomes(crowd, Simultaneous(model)) == first for _ in range(4))
-            and all(outcomes(crowd, ahead=each) == first for each in subsets)
+            and all(outcomes(crowd, ahead=subset) == first for subset in subsets)
         )
     except UnsettledError:
         return False
@@ -165,11 +165,11 @@ def has_one_outcome(crowd: Crowd) -> bool:
 def draw_crowd(choices: Choices) -> Crowd:
     """Return two to four queues with five to twelve Jobs of different priorities."""
     flavors = [flavor(choices, f"{PREFIX}f{index}") for index in range(choices.pick([1, 2, 3]))]
-    names = [each["metadata"]["name"] for each in flavors]
+    names = [body["metadata"]["name"] for body in flavors]
     covered = choices.pick(COVERED)
     groups = groups_of(choices, covered, names)
     cohorts = [cohort(choices, index, groups) for index in range(choices.pick([1, 2, 3]))]
-    parents = [each["metadata"]["name"] for each in cohorts]
+    parents = [body["metadata"]["name"] for body in cohorts]
     queues = [cluster_queue(choices, index, groups, parents) for index in range(choices.pick([2, 3, 1, 4]))]
     for queue in queues:
         for key in ("stopPolicy", "admissionChecksStrategy"):
@@ -193,7 +193,7 @@ def job(
 ) -> Body:
     """Return a Job that no controller runs, of up to six pods, perhaps with partial admission."""
     resources: dict[str, Any] = {}
-    for resource in (each for each in covered if each in REQUESTS):
+    for resource in (covered_resource for covered_resource in covered if covered_resource in REQUESTS):
         if resource == "cpu" or choices.flip():
             resources[resource] = choices.pick(REQUESTS[resource])
     count = choices.pick([1, 2, 3, 4, 6])

@@ -38,7 +38,7 @@ def simulated_answer(case: Case) -> Answer:
     return Answer(
         before=tuple(before),
         candidate=None if now.preempts else _assigned(now),
-        evicts=frozenset(each.partition("/")[2] for each in now.preempts),
+        evicts=frozenset(workload_key.partition("/")[2] for workload_key in now.preempts),
         alone=_assigned(AdmissionSimulator(case.model).verdict(candidate, with_remedies=False)),
     )
 
@@ -46,17 +46,17 @@ def simulated_answer(case: Case) -> Answer:
 def _assigned(verdict: Verdict) -> Assignments | None:
     if not verdict.fits:
         return None
-    return {each.pod_set: (each.count, dict(each.flavors)) for each in verdict.assigned}
+    return {pods.pod_set: (pods.count, dict(pods.flavors)) for pods in verdict.assigned}
 
 
 def kueue_answers(bench: Bench, cases: Sequence[Case]) -> list[Answer]:
     """Return Kueue's answers to many cases at once."""
-    return [each for start in range(0, len(cases), SLOTS) for each in _batch(bench, cases[start : start + SLOTS])]
+    return [answer for start in range(0, len(cases), SLOTS) for answer in _batch(bench, cases[start : start + SLOTS])]
 
 
 def _batch(bench: Bench, cases: Sequence[Case]) -> list[Answer]:
     prefixes = bench.next_prefixes()[: len(cases)]
-    named = [each.with_names(prefixes[slot], namespace(slot)) for slot, each in enumerate(cases)]
+    named = [case.with_names(prefixes[slot], namespace(slot)) for slot, case in enumerate(cases)]
     objects = [body for case in named for body in case.objects]
     workloads = [body for case in named for body in (*case.before, case.candidate, _again(case))]
     try:

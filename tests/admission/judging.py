@@ -209,7 +209,7 @@ def _of_verdict(verdict: Verdict, evicted: Collection[str]) -> Answer | None:
         return None if verdict.outcome == "unknown" else Answer("NoFit")
     return Answer(
         "Fit",
-        pod_sets=tuple((each.pod_set, each.count, tuple(sorted(each.flavors.items()))) for each in verdict.assigned),
+        pod_sets=tuple((pods.pod_set, pods.count, tuple(sorted(pods.flavors.items()))) for pods in verdict.assigned),
         usage=_sorted(verdict.usage),
         borrowed=frozenset(verdict.borrowed),
     )

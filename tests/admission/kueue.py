@@ -148,7 +148,7 @@ def install(cluster: Cluster, **configuration: Any) -> Api:
     ensure_images(operators(["kueue"]), cluster.registry, lambda _: None)
     release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE)
     objects = staged(
-        kueue([_with_test_settings(each) for each in release], wanted), "admission", pinned.manifest.version
+        kueue([_with_test_settings(body) for body in release], wanted), "admission", pinned.manifest.version
     )
     # Kueue looks for the kinds that it manages when it starts.
     for stage in (_definitions(), objects.crds, objects.after_crds()):
@@ -169,7 +169,7 @@ def _definitions() -> list[Body]:
         names = {kind[1], "trainingruntimes.trainer.kubeflow.org", "clustertrainingruntimes.trainer.kubeflow.org"}
         release = read_release(release_path(pinned, ROOT), pinned.sha256, ROOT / CACHE)
         found += [
-            each for each in release if each["kind"] == "CustomResourceDefinition" and each["metadata"]["name"] in names
+            body for body in release if body["kind"] == "CustomResourceDefinition" and body["metadata"]["name"] in names
         ]
     return found
 

@@ -70,7 +70,7 @@ def test_the_engine_and_kueues_code_agree(
 ) -> None:
     """On every drawn case; a disagreement is minimized before it is reported."""
     cases = list(itertools.islice(draw_questions(seed, release), count))
-    asked = [question for _, those in cases for question in those]
+    asked = [question for _, case_questions in cases for question in case_questions]
     found = answers(asked)
     modes = Counter("panic" if answer is None else answer.mode for answer in found)
     own = [question.simulated_answer() for question in asked]
@@ -90,16 +90,19 @@ def test_the_engine_and_kueues_code_agree(
         for question, engine, answer in zip(asked, own, found, strict=True)
         if answer is not None and engine not in (None, answer)
     }
-    for made, those in cases:
-        if any(id(question) in wrong for question in those):
+    for made, case_questions in cases:
+        if any(id(question) in wrong for question in case_questions):
             _fail(seed, release, made)
 
 
 def _fail(seed: int, release: str, taken: Sequence[int]) -> None:
     def fails(steps: Sequence[Sequence[int]]) -> list[bool]:
         asked = [questions_of(Choices.replay(step), release) for step in steps]
-        wrong = {id(question) for question, _, _ in disagreements([one for those in asked for one in those])}
-        return [any(id(question) in wrong for question in those) for those in asked]
+        wrong = {
+            id(question)
+            for question, _, _ in disagreements([question for case_questions in asked for question in case_questions])
+        }
+        return [any(id(question) in wrong for question in case_questions) for case_questions in asked]
 
     smallest = questions_of(Choices.replay(shrink(taken, fails, ROUNDS)), release)
     question, engine, kueue = disagreements(smallest)[0]

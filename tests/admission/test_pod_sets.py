@@ -52,7 +52,7 @@ def environment() -> Settings:
         make_rayjob(name="http", roles={"head": Role(resources=MIXED), "b": Role(replicas=2), "a": Role(replicas=3)}),
     )
     held = make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold", cohort=None),))
-    local = tuple(each.model_copy(update={"namespace": NAMESPACE}) for each in held.local_queues)
+    local = tuple(queue.model_copy(update={"namespace": NAMESPACE}) for queue in held.local_queues)
     return make_settings(
         *(run.model_copy(update={"namespace": NAMESPACE}) for run in runs),
         queues=held.model_copy(update={"local_queues": local}),
@@ -67,11 +67,11 @@ def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
     queue_settings, stack = settings.queues, settings.stack
     platform: list[Body] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        *(queues.priority_class(each, stack) for each in queue_settings.priority_classes),
-        *(queues.resource_flavor(each, stack) for each in queue_settings.flavors),
-        *(queues.cluster_queue(each, stack) for each in queue_settings.cluster_queues),
+        *(queues.priority_class(priority_class, stack) for priority_class in queue_settings.priority_classes),
+        *(queues.resource_flavor(flavor, stack) for flavor in queue_settings.flavors),
+        *(queues.cluster_queue(queue, stack) for queue in queue_settings.cluster_queues),
     ]
-    local = [queues.local_queue(each, stack) for each in queue_settings.local_queues]
+    local = [queues.local_queue(queue, stack) for queue in queue_settings.local_queues]
     launches = [manifest(run, stack, named(run.name)) for run in settings.workloads.runs]
     launches.append(shrinking(launches[1]))
     others = [body for run in settings.workloads.runs for body in companions(run, stack, named(run.name))]
@@ -83,7 +83,9 @@ def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
         wait_until("all Workloads are there", lambda: names <= bench.workloads().keys())
         model = declared_model(Declared(settings))
         live = {name: read_kueue_workload(body, model) for name, body in bench.workloads().items() if name in names}
-        yield {each.partition("/")[2]: body for each, body in live.items() if isinstance(body, Workload)}
+        yield {
+            workload_key.partition("/")[2]: body for workload_key, body in live.items() if isinstance(body, Workload)
+        }
     finally:
         bench.api.delete([*launches, *others, *local, *platform[1:]])
 
@@ -103,14 +105,14 @@ def shrinking(job: Body) -> Body:
 
 def without_paths(sets: tuple[PodSet, ...]) -> list[PodSet]:
     """Pod sets without the settings' paths."""
-    return [replace(each, path="", resources_path="") for each in sets]
+    return [replace(pod_set, path="", resources_path="") for pod_set in sets]
 
 
 def test_every_kind_of_run_is_read_as_kueue_reads_it(launched: dict[str, Workload]) -> None:
     """Names, order, counts, requests with those of init containers, selectors and tolerations; priority and queue."""
     settings = environment()
     ours = declared_workloads(Declared(settings), declared_model(Declared(settings)))
-    assert [each.name for each in ours] == [each.name for each in settings.workloads.runs]
+    assert [item.name for item in ours] == [run.name for run in settings.workloads.runs]
     for workload in ours:
         theirs = launched[workload.name]
         assert without_paths(workload.pod_sets) == without_paths(theirs.pod_sets), workload.name

@@ -75,11 +75,11 @@ def site(bench: Bench) -> Iterator[Bench]:
     declared = environment().queues
     platform: list[Body] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}},
-        *(queues.resource_flavor(each, NAME) for each in declared.flavors),
-        *(queues.cohort(each, NAME) for each in declared.cohorts),
-        *(queues.cluster_queue(each, NAME) for each in declared.cluster_queues),
+        *(queues.resource_flavor(flavor, NAME) for flavor in declared.flavors),
+        *(queues.cohort(cohort, NAME) for cohort in declared.cohorts),
+        *(queues.cluster_queue(queue, NAME) for queue in declared.cluster_queues),
     ]
-    local = [queues.local_queue(each, NAME) for each in declared.local_queues]
+    local = [queues.local_queue(queue, NAME) for queue in declared.local_queues]
     bench.api.create(platform)
     bench.api.create(local)
     try:
@@ -130,20 +130,25 @@ def verdict_of(snapshot: QueueState, settings: Settings) -> Verdict:
 def reserved(owner: Person) -> dict[str, str]:
     """Return the reserved quota of the cluster queue by resource, from its status."""
     counted = owner.get("clusterqueue", NAME).get("status", {}).get("flavorsReservation", ())
-    return {each["name"]: each["total"] for flavor in counted for each in flavor["resources"] if each["total"] != "0"}
+    return {
+        resource["name"]: resource["total"]
+        for flavor in counted
+        for resource in flavor["resources"]
+        if resource["total"] != "0"
+    }
 
 
 def test_the_snapshot_has_the_quota_users_that_kueue_counts(site: Bench, owner: Person) -> None:
     """The snapshot has the admitted Workloads, the pending one, and the nodes."""
     found = read_snapshot(environment())
-    (admitted,) = [each for each in found.admitted if each.workload.namespace == NAME]
+    (admitted,) = [workload for workload in found.admitted if workload.workload.namespace == NAME]
     totals = wait_until("Kueue has counted it", lambda: reserved(owner))
     assert (admitted.workload.key, admitted.cluster_queue) == (f"{NAME}/busy", NAME)
     assert totals == {"cpu": "300m", "memory": "192Mi"}
     assert admitted.usage == {(NAME, "cpu"): 300, (NAME, "memory"): 192 * 2**20}
-    assert [each.key for each in found.pending if each.namespace == NAME] == [f"{NAME}/late"]
+    assert [workload.key for workload in found.pending if workload.namespace == NAME] == [f"{NAME}/late"]
     assert [node.name for node in found.model.nodes or ()] == [
-        each["metadata"]["name"] for each in owner.items("nodes")
+        node["metadata"]["name"] for node in owner.items("nodes")
     ]
     assert not found.model.grows
 
@@ -163,7 +168,7 @@ def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
     settings = environment()
     now = verdict_of(read_snapshot(settings), settings)
     assert now.outcome == "waits"
-    assert [(each.cause, each.resource, each.missing) for each in now.reasons] == [("in-use", "cpu", 100)]
+    assert [(reason.cause, reason.resource, reason.missing) for reason in now.reasons] == [("in-use", "cpu", 100)]
     more = make_group((NAME, {**QUOTA, "cpu": "300m"}))
     pools = [pool.model_copy(update={"resource_groups": (more,)}) for pool in settings.queues.cluster_queues]
     raised = environment(queues=settings.queues.model_copy(update={"cluster_queues": tuple(pools)}))
@@ -180,7 +185,7 @@ def test_the_report_for_a_tenant_names_the_platform_owner(researcher: Person) ->
     assert found.model.nodes is None
     assert list(found.model.local_queues or ()) == [(NAME, NAME)]
     verdict = verdict_of(found, settings)
-    assert (verdict.outcome, [each.cause for each in verdict.reasons]) == ("unknown", ["unread"])
+    assert (verdict.outcome, [reason.cause for reason in verdict.reasons]) == ("unknown", ["unread"])
     assert "the platform's owner can run" in verdict.reasons[0].message
 
 
@@ -204,8 +209,8 @@ def test_check_tells_verdicts_and_findings_of_the_cluster(
     config = {f"trainstack:{section}": value for section, value in declared.items()}
     project = Project.copy(tmp_path, cluster).other(NAME, config)
     report = json.loads(project.trainstack("check", "--cluster", "--json").out)
-    assert {each["name"]: each["outcome"] for each in report["verdicts"]} == {"train": "waits", "bare": "waits"}
-    found = {(each["id"], each["severity"], each["path"]) for each in report["findings"]}
+    assert {line["name"]: line["outcome"] for line in report["verdicts"]} == {"train": "waits", "bare": "waits"}
+    found = {(finding["id"], finding["severity"], finding["path"]) for finding in report["findings"]}
     quota = "resourceGroups[0].flavors[snapshot].resources"
     assert found == {
         ("quota-over-nodes", "warning", f"queues.clusterQueues[{name}].{quota}[{GPU}].nominalQuota")

@@ -82,7 +82,7 @@ def _is_served(server: ApiServer, kind: str) -> bool:
 def objects_of(stack: str, *kinds: str) -> list[Body]:
     """Return the objects of an environment's committed file."""
     text = (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8")
-    return [each for each in yaml.safe_load_all(text) if not kinds or each["kind"] in kinds]
+    return [body for body in yaml.safe_load_all(text) if not kinds or body["kind"] in kinds]
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def applied_rights(server: ApiServer, session: Session) -> Iterator[list[Person]
         objects = objects_of(session.stack)
         roles: dict[str, list[Body]] = {}
         for team in session.settings.tenants.teams:
-            objects += [each for each in rights_of_team(team, session.stack) if each["kind"] == "Role"]
+            objects += [item for item in rights_of_team(team, session.stack) if item["kind"] == "Role"]
         for body in objects:
             if body["kind"] == "Namespace":
                 _apply_namespace(server, body)
@@ -102,23 +102,25 @@ def applied_rights(server: ApiServer, session: Session) -> Iterator[list[Person]
                 if namespace := body["metadata"].get("namespace"):
                     _ensure_namespace(server, namespace)
         granted = [grant for several in roles.values() for role in several for grant in granted_by(role)]
-        bound = {(each.resource, each.namespace, each.name) for each in granted if each.verb == "bind" and each.name}
+        bound = {
+            (grant.resource, grant.namespace, grant.name) for grant in granted if grant.verb == "bind" and grant.name
+        }
         kinds = {"roles": "Role", "clusterroles": "ClusterRole"}
         # The bindable roles belong to an operator that is not installed here.
         objects += [_powerful(kinds[kind], name, place) for kind, place, name in sorted(bound) if name not in roles]
-        for body in (*objects, *(_bound(each) for several in roles.values() for each in several)):
+        for body in (*objects, *(_bound(role) for several in roles.values() for role in several)):
             if body["kind"] != "Namespace" and server.get(f"{_path(body)}/{body['metadata']['name']}") is None:
                 path = _path(body)
                 server.send("POST", path, body).checked()
                 undo.callback(server.send, "DELETE", f"{path}/{body['metadata']['name']}")
         _settle(server, session.stack)
-        declared = {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
+        declared = {item["metadata"]["name"] for item in objects if item["kind"] == "Namespace"}
         yield [_person(name, several, declared) for name, several in roles.items()]
 
 
 def _person(name: str, roles: list[Body], declared: set[str]) -> Person:
     granted = frozenset(grant for role in roles for grant in granted_by(role))
-    writing = {each.namespace for each in granted if each.verb not in ("get", "list", "watch") and not each.name}
+    writing = {grant.namespace for grant in granted if grant.verb not in ("get", "list", "watch") and not grant.name}
     own = writing | (declared if name.startswith("trainstack-") else set())
     return Person(name, name, tuple(sorted(own - {""})), granted)
 
@@ -153,8 +155,8 @@ def _populate(server: ApiServer, namespace: str) -> None:
     body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": EXISTING}, "spec": claim}
     server.send("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", body).checked()
     role = _powerful("Role", EXISTING, namespace)
-    for each in (role, _bound(role)):
-        server.send("POST", _path(each), each).checked()
+    for item in (role, _bound(role)):
+        server.send("POST", _path(item), item).checked()
 
 
 def _powerful(kind: str, name: str, namespace: str = "") -> Body:

@@ -64,7 +64,7 @@ def edit_sweep(project: Project, name: str, **changes: Any) -> None:
     """Change a sweep's entry in place."""
 
     def change(config: Config) -> None:
-        (sweep,) = (each for each in config["trainstack:sweeps"]["sweeps"] if each["name"] == name)
+        (sweep,) = (entry for entry in config["trainstack:sweeps"]["sweeps"] if entry["name"] == name)
         sweep.update(changes)
 
     project.edit_stack(change)
@@ -73,7 +73,7 @@ def edit_sweep(project: Project, name: str, **changes: Any) -> None:
 def trials_of(project: Project, body: Config) -> list[Config]:
     """Return the trials in the file of a live Indexed Job, by completion index."""
     volumes = body["spec"]["template"]["spec"]["volumes"]
-    (file,) = (each["configMap"]["name"] for each in volumes if each["name"] == "trainstack-sweep")
+    (file,) = (entry["configMap"]["name"] for entry in volumes if entry["name"] == "trainstack-sweep")
     data = project.get("configmaps", file, body["metadata"]["namespace"])["data"]
     found: list[Config] = json.loads(data["trials.json"])["trials"]
     return found
@@ -130,7 +130,7 @@ def sweep_report(project: Project, command: str, name: str) -> Config:
 
 def sorted_parameters(records: Sequence[Config]) -> list[tuple[Any, ...]]:
     """Return the parameters of these records, sorted."""
-    return sorted(tuple(each["definition"]["sweep"]["parameters"].values()) for each in records)
+    return sorted(tuple(record["definition"]["sweep"]["parameters"].values()) for record in records)
 
 
 GO = f"{MOUNT}/go"

@@ -49,9 +49,9 @@ class Server:
         """Return the reasons why objects, or the pods that their controllers would create, are refused."""
         found = []
         for body in manifests:
-            companions = [each for each in manifests if each["kind"] == "TrainingRuntime"]
-            pods = [_pod(each.template) for each in launched_pods(body, companions)] if body["kind"] != "Pod" else []
-            found += [fault for each in (body, *pods) if (fault := self.refusal(each))]
+            companions = [manifest for manifest in manifests if manifest["kind"] == "TrainingRuntime"]
+            pods = [_pod(pod.template) for pod in launched_pods(body, companions)] if body["kind"] != "Pod" else []
+            found += [fault for manifest in (body, *pods) if (fault := self.refusal(manifest))]
         return found
 
     def refusal(self, body: Manifest) -> str:

@@ -125,7 +125,7 @@ def _below(node: yaml.Node) -> list[yaml.Node]:
 
 def _any(top: yaml.Node, rng: random.Random) -> tuple[yaml.CollectionNode, int]:
     """Return a random map or list in the file, and the index of one of its entries; -1 if all are empty."""
-    found = [each for each in _below(top) if isinstance(each, yaml.CollectionNode) and each.value]
+    found = [node for node in _below(top) if isinstance(node, yaml.CollectionNode) and node.value]
     if not found:
         return yaml.SequenceNode("tag:yaml.org,2002:seq", []), -1
     where = rng.choice(found)
@@ -194,7 +194,7 @@ def _swapped(top: yaml.Node, rng: random.Random, changes: list[str], _holes: lis
     if here < 0 or there < 0:
         return
     first, second = _value(one, here), _value(other, there)
-    if any(first is each for each in _below(second)) or any(second is each for each in _below(first)):
+    if any(first is node for node in _below(second)) or any(second is node for node in _below(first)):
         return  # one would hold itself, which an alias does too
     changes.append(f"{_named(one, here)} and {_named(other, there)} change places")
     _put(one, here, second)

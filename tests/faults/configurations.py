@@ -174,7 +174,7 @@ def _share(
     run = _run(configuration, share, rng)
     if not share.is_sweep:
         return replace(share, config=run)
-    sweep = {"name": name, "run": {key: each for key, each in run.items() if key != "name"}}
+    sweep = {"name": name, "run": {key: value for key, value in run.items() if key != "name"}}
     indexed = {"form": "indexed", "parallelism": at_once} if kind == "batch" else {}
     return replace(share, config={**sweep, **indexed})
 

@@ -89,7 +89,7 @@ class ConfiguredStack:
             kinds.append("pytorchjobs")
         found = self.owner.items(",".join(kinds), self.configuration.name)
         return NamespaceView(
-            self.configuration, {kind: [each for each in found if each["kind"] == kind] for kind in KINDS}
+            self.configuration, {kind: [body for body in found if body["kind"] == kind] for kind in KINDS}
         )
 
     def uids(self) -> dict[str, str]:
@@ -189,7 +189,7 @@ def _site(configurations: Sequence[Configuration], owner: Person) -> Iterator[No
 
 def _tenant_objects(configuration: Configuration, rules: list[Body]) -> list[Body]:
     name, kueue, rbac = configuration.name, "kueue.x-k8s.io/v1beta2", "rbac.authorization.k8s.io"
-    queue = {key: each for key, each in cluster_queue(configuration).items() if key != "name"}
+    queue = {key: value for key, value in cluster_queue(configuration).items() if key != "name"}
     here = {"namespace": name}
     labels = {"gpu-service/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
     subjects = [{"kind": "ServiceAccount", "name": RESEARCHER, "namespace": name}]

@@ -166,10 +166,10 @@ def _preempted(_: ConfiguredStack, view: NamespaceView) -> bool:
     if not found:
         return False
     reasons = {
-        each["reason"]
+        condition["reason"]
         for body in found
-        for each in body["status"]["conditions"]
-        if each["type"] == "Evicted" and each["status"] == "True"
+        for condition in body["status"]["conditions"]
+        if condition["type"] == "Evicted" and condition["status"] == "True"
     }
     evicted = all("Evicted" in true_conditions(body) for body in found)
     here = [pod for share in view.configuration.shares for pod in view.pods_of(share)]

@@ -49,8 +49,8 @@ def draw(seed: int, number: int) -> DrawnStack:
         config=config,
         operators=operators,
         runs=len(runs),
-        protected=tuple(f"{each['namespace']}/{each['name']}" for each in volumes if each["protect"]),
-        retained=frozenset(f"{each['namespace']}/{each['name']}" for each in volumes if each["retain"]),
+        protected=tuple(f"{volume['namespace']}/{volume['name']}" for volume in volumes if volume["protect"]),
+        retained=frozenset(f"{volume['namespace']}/{volume['name']}" for volume in volumes if volume["retain"]),
     )
 
 
@@ -111,8 +111,8 @@ def _group(flavor: str) -> dict[str, Any]:
 def _run(rng: random.Random, index: int, queues: Config, volumes: list[Config]) -> Config:
     """Return a run that requests about half of a queue's quota, or a tenth, so that some wait."""
     queue = rng.choice(queues["localQueues"])
-    there = [each["name"] for each in volumes if each["namespace"] == queue["namespace"]]
-    mounted = rng.sample(there, rng.randint(0, len(there)))
+    claims = [volume["name"] for volume in volumes if volume["namespace"] == queue["namespace"]]
+    mounted = rng.sample(claims, rng.randint(0, len(claims)))
     return unmanaged_run(
         f"run-{index}",
         namespace=queue["namespace"],

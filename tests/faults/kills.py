@@ -107,10 +107,10 @@ def state_uids(project: Project) -> dict[tuple[str, str], str]:
     deployment = json.loads(done.out)["deployment"]
     assert not deployment.get("pending_operations"), deployment["pending_operations"]
     return {
-        (each["type"].rpartition(":")[2], each["id"]): each["outputs"]["metadata"]["uid"]
-        for each in deployment.get("resources", ())
+        (resource["type"].rpartition(":")[2], resource["id"]): resource["outputs"]["metadata"]["uid"]
+        for resource in deployment.get("resources", ())
         # The namespace by which the provider checks its cluster is only read; it is not the stack's.
-        if each["type"].startswith("kubernetes:") and not each.get("external")
+        if resource["type"].startswith("kubernetes:") and not resource.get("external")
     }
 
 

@@ -103,7 +103,7 @@ def is_cluster_ready(project: Project) -> bool:
     if done.code != 0:
         return False
     found = json.loads(project.run(["kubectl", "get", "nodes,deployments", "-A", "-o", "json"]).out or '{"items": []}')
-    return bool(found["items"]) and all(_is_ready(each) for each in found["items"]) and _admits(project)
+    return bool(found["items"]) and all(_is_ready(body) for body in found["items"]) and _admits(project)
 
 
 def _admits(project: Project) -> bool:
@@ -120,7 +120,9 @@ def _admits(project: Project) -> bool:
 def _is_ready(body: dict[str, Any]) -> bool:
     if body["kind"] == "Deployment":
         return bool(body.get("status", {}).get("readyReplicas") == body["spec"]["replicas"])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in body["status"]["conditions"])
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in body["status"]["conditions"]
+    )
 
 
 def run_recovery_commands(project: Project) -> list[str]:
@@ -143,13 +145,13 @@ def assert_consistent(project: Project) -> None:
     deployment = json.loads(done.out)["deployment"]
     assert not deployment.get("pending_operations"), deployment["pending_operations"]
     state = {
-        each["outputs"]["metadata"]["uid"]: each["urn"]
-        for each in deployment["resources"]
-        if each["type"].startswith("kubernetes:")
+        resource["outputs"]["metadata"]["uid"]: resource["urn"]
+        for resource in deployment["resources"]
+        if resource["type"].startswith("kubernetes:")
     }
     kinds = "persistentvolumeclaims,configmaps,jobs,pytorchjobs"
     live = project.select(kinds, f"trainstack.dev/stack={project.stack}", NAMESPACE)
-    assert {each["metadata"]["uid"] for each in live} <= state.keys(), state
+    assert {body["metadata"]["uid"] for body in live} <= state.keys(), state
     assert {*uids(project).values()} == {uid for uid, urn in state.items() if "Job::" in urn}
 
 
@@ -218,16 +220,16 @@ class Record:
 def controllers(project: Project, cluster: Cluster) -> injection.FindProcesses:
     """Return a function that finds the processes of the platform's controllers."""
     pods = [
-        each["metadata"]["uid"]
+        pod["metadata"]["uid"]
         for namespace in ("kueue-system", "kubeflow")
-        for each in project.get("pods", namespace=namespace)["items"]
+        for pod in project.get("pods", namespace=namespace)["items"]
     ]
     return lambda: [process for uid in pods for process in injection.pod_processes(cluster, uid)]
 
 
 def restart_node(project: Project, cluster: Cluster) -> None:
     """Simulate a restart of the node: kill kubelet, containerd and all pods; the first two are started again."""
-    uids_ = [each["metadata"]["uid"] for each in project.get("pods")["items"]]
+    uids_ = [pod["metadata"]["uid"] for pod in project.get("pods")["items"]]
     found = [process for uid in uids_ for process in injection.pod_processes(cluster, uid)]
     injection.kill([*injection.component_processes(cluster, "kubelet", "containerd"), *found])
 

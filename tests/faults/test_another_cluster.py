@@ -50,7 +50,7 @@ def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoCluste
         first, second = (
             clusters.enter_context(own_cluster(tmp_path_factory, name, [])) for name in ("here", "elsewhere")
         )
-        folders = [make_kubeconfigs(each, tmp_path_factory.mktemp("kubeconfigs")) for each in (first, second)]
+        folders = [make_kubeconfigs(cluster, tmp_path_factory.mktemp("kubeconfigs")) for cluster in (first, second)]
         project = Project.copy(tmp_path_factory.mktemp("pointed"), first)
         yield TwoClusters(replace(project, kubeconfig=folders[0] / "owner"), folders[1])
 
@@ -140,4 +140,4 @@ def state_outputs(project: Project) -> dict[str, Any]:
     done = project.pulumi("stack", "export")
     assert done.code == 0, done.text
     resources: list[dict[str, Any]] = json.loads(done.out)["deployment"]["resources"]
-    return {each["urn"]: each.get("outputs") for each in resources}
+    return {resource["urn"]: resource.get("outputs") for resource in resources}

@@ -83,17 +83,17 @@ def _faults(checkout: Path, case: Case) -> Iterator[str]:
 
 def _unclear_errors(checkout: Path, output: str, *, refused: bool) -> Iterator[str]:
     """Yield the errors of `check --json` that lack a file, a line or a remedy."""
-    errors = [each for each in json.loads(output)["findings"] if each["severity"] == "error"]
+    errors = [finding for finding in json.loads(output)["findings"] if finding["severity"] == "error"]
     if refused != bool(errors):
         yield f"check: {'refuses without an error' if refused else 'accepts with an error'}"
-    for each in errors:
-        position = each["where"]
-        if not each["remedy"]:
-            yield f"check: no remedy for {each['message'][:200]!r}"
+    for error in errors:
+        position = error["where"]
+        if not error["remedy"]:
+            yield f"check: no remedy for {error['message'][:200]!r}"
         if position is None or not (checkout / position["file"]).is_file():
-            yield f"check: no file for {each['message'][:200]!r}"
-        elif not position["line"] and each["message"] != "the environment declares nothing":
-            yield f"check: no line for {each['message'][:200]!r}"
+            yield f"check: no file for {error['message'][:200]!r}"
+        elif not position["line"] and error["message"] != "the environment declares nothing":
+            yield f"check: no line for {error['message'][:200]!r}"
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -165,9 +165,9 @@ def test_any_value_anywhere_is_accepted_or_refused_clearly(checkout: Path, count
 
 def _paths(value: object) -> Iterator[tuple[str | int, ...]]:
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in below:
+    for key, item in below:
         yield (key,)
-        yield from ((key, *rest) for rest in _paths(each))
+        yield from ((key, *rest) for rest in _paths(item))
 
 
 def _with_value(tree: object, path: Sequence[str | int], value: object) -> object:
@@ -176,7 +176,7 @@ def _with_value(tree: object, path: Sequence[str | int], value: object) -> objec
         return value
     assert isinstance(tree, dict | list)
     pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
-    changed = {key: _with_value(each, path[1:], value) if key == path[0] else each for key, each in pairs}
+    changed = {key: _with_value(item, path[1:], value) if key == path[0] else item for key, item in pairs}
     return changed if isinstance(tree, dict) else list(changed.values())
 
 

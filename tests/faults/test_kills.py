@@ -73,8 +73,8 @@ def moment_counts(victim: Project) -> dict[Operation, int]:
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(each, id=f"kill-{each:03d}", marks=() if each < QUICK else pytest.mark.slow)
-        for each in range(KILLS)
+        pytest.param(number, id=f"kill-{number:03d}", marks=() if number < QUICK else pytest.mark.slow)
+        for number in range(KILLS)
     ],
 )
 def test_the_commands_of_doctor_repair_a_killed_operation(
@@ -105,7 +105,7 @@ def test_the_commands_of_doctor_repair_a_killed_operation(
 
 
 @pytest.mark.parametrize(
-    "part", [kills.VICTIMS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in kills.VICTIMS[1:])]
+    "part", [kills.VICTIMS[0], *(pytest.param(part, marks=pytest.mark.slow) for part in kills.VICTIMS[1:])]
 )
 def test_the_commands_of_doctor_repair_a_state_in_an_object_store(
     victim: Project, moment_counts: dict[Operation, int], monkeypatch: pytest.MonkeyPatch, part: Victim
@@ -156,7 +156,7 @@ def test_a_killed_teardown_goes_on(victim: Project, moment_counts: dict[Operatio
             if command != interrupted_command(victim, "up"):
                 done = victim.run(["sh", "-c", command])
                 assert done.code == 0, f"{command}: {done.text}"
-        done = victim.trainstack("destroy", "--yes", *(word for each in active(victim) for word in ("--stop", each)))
+        done = victim.trainstack("destroy", "--yes", *(word for run in active(victim) for word in ("--stop", run)))
         assert done.code == 0, done.text
         assert_removed(victim)
     finally:
@@ -186,7 +186,7 @@ def test_doctor_prints_no_repair_during_an_operation(victim: Project, moment_cou
     assert (ended.done.code, ended.fault_injected) == (0, True), ended.done.text
     ((session, done),) = calls
     found = json.loads(done.out)
-    assert [each["id"] for each in found["troubles"]] == ["operation-running"], done.text
+    assert [trouble["id"] for trouble in found["troubles"]] == ["operation-running"], done.text
     assert found["commands"] == [f"tail --pid={session} -f /dev/null"]
     assert_consistent(victim)
 
@@ -200,7 +200,7 @@ def test_a_sidecar_that_a_kill_left_empty_is_found_and_removed(victim: Project) 
     done = victim.pulumi("stack", "export")
     assert (done.code != 0, "EOF" in done.text) == (True, True), done.text
     found = doctor(victim)
-    assert [each["id"] for each in found["troubles"]] == ["sidecar-unreadable"], found
+    assert [trouble["id"] for trouble in found["troubles"]] == ["sidecar-unreadable"], found
     for command in found["commands"]:
         assert victim.run(["sh", "-c", command]).code == 0
     assert kills.state_uids(victim) == state
@@ -214,10 +214,10 @@ def test_a_marked_object_without_a_state_is_found_and_removed(victim: Project) -
     (trouble,) = doctor(victim)["troubles"]
     assert (trouble["id"], trouble["commands"]) == ("object-of-another-state", [])
     resources = json.loads(victim.pulumi("stack", "export").out)["deployment"]["resources"]
-    (own,) = (each["outputs"]["output"] for each in resources if each["urn"].endswith(f"::{MEMORY}"))
+    (own,) = (resource["outputs"]["output"] for resource in resources if resource["urn"].endswith(f"::{MEMORY}"))
     assert victim.kubectl("annotate", *words, f"{STATE}={own}").code == 0
     found = doctor(victim)
-    assert [(each["id"], each["what"]) for each in found["troubles"]] == [
+    assert [(item["id"], item["what"]) for item in found["troubles"]] == [
         ("object-orphaned", f"ConfigMap {kills.NAMESPACE}/strange")
     ]
     (command,) = found["commands"]
@@ -259,7 +259,7 @@ def run_recovery_commands(victim: Project, interrupted: Operation) -> list[str]:
     """
     findings = doctor(victim)
     commands = [
-        *(each for each in findings["commands"] if each != interrupted_command(victim, "up")),
+        *(command for command in findings["commands"] if command != interrupted_command(victim, "up")),
         interrupted_command(victim, interrupted),
     ]
     ran: list[str] = []

@@ -162,7 +162,7 @@ def test_two_checkouts_launch_a_run_once(
     both = [project.other("twins", config) for project in (checkout, second)]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(Project.up, both))
-    assert sorted(each.code == 0 for each in done) == [False, True], [each.text for each in done]
+    assert sorted(result.code == 0 for result in done) == [False, True], [result.text for result in done]
     assert only_job(server, "twin")
 
 

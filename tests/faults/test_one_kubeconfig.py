@@ -74,7 +74,7 @@ def make_class(name: str) -> dict[str, Any]:
 def make_config(*classes: str) -> dict[str, Any]:
     """An environment of storage classes."""
     return {
-        "trainstack:storage": {"classes": [{"name": each, "provisioner": "rancher.io/local-path"} for each in classes]},
+        "trainstack:storage": {"classes": [{"name": name, "provisioner": "rancher.io/local-path"} for name in classes]},
         "trainstack:queues": {"priorityClasses": None},
     }
 
@@ -129,7 +129,7 @@ def test_a_provider_keeps_the_cluster_that_it_has_proven(two_servers: TwoServers
     copy.write_stack("lab", make_config("kept", "going", "more"))
     done, server_writes, other_writes = run_with_switch(two_servers, copy.up)
     assert done.code == 0, done.text
-    assert any("storageclasses/more" in each for each in server_writes)
+    assert any("storageclasses/more" in write for write in server_writes)
     assert other_writes == []
 
 
@@ -151,9 +151,9 @@ def test_our_commands_go_on_where_they_began(two_servers: TwoServers, copy: Proj
 
     done, server_writes, other_writes = run_with_switch(two_servers, lambda: run("up --yes --no-wait"))
     assert done.code == 0, done.text
-    assert any("storageclasses/most" in each for each in server_writes)
+    assert any("storageclasses/most" in write for write in server_writes)
     assert other_writes == []
-    assert [each for each in temporary.rglob("*") if "kubeconfig" in each.name] == []
+    assert [path for path in temporary.rglob("*") if "kubeconfig" in path.name] == []
     state = copy.pulumi("stack", "export").out
     assert str(temporary) not in state
     assert two_servers.server.access().cluster["certificate-authority-data"] not in state

@@ -69,14 +69,14 @@ def objects(server: ApiServer, stack: str) -> dict[tuple[str, str], Body]:
 
 def states(server: ApiServer, stack: str) -> set[str | None]:
     """The identities on all objects of a stack."""
-    return {each.get("annotations", {}).get(STATE) for each in objects(server, stack).values()}
+    return {metadata.get("annotations", {}).get(STATE) for metadata in objects(server, stack).values()}
 
 
 def managers(server: ApiServer, stack: str) -> set[str]:
     """The field managers of our states on the objects of a stack that can be edited."""
-    live = (each for (kind, _), each in objects(server, stack).items() if kind != "Job")
-    names = (entry["manager"] for each in live for entry in each["managedFields"])
-    return {each for each in names if is_field_manager(each)}
+    live = (metadata for (kind, _), metadata in objects(server, stack).items() if kind != "Job")
+    names = (entry["manager"] for metadata in live for entry in metadata["managedFields"])
+    return {name for name in names if is_field_manager(name)}
 
 
 def path_of(kind: str, metadata: Mapping[str, Any]) -> str:
@@ -129,7 +129,7 @@ def garbage_collector(server: ApiServer) -> Iterator[None]:
 
 def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
     """Its commands are refused, previews too; with the state of the first checkout they change nothing."""
-    first, second = (each.other("shared", make_config("shared")) for each in checkouts)
+    first, second = (checkout.other("shared", make_config("shared")) for checkout in checkouts)
     assert_succeeded(first.up())
     (identity,) = states(server, "shared")
     assert identity is not None
@@ -157,14 +157,14 @@ def test_two_concurrent_first_ups_write_only_objects_that_they_created(
     server: ApiServer, checkouts: tuple[Project, Project]
 ) -> None:
     """Both find an empty cluster; the API server refuses the second writer of an object."""
-    several = [each.other("racing", make_config("racing")) for each in checkouts]
+    several = [checkout.other("racing", make_config("racing")) for checkout in checkouts]
     with ThreadPoolExecutor() as pool:
         done = [*pool.map(Project.up, several)]
-    assert any(each.code != 0 for each in done), [each.text for each in done]
+    assert any(result.code != 0 for result in done), [result.text for result in done]
     live = objects(server, "racing")
     assert live
     for metadata in live.values():
-        of_states = {each["manager"] for each in metadata["managedFields"] if is_field_manager(each["manager"])}
+        of_states = {entry["manager"] for entry in metadata["managedFields"] if is_field_manager(entry["manager"])}
         assert of_states == {field_manager(metadata["annotations"][STATE])}
     for project, before in zip(several, done, strict=True):
         again = project.up()
@@ -177,7 +177,7 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
     """The printed setting does this. All objects are kept, the active run too; then the first state is refused."""
     labelled = make_config("taken")
     labelled["trainstack:environment"]["namespaces"][0]["labels"] = {"example.org/team": "vision"}
-    first, second = (each.other("taken", labelled) for each in checkouts)
+    first, second = (checkout.other("taken", labelled) for checkout in checkouts)
     assert_succeeded(first.up())
     (old,) = states(server, "taken")
     assert old is not None
@@ -213,11 +213,11 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
 @pytest.mark.slow
 def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
     """The state that has them adds it; any other state is refused. All states had one field manager in that release."""
-    first, second = (each.other("earlier", make_config("earlier")) for each in checkouts)
+    first, second = (checkout.other("earlier", make_config("earlier")) for checkout in checkouts)
     assert_succeeded(first.up())
     (own,) = states(server, "earlier")
     for (kind, _), metadata in objects(server, "earlier").items():
-        fields = [{**each, "manager": "trainstack"} for each in metadata["managedFields"]]
+        fields = [{**entry, "manager": "trainstack"} for entry in metadata["managedFields"]]
         bare = {"annotations": {STATE: None, FIELD_MANAGER: "trainstack"}, "managedFields": fields}
         path = path_of(kind, metadata)
         server.send("PATCH", path, {"metadata": bare}, MERGE, fieldManager="trainstack").checked()
@@ -228,7 +228,7 @@ def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, check
     assert_succeeded(first.up("--refresh"))
     assert managers(server, "earlier") == {field_manager(str(own))}
     # A live launch is never edited.
-    without = {kind for (kind, _), each in objects(server, "earlier").items() if STATE not in each["annotations"]}
+    without = {kind for (kind, _), live in objects(server, "earlier").items() if STATE not in live["annotations"]}
     assert without == {"Job"}
     assert states(server, "earlier") == {None, own}
     assert_succeeded(first.up("--refresh", "--expect-no-changes"))

@@ -69,14 +69,14 @@ def test_nothing_is_left_but_the_listed_volumes(
         remove_protection(project, drawn)
 
     teardown_plan = read_plan(project)
-    claims = frozenset(each.split()[1] for each in teardown_plan["stays"] if each.startswith("PersistentVolumeClaim"))
+    claims = frozenset(line.split()[1] for line in teardown_plan["stays"] if line.startswith("PersistentVolumeClaim"))
     assert claims == drawn.retained
     began = time.monotonic()
-    stops = [word for each in teardown_plan["stops"] for word in ("--stop", each)]
+    stops = [word for run in teardown_plan["stops"] for word in ("--stop", run)]
     done = project.trainstack("destroy", "--yes", *stops, seconds=900)
     took = time.monotonic() - began
     assert done.code == 0, done.text
-    stays = {parse_object(each) for each in teardown_plan["stays"]}
+    stays = {parse_object(line) for line in teardown_plan["stays"]}
     await_empty("what is not listed", lambda: remaining_objects(project, before, stays), SECONDS)
     print(f"{request.node.name}: {len(teardown_plan['stops'])} active runs, {len(claims)} volumes stay: {took:.0f} s")
     assert stays <= all_objects(project)
@@ -89,13 +89,13 @@ def remove_protection(project: Project, drawn: DrawnStack) -> None:
     before = all_objects(project, f"trainstack.dev/stack={STACK}")
     done = project.trainstack("destroy", "--yes")
     assert done.code == 3
-    for each in drawn.protected:
-        assert f"PersistentVolumeClaim {each} is protected, so nothing is deleted" in done.text
+    for claim in drawn.protected:
+        assert f"PersistentVolumeClaim {claim} is protected, so nothing is deleted" in done.text
     assert all_objects(project, f"trainstack.dev/stack={STACK}") == before
 
     def unprotect(config: dict[str, Any]) -> None:
-        for each in config["trainstack:storage"]["volumes"]:
-            each["protect"] = False
+        for volume in config["trainstack:storage"]["volumes"]:
+            volume["protect"] = False
 
     project.edit_stack(unprotect)
     done = project.up()
@@ -150,7 +150,7 @@ def read_plan(project: Project) -> dict[str, Any]:
     """Return the plan of a teardown."""
     done = project.trainstack("destroy", "--json")
     teardown_plan: dict[str, Any] = json.loads(done.out)
-    assert all(" (run " in each for each in teardown_plan["refusals"]), teardown_plan["refusals"]
+    assert all(" (run " in refusal for refusal in teardown_plan["refusals"]), teardown_plan["refusals"]
     return teardown_plan
 
 
@@ -164,11 +164,11 @@ def parse_object(description: str) -> ObjectKey:
 def remaining_objects(project: Project, before: frozenset[ObjectKey], stays: set[ObjectKey]) -> set[ObjectKey]:
     """Return the remaining objects of the stack that are not listed, except those of Kubernetes."""
     namespaces = {name for kind, _, name in stays if kind == "Namespace"}
-    created_by_kubernetes = {("ConfigMap", each, "kube-root-ca.crt") for each in namespaces}
-    created_by_kubernetes |= {("ServiceAccount", each, "default") for each in namespaces}
+    created_by_kubernetes = {("ConfigMap", namespace, "kube-root-ca.crt") for namespace in namespaces}
+    created_by_kubernetes |= {("ServiceAccount", namespace, "default") for namespace in namespaces}
     # A dynamic volume is its claim's.
     return {
-        each for each in all_objects(project) - before - created_by_kubernetes - stays if each[0] != "PersistentVolume"
+        item for item in all_objects(project) - before - created_by_kubernetes - stays if item[0] != "PersistentVolume"
     }
 
 

@@ -38,7 +38,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 GROUP = "kueue.x-k8s.io"
 GROUPS = (GROUP, "kubeflow.org")
-CURRENT = {key: next(each for each in MANIFESTS if each.name == older.name) for key, older in RELEASES.items()}
+CURRENT = {
+    key: next(manifest for manifest in MANIFESTS if manifest.name == older.name) for key, older in RELEASES.items()
+}
 """The releases that are installed here, by the key of `trainstack:operators`."""
 QUEUES = ("resourceflavors", "clusterqueues", "localqueues")
 CONTROLLERS = (("kueue-controller-manager", "kueue-system"), ("training-operator", "kubeflow"))
@@ -77,14 +79,14 @@ def assert_downgrade_refused(project: Project, operator: str, version: str) -> N
 
 def installed_specs(project: Project) -> dict[str, str]:
     """The operators' definitions and Deployments by name."""
-    found = [*definitions(project).values(), *(project.get("deployment", *each) for each in CONTROLLERS)]
-    return {each["metadata"]["name"]: json.dumps(each["spec"], sort_keys=True) for each in found}
+    found = [*definitions(project).values(), *(project.get("deployment", *controller) for controller in CONTROLLERS)]
+    return {body["metadata"]["name"]: json.dumps(body["spec"], sort_keys=True) for body in found}
 
 
 def definitions(project: Project) -> dict[str, dict[str, Any]]:
     """The operators' definitions."""
     items = project.get("customresourcedefinitions")["items"]
-    return {each["metadata"]["name"]: each for each in items if each["spec"]["group"] in GROUPS}
+    return {body["metadata"]["name"]: body for body in items if body["spec"]["group"] in GROUPS}
 
 
 @pytest.mark.parametrize(("operator", "version"), [("kueue", "v0.15.1"), ("trainingOperator", "v1.9.2")])
@@ -129,7 +131,7 @@ def test_operators_are_upgraded_under_runs(
     record = Record(team, older_cluster)
     record.await_epoch(3)
     replicas = await_pods(team, "joins", 2)
-    before, kinds = uids(team), {name: uid(each) for name, each in definitions(team).items()}
+    before, kinds = uids(team), {name: uid(body) for name, body in definitions(team).items()}
     others = {kind: v1beta1_uids(team, kind) for kind in QUEUES}
     assert images(team) == image_names(RELEASES.values())
 
@@ -137,7 +139,7 @@ def test_operators_are_upgraded_under_runs(
     assert done.code == 0, done.text
     assert images(team) == image_names(CURRENT.values())
 
-    assert kinds.items() <= {name: uid(each) for name, each in definitions(team).items()}.items()
+    assert kinds.items() <= {name: uid(body) for name, body in definitions(team).items()}.items()
     assert {kind: v1beta1_uids(team, kind) for kind in QUEUES} == others
     assert uids(team) == before
     record.assert_expected_result()
@@ -152,8 +154,8 @@ def test_operators_are_upgraded_under_runs(
     platform.edit_stack(open_queues)
     done = platform.up(seconds=SECONDS)
     assert done.code == 0, done.text
-    for each in WAITING_RUNS:
-        await_end(team, each, "Complete", "Succeeded")
+    for run in WAITING_RUNS:
+        await_end(team, run, "Complete", "Succeeded")
     assert uids(team) == before
 
     for operator, release in RELEASES.items():
@@ -162,8 +164,8 @@ def test_operators_are_upgraded_under_runs(
 
 def open_queues(config: dict[str, Any]) -> None:
     """Edit a stack: all its queues admit."""
-    for each in queues_of(config):
-        each.pop("stopPolicy", None)
+    for queue in queues_of(config):
+        queue.pop("stopPolicy", None)
 
 
 def queues_of(config: dict[str, Any]) -> list[dict[str, Any]]:
@@ -185,11 +187,11 @@ def install(platform: Project, predecessors: Predecessors) -> None:
     apply(platform, (*before.crds, *other.crds))
     apply(platform, before.after_crds())
     cluster_queues = [
-        v1beta1_object("ClusterQueue", each["name"], mark, {key: each[key] for key in each if key != "name"})
-        for each in queues_of(outages.platform())
+        v1beta1_object("ClusterQueue", queue["name"], mark, {key: queue[key] for key in queue if key != "name"})
+        for queue in queues_of(outages.platform())
     ]
-    for each in cluster_queues:
-        each["spec"]["namespaceSelector"] = {}
+    for queue in cluster_queues:
+        queue["spec"]["namespaceSelector"] = {}
     queues = [
         v1beta1_object("ResourceFlavor", NAMESPACE, mark, {}),
         *cluster_queues,
@@ -243,7 +245,7 @@ def queued_and_running(platform: Project) -> Project:
         roles = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
             unmanaged_run("joins", "PyTorchJob", command=["sh", "-c", WAIT_SCRIPT], roles=roles),
-            *(unmanaged_run(each, queue=HELD, command=["true"], volumes=[]) for each in WAITING_RUNS[:2]),
+            *(unmanaged_run(name, queue=HELD, command=["true"], volumes=[]) for name in WAITING_RUNS[:2]),
             unmanaged_run(WAITING_RUNS[2], "PyTorchJob", queue=HELD, command=["true"], roles=roles, volumes=[]),
         ]
 
@@ -255,7 +257,7 @@ def queued_and_running(platform: Project) -> Project:
 
 def waiting_launches(team: Project) -> list[dict[str, Any]]:
     """The runs that wait."""
-    return [launch(team, each) for each in WAITING_RUNS]
+    return [launch(team, name) for name in WAITING_RUNS]
 
 
 def is_suspended(body: dict[str, Any]) -> bool:
@@ -265,17 +267,19 @@ def is_suspended(body: dict[str, Any]) -> bool:
 
 def container_ids(pods: list[dict[str, Any]]) -> dict[str, list[str]]:
     """The containers of pods, by the pods' UIDs: another one has taken the place of one that ended."""
-    return {uid(each): [one["containerID"] for one in each["status"]["containerStatuses"]] for each in pods}
+    return {uid(pod): [one["containerID"] for one in pod["status"]["containerStatuses"]] for pod in pods}
 
 
 def image_names(releases: Iterable[Manifest]) -> set[str]:
     """Return the names of the releases' images."""
-    return {each.released.format(version=each.version) for each in releases}
+    return {release.released.format(version=release.version) for release in releases}
 
 
 def images(project: Project) -> set[str]:
     """Return the images of the controllers."""
-    found = (project.get("deployment", *each)["spec"]["template"]["spec"]["containers"] for each in CONTROLLERS)
+    found = (
+        project.get("deployment", *controller)["spec"]["template"]["spec"]["containers"] for controller in CONTROLLERS
+    )
     # A digest may follow.
     return {container["image"].partition("@")[0] for containers in found for container in containers}
 
@@ -283,5 +287,5 @@ def images(project: Project) -> set[str]:
 def v1beta1_uids(project: Project, kind: str) -> dict[str, str]:
     """Return the UIDs of the objects of a kind by name, read as v1beta1."""
     items = project.get(f"{kind}.v1beta1.{GROUP}")["items"]
-    assert all(each["apiVersion"] == f"{GROUP}/v1beta1" for each in items)
-    return {each["metadata"]["name"]: uid(each) for each in items}
+    assert all(body["apiVersion"] == f"{GROUP}/v1beta1" for body in items)
+    return {body["metadata"]["name"]: uid(body) for body in items}

@@ -63,7 +63,7 @@ def launches(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
 def status_of(body: Body) -> Status:
     """Return the status that it would report."""
     status = body.get("status") or {}
-    true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
+    true = {condition["type"] for condition in status.get("conditions") or () if condition["status"] == "True"}
     if "Complete" in true or status.get("phase") == "Succeeded":
         return "succeeded"
     if "Failed" in true or status.get("phase") == "Failed":
@@ -134,7 +134,7 @@ def config_maps(server: ApiServer, namespaces: list[str], stack: str, mark: str)
     for namespace in namespaces:
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         listed = server.send("GET", path, labelSelector=f"{STACK}={stack},{mark}").checked()
-        found += [{"apiVersion": "v1", "kind": "ConfigMap", **each} for each in listed["items"]]
+        found += [{"apiVersion": "v1", "kind": "ConfigMap", **body} for body in listed["items"]]
     return found
 
 

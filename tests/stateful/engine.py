@@ -147,8 +147,11 @@ class Engine:
         """Answer a function of the built-in provider."""
         if token != READ_STATE:
             raise RequestFailedError(f"unknown function {token}")
-        kept = [each for each in self.state.resources if not each.delete]
-        return {**args, "outputs": {each.urn: {"type": each.type, "outputs": each.outputs} for each in kept}}
+        kept = [resource for resource in self.state.resources if not resource.delete]
+        return {
+            **args,
+            "outputs": {resource.urn: {"type": resource.type, "outputs": resource.outputs} for resource in kept},
+        }
 
     def _same_or_new(self, goal: Goal) -> Resource:
         old = self.state.find(goal.urn)
@@ -178,12 +181,12 @@ class Engine:
             self._keep(made, old)
             return made
         if old is not None:
-            for each in goal.ignore:
-                set_value(inputs, parse(each), value_at(old.inputs, parse(each)))
+            for path in goal.ignore:
+                set_value(inputs, parse(path), value_at(old.inputs, parse(path)))
         replaced = old is not None and [
             path
             for path in differences(old.inputs, inputs)
-            if is_below(path, [parse(each) for each in goal.replace_on])
+            if is_below(path, [parse(parent) for parent in goal.replace_on])
         ]
         kept = old is not None and not replaced
         outputs = {"input": inputs["input"], "output": old.outputs["output"] if old and kept else inputs["input"]}
@@ -203,9 +206,9 @@ class Engine:
             goal = _forget_import(goal)
         inputs = without_nulls(goal.inputs)
         if old is not None:
-            for each in goal.ignore:
-                if (before := value_at(old.inputs, parse(each))) is not None:
-                    set_value(inputs, parse(each), before)
+            for path in goal.ignore:
+                if (before := value_at(old.inputs, parse(path))) is not None:
+                    set_value(inputs, parse(path), before)
         inputs = provider.check(inputs)
         if old is None:
             return self._create(goal, inputs, provider)
@@ -213,7 +216,7 @@ class Engine:
             return self._create(goal, inputs, provider, old=old)
         diff = provider.diff(old.outputs.get("__inputs") or old.inputs, old.live, inputs, goal.ignore)
         replaces = diff.replaces or [
-            path for path in diff.changed if is_below(path, [parse(each) for each in goal.replace_on])
+            path for path in diff.changed if is_below(path, [parse(parent) for parent in goal.replace_on])
         ]
         if replaces or old.pending_replacement:
             return self._replace(goal, old, provider, delete_before_replace=diff.delete_before_replace)
@@ -302,7 +305,7 @@ class Engine:
 
     def finish(self) -> None:
         """Delete what the program did not register. Raises RequestFailedError."""
-        to_delete = [each for each in self.state.resources if each.delete or self._condemned(each)]
+        to_delete = [candidate for candidate in self.state.resources if candidate.delete or self._condemned(candidate)]
         for resource in reversed(to_delete):
             if resource.pending_replacement and not resource.delete:
                 self.state.drop(resource)
@@ -342,7 +345,7 @@ class Engine:
 
     def refresh(self) -> None:
         """Take over what the cluster holds of the state's objects. Raises RequestFailedError."""
-        for old in [each for each in self.state.resources if each.type.startswith("kubernetes:")]:
+        for old in [resource for resource in self.state.resources if resource.type.startswith("kubernetes:")]:
             live = self._for_old(old).read(old.type, old.id)
             if live is None:
                 self.state.drop(old)
@@ -413,7 +416,9 @@ class Engine:
             }
             if error := self.run_hook(name, arguments):
                 if not self.is_preview:
-                    self.state.pending = [each for each in self.state.pending if not each.endswith(f" {resource.urn}")]
+                    self.state.pending = [
+                        entry for entry in self.state.pending if not entry.endswith(f" {resource.urn}")
+                    ]
                     self._save()
                 raise RequestFailedError(error)
             self.on_moment("hook done", f"{name} of {resource.name}")

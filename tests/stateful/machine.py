@@ -92,7 +92,7 @@ class Search(RuleBasedStateMachine):
         """Two people's `up` at the same time."""
         steady = chain(turns, repeat(False))
         self._do(
-            f"up of both, {''.join(str(int(each)) for each in turns)}", lambda: self._world.up_concurrently(steady)
+            f"up of both, {''.join(str(int(turn)) for turn in turns)}", lambda: self._world.up_concurrently(steady)
         )
 
     @precondition(lambda self: not self.is_finished)
@@ -126,7 +126,7 @@ class Search(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         """The TTL of a finished launch expires."""
-        ended = [each for each in self._world.live_launches() if not each.active]
+        ended = [launch for launch in self._world.live_launches() if not launch.active]
         self._do("ended launches expire", lambda: self._expire(ended))
 
     @precondition(lambda self: not self.is_finished)

@@ -151,7 +151,7 @@ class Provider:
                 tree["metadata"].pop(key, None)
         if "name" in after["metadata"]:
             before["metadata"]["name"] = live["metadata"]["name"]
-        left_out = [parse(each) for each in ignored]
+        left_out = [parse(ignored_path) for ignored_path in ignored]
         changed = tuple(path for path in differences(before, after) if not is_below(path, left_out))
         fixed = (*_IDENTITY, *_IMMUTABLE.get(inputs["kind"], ()))
         replaces = tuple(path for path in changed if is_below(path, fixed) or path == ("metadata",))
@@ -173,8 +173,8 @@ class Provider:
         if current is None:
             raise RequestFailedError(f"update of {path} failed: not found")
         wanted = copy(inputs)
-        for each in ignored:
-            set_value(wanted, parse(each), value_at(current, parse(each)))
+        for ignored_path in ignored:
+            set_value(wanted, parse(ignored_path), value_at(current, parse(ignored_path)))
         for key in _READ_ONLY:
             wanted["metadata"].pop(key, None)
         if not self.apply:

@@ -68,9 +68,9 @@ class EnginePair:
 
     def _writes(self, name: str, offset: int) -> list[Write]:
         user = self.world.people["ann"].user
-        found = [each for each in self.servers[name].events(offset) if each.user == user]
+        found = [event for event in self.servers[name].events(offset) if event.user == user]
         return sorted(
-            _write(each) for each in found if each.verb in ("create", "update", "patch", "delete") and _counts(each)
+            _write(event) for event in found if event.verb in ("create", "update", "patch", "delete") and _counts(event)
         )
 
     def objects(self, name: str) -> dict[str, Body]:

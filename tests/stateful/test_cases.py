@@ -49,7 +49,7 @@ def test_an_active_run_does_not_end_because_its_namespace_is_edited(world: World
     assert_succeeded(world.up("ann"))
     world.people["ann"].runs[0]["namespace"] = world.namespaces[1]
     world.up("ann")
-    assert [each.active for each in world.launches.values()] == [True]
+    assert [launch.active for launch in world.launches.values()] == [True]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_copy_of_an_active_launch_does_not_end_the_other(world: World) -> None
 
 
 @pytest.mark.parametrize(
-    "naming", ["generated", *(pytest.param(each, marks=pytest.mark.slow) for each in ("derived", "fixed"))]
+    "naming", ["generated", *(pytest.param(naming, marks=pytest.mark.slow) for naming in ("derived", "fixed"))]
 )
 def test_a_run_is_not_launched_again_because_its_ledger_was_refused(world: World, naming: str) -> None:
     """A quota on ConfigMaps, and a TTL that removes the finished launch, do not make it train again."""
@@ -130,7 +130,7 @@ def test_another_state_finds_a_launch_that_lost_a_label_and_its_ledger(world: Wo
     assert session.ended is not None
     assert not session.ended.ok
     assert "belong to another state of that stack" in session.ended.text
-    assert [each.active for each in world.launches.values()] == [True]
+    assert [launch.active for launch in world.launches.values()] == [True]
 
 
 def test_another_state_finds_a_launch_in_a_namespace_that_its_files_name(world: World) -> None:

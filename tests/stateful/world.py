@@ -106,12 +106,12 @@ class World:
         """Run both people's `up` at the same time; `turns` is the order of their moments."""
         sessions = {who: self.session(who, "up") for who in self.people}
         try:
-            while running := [who for who, each in sessions.items() if not each.is_finished]:
+            while running := [who for who, session in sessions.items() if not session.is_finished]:
                 chosen = running[-1] if next(turns) else running[0]
                 sessions[chosen].resume()
         finally:
-            for each in sessions.values():
-                each.close()
+            for session in sessions.values():
+                session.close()
         self.check_invariants(sessions)
         return sessions
 
@@ -130,7 +130,7 @@ class World:
 
     def live_launches(self) -> list[Launch]:
         """The launches that are there."""
-        return [each for each in self.launches.values() if not each.deleted]
+        return [launch for launch in self.launches.values() if not launch.deleted]
 
     def server(self, launch: Launch) -> ApiServer:
         """The one that a launch is on."""
@@ -188,13 +188,13 @@ class World:
                 found.deleted = "deletionTimestamp" in metadata
                 if found.status == "succeeded":
                     self.succeeded.add((name, found.run_id))
-            for each in self.launches.values():
-                if each.server == name and each.uid not in here:
-                    each.deleted = True
+            for launch in self.launches.values():
+                if launch.server == name and launch.uid not in here:
+                    launch.deleted = True
 
     def check_invariants(self, sessions: dict[str, Session]) -> None:
         """Check the invariants after these commands. Raises InvariantError."""
-        before = {uid: (each.active, each.deleted) for uid, each in self.launches.items()}
+        before = {uid: (launch.active, launch.deleted) for uid, launch in self.launches.items()}
         succeeded = set(self.succeeded)
         self.record_objects()
         if any(session.operation.mode == "destroy" for session in sessions.values()):
@@ -218,12 +218,12 @@ class World:
     def _news(self, name: str) -> list[Event]:
         server = self.servers[name]
         offset, self.offsets[name] = self.offsets.get(name, 0), server.offset()
-        users = {each.user for each in self.people.values()}
-        return [each for each in server.events(offset) if each.user in users]
+        users = {person.user for person in self.people.values()}
+        return [event for event in server.events(offset) if event.user in users]
 
     def _forget(self, events: dict[str, list[Event]]) -> None:
         """Forget runs whose ledger was deleted with them: they train again if they are declared again."""
-        deleted = {(name, each.name) for name, news in events.items() for each in news if each.verb == "delete"}
+        deleted = {(name, event.name) for name, news in events.items() for event in news if event.verb == "delete"}
         for launch in self.launches.values():
             gone = (launch.server, ledger_name(launch.run_id)) in deleted
             if gone and launch.run_id.rpartition("-")[0] in self.edited:
@@ -233,7 +233,7 @@ class World:
         """A tenant's state sees the namespaces that its files name, and those that it wrote to."""
         for launch in self.launches.values() if self.profile == "tenant" else ():
             others = {
-                each.namespace for each in self.launches.values() if each.uid in before and each.is_same_run(launch)
+                other.namespace for other in self.launches.values() if other.uid in before and other.is_same_run(launch)
             }
             makers = {news.user for news in events[launch.server] if news.created(launch.namespace, launch.name)}
             for person in self.people.values():
@@ -267,24 +267,24 @@ class World:
         can a tenant's state that knows no namespace of it.
         """
         active: dict[tuple[str, str], list[str]] = {}
-        for each in self.launches.values():
-            hidden = each.uid in self.unowned and (each.server, each.run_id) in self.forgotten
-            if each.active and each.run_id and each.uid not in self.copies | self.launched_unaware and not hidden:
-                active.setdefault((each.server, each.run_id), []).append(each.path)
+        for launch in self.launches.values():
+            hidden = launch.uid in self.unowned and (launch.server, launch.run_id) in self.forgotten
+            if launch.active and launch.run_id and launch.uid not in self.copies | self.launched_unaware and not hidden:
+                active.setdefault((launch.server, launch.run_id), []).append(launch.path)
         for (_, run_id), found in active.items():
             if len(found) > 1:
                 yield f"two active launches of run {run_id}: {', '.join(found)}"
 
     def _again(self, before: dict[str, tuple[bool, bool]], succeeded: set[tuple[str, str]]) -> Iterator[str]:
         """Check that no run is launched again after its success."""
-        for uid, each in self.launches.items():
-            known = (each.server, each.run_id) in succeeded - self.forgotten
+        for uid, launch in self.launches.items():
+            known = (launch.server, launch.run_id) in succeeded - self.forgotten
             if uid not in before and known and uid not in self.launched_unaware:
-                yield f"launched after it succeeded: {each.path} (run {each.run_id})"
+                yield f"launched after it succeeded: {launch.path} (run {launch.run_id})"
 
     def _trespasses(self, events: dict[str, list[Event]]) -> Iterator[str]:
         """Check that no command writes to a cluster or an object that does not belong to the stack."""
-        owners = {each.user: who for who, each in self.people.items()}
+        owners = {person.user: who for who, person in self.people.items()}
         for name, news in events.items():
             for event in news:
                 if not event.is_write:
@@ -316,7 +316,7 @@ class World:
             if session.operation.mode != "preview" and not (refused and not session.operation.refresh):
                 continue
             user = self.people[who].user
-            for event in (each for news in events.values() for each in news if each.user == user and each.is_write):
+            for event in (item for news in events.values() for item in news if item.user == user and item.is_write):
                 kind = "a preview" if session.operation.mode == "preview" else "a refused change"
                 yield f"{kind} of {who} wrote: {event.verb} {event.resource} {event.name}"
 
