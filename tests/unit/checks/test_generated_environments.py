@@ -46,10 +46,10 @@ def test_every_drawn_environment_passes_the_preflight(project: Path, environment
         )
         inputs = read_inputs(loaded.settings, project, commit="")
         built = len(Declared(loaded.settings, inputs).runs) + sum(
-            share.objects for share in drawn.shares if share.swept
+            share.objects for share in drawn.shares if share.is_sweep
         )
         assert built == sum(share.objects for share in drawn.shares)
-        assert len(Declared(loaded.settings, inputs).sweeps) == sum(share.swept for share in drawn.shares)
+        assert len(Declared(loaded.settings, inputs).sweeps) == sum(share.is_sweep for share in drawn.shares)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
