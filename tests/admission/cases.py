@@ -85,8 +85,8 @@ class Case:
     def with_names(self, prefix: str, namespace: str) -> "Case":
         """Return the case with its own names and namespace."""
         text = json.dumps([self.objects, self.before, self.candidate])
-        objects, before, asked = json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))
-        return Case(tuple(objects), tuple(before), asked)
+        objects, before, candidate = json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))
+        return Case(tuple(objects), tuple(before), candidate)
 
     @property
     def stored_objects(self) -> list[Body]:
@@ -183,8 +183,10 @@ def draw_case(choices: Choices, configuration: Body | None = None, release: str 
         for index in range(choices.pick([0, 3, 5, 2, 6, 4, 3, 5, 4, 7, 8]))
     ]
     times = choices.pick([1, 1, 2, 3])
-    asked = workload(choices, f"{PREFIX}asked", len(queues), covered, times, (200, 100, 200, 0))
-    case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked, configuration or {}, release)
+    candidate = workload(choices, f"{PREFIX}asked", len(queues), covered, times, (200, 100, 200, 0))
+    case = Case(
+        (*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), candidate, configuration or {}, release
+    )
     if is_admitted_after_refusal(case):
         return None
     using, kept = admitted_before(case)
@@ -200,11 +202,11 @@ def is_admitted_after_refusal(case: Case) -> bool:
     Source: AdjustResources in pkg/workload/resources.go and requeueAndUpdate in
     pkg/scheduler/scheduler.go of Kueue v0.15.2.
     """
-    asked = case.workload(case.candidate, 0)
-    local = (case.model.local_queues or {}).get((asked.namespace, asked.queue))
+    candidate = case.workload(case.candidate, 0)
+    local = (case.model.local_queues or {}).get((candidate.namespace, candidate.queue))
     queues = {body["metadata"]["name"]: body["spec"] for body in case.objects if body["kind"] == "ClusterQueue"}
     strict = local is not None and queues.get(local.cluster_queue, {}).get("queueingStrategy") == "StrictFIFO"
-    return strict and any(pods.faults or pods.refused_pods or pods.refused_at_first for pods in asked.pod_sets)
+    return strict and any(pods.faults or pods.refused_pods or pods.refused_at_first for pods in candidate.pod_sets)
 
 
 def _at_the_edge(case: Case, using: list[Admitted], choices: Choices) -> Case:

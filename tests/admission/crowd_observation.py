@@ -71,8 +71,8 @@ def _settle(
     expected = [admissions[min(turn, len(admissions) - 1)] for admissions in predicted]
     bench.await_prediction(lambda: now() == expected)
     bench.pass_fences()
-    for admissions, here in zip(found, now(), strict=True):
-        admissions.append(here)
+    for admissions, current in zip(found, now(), strict=True):
+        admissions.append(current)
 
 
 def _admitted(crowd: Crowd, prefix: str, live: dict[str, Body]) -> Admissions:

@@ -62,8 +62,8 @@ class Question:
     @cached_property
     def verdict(self) -> Verdict:
         """Return the simulator's verdict."""
-        asked = self.case.workload(self.case.candidate, START + len(self.admitted))
-        return AdmissionSimulator(self.case.model, self.quota_users()).verdict(asked, with_remedies=False)
+        candidate = self.case.workload(self.case.candidate, START + len(self.admitted))
+        return AdmissionSimulator(self.case.model, self.quota_users()).verdict(candidate, with_remedies=False)
 
     def simulated_answer(self) -> Answer | None:
         """The engine's answer; None if it does not know."""
@@ -130,19 +130,19 @@ def with_topology(case: Case, choices: Choices) -> Case:
     """Return a case on an idle cluster whose flavors have a topology with room for all pods, which may request it."""
     # Kueue counts the pods that a node holds in 32 bits: of a few bytes each, none would fit a node of any size.
     text = re.sub(r'("(?:memory|ephemeral-storage)": )"\d+m"', r'\1"1M"', json.dumps([case.objects, case.candidate]))
-    objects, asked = json.loads(text)
+    objects, candidate = json.loads(text)
     chosen = [body for body in objects if body["kind"] == "ResourceFlavor" and choices.flip()]
     for body in chosen:
         body["spec"]["topologyName"] = "racks"
         body["spec"].setdefault("nodeLabels", {})["flavor"] = body["metadata"]["name"]
-    for pods in asked["spec"]["podSets"]:
+    for pods in candidate["spec"]["podSets"]:
         if choices.flip():
             pods["topologyRequest"] = choices.pick(
                 [{"required": RACK}, {"preferred": RACK}, {"unconstrained": True}, {"required": "example.com/block"}]
             )
     topology = make_object("Topology", "racks", {"levels": [{"nodeLabel": RACK}]})
     return replace(
-        case, objects=(*objects, *([topology, *map(_node, chosen)] if chosen else ())), before=(), candidate=asked
+        case, objects=(*objects, *([topology, *map(_node, chosen)] if chosen else ())), before=(), candidate=candidate
     )
 
 

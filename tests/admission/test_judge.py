@@ -43,9 +43,9 @@ def draw_questions(seed: int, release: str) -> Iterator[tuple[list[int], list[Qu
     """Return the cases of a seed: their choices and their questions."""
     for index in itertools.count():
         choices = Choices.of_seed(seed, index)
-        asked = questions_of(choices, release)
-        if asked:
-            yield choices.taken, asked
+        found = questions_of(choices, release)
+        if found:
+            yield choices.taken, found
 
 
 def questions_of(choices: Choices, release: str) -> list[Question]:
@@ -97,12 +97,14 @@ def test_the_engine_and_kueues_code_agree(
 
 def _fail(seed: int, release: str, taken: Sequence[int]) -> None:
     def fails(steps: Sequence[Sequence[int]]) -> list[bool]:
-        asked = [questions_of(Choices.replay(step), release) for step in steps]
+        questions_by_step = [questions_of(Choices.replay(step), release) for step in steps]
         wrong = {
             id(question)
-            for question, _, _ in disagreements([question for case_questions in asked for question in case_questions])
+            for question, _, _ in disagreements(
+                [question for case_questions in questions_by_step for question in case_questions]
+            )
         }
-        return [any(id(question) in wrong for question in case_questions) for case_questions in asked]
+        return [any(id(question) in wrong for question in case_questions) for case_questions in questions_by_step]
 
     smallest = questions_of(Choices.replay(shrink(taken, fails, ROUNDS)), release)
     question, engine, kueue = disagreements(smallest)[0]

@@ -207,7 +207,7 @@ def test_check_tells_verdicts_and_findings_of_the_cluster(
     declared = whole.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"stack"})
     declared["queues"]["priorityClasses"] = None
     config = {f"trainstack:{section}": value for section, value in declared.items()}
-    project = Project.copy(tmp_path, cluster).other(NAME, config)
+    project = Project.copy(tmp_path, cluster).other_stack(NAME, config)
     report = json.loads(project.trainstack("check", "--cluster", "--json").out)
     assert {line["name"]: line["outcome"] for line in report["verdicts"]} == {"train": "waits", "bare": "waits"}
     found = {(finding["id"], finding["severity"], finding["path"]) for finding in report["findings"]}

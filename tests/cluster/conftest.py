@@ -29,7 +29,7 @@ def labs(checkout: Project) -> Iterator[list[Project]]:
 @pytest.fixture(scope="session")
 def lab(installed: Project, labs: list[Project]) -> Project:
     """Install a platform-only stack that uses the operators of the dev environment."""
-    project = installed.other("lab", platform_config())
+    project = installed.other_stack("lab", platform_config())
     labs.append(project)
     done = project.up()
     assert done.code == 0, done.text

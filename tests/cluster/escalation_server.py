@@ -231,8 +231,8 @@ def _settle(server: ApiServer, stack: str) -> None:
     configmap = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{name}-denied"}}
 
     def settled() -> bool:
-        asked = [("nodes", ""), ("secrets", "default")]
-        may = all(_may(server, name, resource, namespace) for resource, namespace in asked)
+        permissions = [("nodes", ""), ("secrets", "default")]
+        may = all(_may(server, name, resource, namespace) for resource, namespace in permissions)
         return may and server.send("POST", location("ConfigMap", "default"), configmap, dryRun="All").code >= 400
 
     eventually("roles and policies are in force", settled, 60, every=0.05)

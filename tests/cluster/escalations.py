@@ -321,7 +321,7 @@ def _nodes() -> list[Attempt]:
 
 def _others() -> list[Attempt]:
     writes = ("writes-all-namespaces",)
-    here = ("namespace-admin",)
+    namespace_admin = ("namespace-admin",)
     quota: Body = {"spec": {"hard": {"pods": "1k"}}}
     lease: Body = {"spec": {"holderIdentity": INTRUDER}}
     queue: Body = {"spec": {"namespaceSelector": {}}}
@@ -355,7 +355,10 @@ def _others() -> list[Attempt]:
             create_objects("StorageClass", {"provisioner": "a"}, declared=False),
         ),
         Attempt(
-            "ServiceAccount of its own namespace", here, (OWN,), create_objects("ServiceAccount", {}, declared=False)
+            "ServiceAccount of its own namespace",
+            namespace_admin,
+            (OWN,),
+            create_objects("ServiceAccount", {}, declared=False),
         ),
         Attempt(
             "Service with externalIPs", ("external-ips",), (SYSTEM, OTHERS, OWN), create_objects("Service", service)

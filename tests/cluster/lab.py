@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.cluster.people import NAMESPACE as TENANT
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 
 NAMESPACE = "lab"
 OPEN, HELD = "open", "held"
@@ -191,7 +191,7 @@ def assert_no_changes(project: Project, namespace: str = NAMESPACE) -> None:
     assert uids(project, namespace) == before
 
 
-def assert_up_refused(project: Project) -> Done:
+def assert_up_refused(project: Project) -> CommandResult:
     """Assert that `up` is refused and changes no launch."""
     before = uids(project)
     done = project.up("--refresh")

@@ -122,7 +122,7 @@ class Site:
         """Create the launches of runs."""
         settings = self.declared.settings
         runs = Declared(settings, read_inputs(settings, self.bench.folder, commit="")).runs
-        self.bench.api.create(dict(one.manifest) for one in runs if one.workload.name in names)
+        self.bench.api.create(dict(launch.manifest) for launch in runs if launch.workload.name in names)
 
     def workload(self, name: str) -> Body:
         """Return the Workload of a run, or {} if there is none."""
@@ -186,8 +186,8 @@ _PREEMPTS = "Pending the preemption of"
 def reason_of(workload: Body) -> str:
     """Return Kueue's message about a waiting Workload; empty if it is admitted or has not been tried."""
     conditions = workload.get("status", {}).get("conditions", ())
-    waits = (one for one in conditions if one["type"] == "QuotaReserved" and one["status"] == "False")
-    return next((str(one["message"]) for one in waits), "")
+    waits = (item for item in conditions if item["type"] == "QuotaReserved" and item["status"] == "False")
+    return next((str(item["message"]) for item in waits), "")
 
 
 def hosts_of_assignment(workload: Body) -> dict[str, int]:

@@ -20,7 +20,7 @@ import yaml
 
 from tests.admission.kueue import Body, install, wait_until
 from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
-from tests.cluster.project import ROOT, Done
+from tests.cluster.project import ROOT, CommandResult
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
 from trainstack.dev.cluster.api import Api as Server
@@ -160,14 +160,14 @@ class PlanBench:
                 wait_until(f"Kueue knows {min(names)} to {max(names)}", partial(watch.has_workloads, names), 120, 0.05)
                 wait_until("the next second", partial(_past, int(time.time())), 5, 0.02)
 
-    def trainstack(self, *words: str) -> Done:
+    def trainstack(self, *words: str) -> CommandResult:
         """Run a CLI command in the folder of the environments, on this cluster."""
         variables = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "trainstack.cli", *words]
         done = subprocess.run(
             command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False, timeout=120
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 def kendall_tau(pairs: Iterable[tuple[float | None, float | None]]) -> float:
@@ -240,8 +240,8 @@ class _Watch:
         """Resume each watch where the previous one ended, or list everything if that version has expired."""
         last = ""
         while not self._over.is_set():
-            asked = {"watch": "1", "timeoutSeconds": "3", "allowWatchBookmarks": "1", "resourceVersion": last}
-            with self._client.stream("GET", self._path, params=asked) as answer:
+            query = {"watch": "1", "timeoutSeconds": "3", "allowWatchBookmarks": "1", "resourceVersion": last}
+            with self._client.stream("GET", self._path, params=query) as answer:
                 if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
                     self._over.wait(0.5)
                     continue

@@ -127,7 +127,7 @@ def bad_runs(server: Forge) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def team(lab: Project, server: Forge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield a team's stack with all runs, launched together after the pin of a branch."""
-    project = lab.other("code", team_config(lab.stack, *good_runs(server), *bad_runs(server)))
+    project = lab.other_stack("code", team_config(lab.stack, *good_runs(server), *bad_runs(server)))
     project.variables |= server.git_of_a_person(tmp_path_factory.mktemp("person"))
     try:
         done = project.up()

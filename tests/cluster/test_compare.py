@@ -60,7 +60,7 @@ def team(lab: Project) -> Iterator[Project]:
     """Yield finished runs of the same training: one process, three replicas, and three replicas unmanaged."""
     verbatim = digits("verbatim", "PyTorchJob", output="/tmp/output", command=["sh", "-c", WITH_DATA, "sh", *PROGRAM])
     runs = [recorded("alone", "Job"), recorded("together", "PyTorchJob"), verbatim]
-    project = lab.other("compare", team_config(lab.stack, *runs))
+    project = lab.other_stack("compare", team_config(lab.stack, *runs))
     try:
         done = project.trainstack("up", "--yes", seconds=180)
         assert done.code == 0, done.text

@@ -57,7 +57,7 @@ def runs() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def team(lab: Project) -> Iterator[Project]:
     """Yield a team's stack with these runs, deployed."""
-    project = lab.other("daytwo", team_config(lab.stack, *runs()))
+    project = lab.other_stack("daytwo", team_config(lab.stack, *runs()))
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -193,7 +193,7 @@ def test_check_finds_what_the_cluster_does_not_have(lab: Project) -> None:
     )
     config = team_config(lab.stack, run)
     config["trainstack:storage"] = {"volumes": [{**volume("astray"), "storageClass": "csi-cephfs-sc"}]}
-    project = lab.other("astray", config)
+    project = lab.other_stack("astray", config)
     done = project.trainstack("check", "--cluster", "--json")
     assert done.code == 4, done.text
     found = {finding["id"]: finding for finding in json.loads(done.out)["findings"]}

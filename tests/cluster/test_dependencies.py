@@ -28,7 +28,7 @@ def test_dependent_runs_are_launched_once_their_dependency_succeeded(lab: Projec
         unmanaged_run("stage", command=["sh", "-c", f"test ! -e {file} && echo whole > {file}"]),
         *(unmanaged_run(name, command=["grep", "whole", file], dependsOn=["stage"]) for name in ("first", "second")),
     )
-    project = lab.other("staging", config)
+    project = lab.other_stack("staging", config)
     try:
         done = project.up()
         assert done.code == 0, done.text

@@ -207,7 +207,7 @@ def test_simulated_gpus(running: Cluster) -> None:
 
 def test_up_without_a_kubeconfig_starts_a_local_cluster(tmp_path: Path, running: Cluster) -> None:
     """The cluster belongs to the checkout; a second `up` uses it unchanged, and `cluster down` removes it."""
-    project = Project.copy(tmp_path, running).other("small", NAMESPACE)
+    project = Project.copy(tmp_path, running).other_stack("small", NAMESPACE)
     local = {"KUBECONFIG": None}
     words = ["up", "-s", "small", "--yes"]
     try:

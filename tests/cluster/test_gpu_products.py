@@ -61,7 +61,7 @@ def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path
         "trainstack:workloads": {"runs": runs},
     }
     copied = Project.copy(tmp_path / "copy", sites)
-    stack = Project(copied.root, tenant.kubeconfig, copied.stack).other("products", config)
+    stack = Project(copied.root, tenant.kubeconfig, copied.stack).other_stack("products", config)
     try:
         yield stack
     finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 from trainstack.dev.cluster.layout import Layout
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
 
@@ -35,7 +35,7 @@ def make_config(**labels: str) -> dict[str, Any]:
 @pytest.fixture
 def guarded(checkout: Project) -> Iterator[Project]:
     """Yield the small environment, not deployed yet."""
-    project = checkout.other(NAME, make_config())
+    project = checkout.other_stack(NAME, make_config())
     try:
         yield project
     finally:
@@ -124,7 +124,7 @@ def state_urns(project: Project) -> set[str]:
     return {resource["urn"] for resource in deployment.get("resources", ())}
 
 
-def assert_refused(done: Done, *words: str) -> None:
+def assert_refused(done: CommandResult, *words: str) -> None:
     """Assert that the command failed with these words in its output and without a traceback."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text

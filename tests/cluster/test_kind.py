@@ -14,7 +14,7 @@ import pytest
 from tests.cluster import kind_node
 from tests.cluster.inventory import all_objects, assert_only_retained
 from tests.cluster.kind_node import Built
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 from trainstack.dev.cluster.images import recipe
 from trainstack.dev.cluster.layout import Layout
 
@@ -118,7 +118,7 @@ class Foreign:
         podman("rm", "--force", "--time", "0", self.id)
 
 
-def run(project: Project, *words: str, seconds: float = 120, code: int = 0) -> Done:
+def run(project: Project, *words: str, seconds: float = 120, code: int = 0) -> CommandResult:
     began = time.monotonic()
     done = project.run(list(words), trainstack=True, seconds=seconds)
     print(f"{time.monotonic() - began:6.1f} s  {' '.join(words)}")
@@ -126,7 +126,7 @@ def run(project: Project, *words: str, seconds: float = 120, code: int = 0) -> D
     return done
 
 
-def up(project: Project, built: Built, code: int = 0) -> Done:
+def up(project: Project, built: Built, code: int = 0) -> CommandResult:
     images = ("--node-image", built.node_image, "--registry-image", built.registry_image)
     # Twice the sum of kubeadm's and the driver's own limits.
     return run(project, "cluster", "up", "--driver", "kind", *images, seconds=1100, code=code)

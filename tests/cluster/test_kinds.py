@@ -52,7 +52,7 @@ def test_runs_get_the_declared_names_and_are_launched_once(lab: Project) -> None
 
     An edited run of a fixed name is refused while it is active, and replaced when it has finished.
     """
-    project = lab.other("named", team_config(lab.stack, *runs()))
+    project = lab.other_stack("named", team_config(lab.stack, *runs()))
     try:
         done = project.up()
         assert done.code == 0, done.text

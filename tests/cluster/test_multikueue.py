@@ -70,9 +70,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_path: Path) -> None:
     """Until the worker cluster is connected, the run waits, and `status` has the reason."""
     project = Project.copy(tmp_path, pair)
-    west = project.other(WEST, environment(WEST, 1, receives=[NAMESPACE]))
+    west = project.other_stack(WEST, environment(WEST, 1, receives=[NAMESPACE]))
     nodes = run("nodes", "JobSet", WAITS, replicatedJobs=[{"name": "node", "parallelism": 2}])
-    manager = project.other(HUB, hub(run("probe", "Job", WAITS), run("stopped", "Job", WAITS), nodes))
+    manager = project.other_stack(HUB, hub(run("probe", "Job", WAITS), run("stopped", "Job", WAITS), nodes))
     declare_sweep(manager)
     for stack in (west, manager):
         done = stack.up(seconds=600)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.project import COMMAND_SECONDS, ROOT, Done, Project, eventually
+from tests.cluster.project import COMMAND_SECONDS, ROOT, CommandResult, Project, eventually
 from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
@@ -25,7 +25,7 @@ def copy(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def newcomer(copy: Project) -> Project:
     """Return an environment like dev that was never deployed."""
-    return copy.other("newcomer", dev_config())
+    return copy.other_stack("newcomer", dev_config())
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def deployed_urns(project: Project) -> list[str]:
     return [resource["urn"] for resource in project.resources() if not resource["type"].startswith("pulumi:")]
 
 
-def assert_up_refused(project: Project, *words: str, environment: Variables | None = None) -> Done:
+def assert_up_refused(project: Project, *words: str, environment: Variables | None = None) -> CommandResult:
     """Assert that `pulumi up` and `trainstack up` fail with these words; return the result of the latter."""
     assert_failed(project.pulumi("up", "--yes", "--skip-preview", environment=environment), *words)
     done = project.run(["up", "--yes", "-s", project.stack], trainstack=True, environment=environment)
@@ -59,7 +59,7 @@ def assert_up_refused(project: Project, *words: str, environment: Variables | No
     return done
 
 
-def assert_failed(done: Done, *words: str) -> None:
+def assert_failed(done: CommandResult, *words: str) -> None:
     """Assert that the command failed with these words in its output and without a traceback."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
@@ -213,7 +213,7 @@ def test_status_names_an_image_that_cannot_be_pulled(copy: Project) -> None:
         "trainstack:queues": {"priorityClasses": None},
         "trainstack:workloads": {"runs": [{**run, "runAsUser": 1000}]},
     }
-    project = copy.other("lost", config)
+    project = copy.other_stack("lost", config)
     try:
         done = project.up()
         assert done.code == 0, done.text

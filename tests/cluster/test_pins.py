@@ -55,7 +55,7 @@ def serve(cluster: Cluster, helper: int) -> str:
 def test_runs_use_pinned_images_and_protected_volumes_are_kept(lab: Project, cluster: Cluster) -> None:
     """A moved tag is reported and changes no run. A destroy is refused as a whole, with the volume's name."""
     digest = serve(cluster, 0)
-    project = lab.other("pinned", environment(lab.stack))
+    project = lab.other_stack("pinned", environment(lab.stack))
     try:
         assert_refused_without_pins(project)
         done = project.trainstack("pin")

@@ -212,15 +212,15 @@ def test_random_runs_are_placed_as_predicted(bench: PlanBench) -> None:
         environment.create()
         for number in range(STATES):
             others = [draw_run(draw, f"other-{number}-{index}") for index in range(draw.randint(0, 3))]
-            asked = [draw_run(draw, f"asked-{number}-{index}") for index in range(ASKED)]
-            background, state = environment.competing_environment(*others), environment.with_runs(*asked)
+            candidates = [draw_run(draw, f"asked-{number}-{index}") for index in range(ASKED)]
+            background, state = environment.competing_environment(*others), environment.with_runs(*candidates)
             for other in others:
                 background.submit(other["name"])
                 environment.await_decision(other["name"])
             verdicts = state.check()
             # A run that preempts others changes the state, so it is submitted last.
             for candidate in sorted(
-                asked, key=lambda candidate: verdicts[candidate["name"]]["outcome"] == "fits by preempting"
+                candidates, key=lambda candidate: verdicts[candidate["name"]]["outcome"] == "fits by preempting"
             ):
                 name, verdict = candidate["name"], verdicts[candidate["name"]]
                 state.submit(name)
@@ -286,12 +286,12 @@ def test_check_predicts_which_run_fair_sharing_preempts(bench: PlanBench) -> Non
         for name in names:
             others.submit(name)
             others.await_admission(name)
-        asked = environment.check()["asked"]
-        assert (asked["outcome"], len(asked["preempts"])) == ("fits by preempting", 1)
+        verdict = environment.check()["asked"]
+        assert (verdict["outcome"], len(verdict["preempts"])) == ("fits by preempting", 1)
         environment.submit("asked")
         environment.await_admission("asked")
         (victim,) = environment.evicted_workloads()
-        assert asked["preempts"] == [f"fair/{victim}"]
+        assert verdict["preempts"] == [f"fair/{victim}"]
         assert victim in {environment.workload(name)["metadata"]["name"] for name in names if name.startswith("light")}
 
 

@@ -172,7 +172,7 @@ def audit_violations(project: Project) -> float:
 @pytest.fixture(scope="module")
 def rendered(dev: Project) -> list[dict[str, Any]]:
     """Return the objects of the environment."""
-    done = dev.other("strict", make_environment()).trainstack("render")
+    done = dev.other_stack("strict", make_environment()).trainstack("render")
     assert done.code == 0, done.text
     return [body for body in yaml.safe_load_all(done.out) if body]
 
@@ -263,7 +263,7 @@ def test_live_pods_have_the_fields_of_their_run(dev: Project, rendered: list[dic
 def test_a_pod_on_the_host_network_needs_a_privileged_namespace(dev: Project, rendered: list[dict[str, Any]]) -> None:
     """`restricted` refuses the pod. In a privileged namespace, it has the node's address and resolves Services."""
     body = launch_of(rendered, "on-node")
-    assert dev.other("strict", make_environment()).trainstack("check").code != 0
+    assert dev.other_stack("strict", make_environment()).trainstack("check").code != 0
     done = dev.kubectl("create", "--dry-run=server", stdin=yaml.safe_dump(body))
     assert "host namespaces (hostNetwork=true)" in done.err
     assert "IPC_LOCK" in done.err

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cluster.people import Person, make_claim
-from tests.cluster.project import ROOT, Done, Project, await_empty, eventually
+from tests.cluster.project import ROOT, CommandResult, Project, await_empty, eventually
 from tests.cluster.registries import (
     PASSWORD,
     USER,
@@ -44,7 +44,7 @@ class Newcomer:
     variables: dict[str, str | None]
     registry: str
 
-    def trainstack(self, *words: str, code: int = 0, seconds: float = 300) -> Done:
+    def trainstack(self, *words: str, code: int = 0, seconds: float = 300) -> CommandResult:
         """Run a command, and assert its exit code."""
         # Buildah's mounts are removed when the command ends.
         command = [*OWN_MOUNTS, str(self.project.root / ".venv/bin/python"), "-m", "trainstack.cli", *words, "-s", NAME]

@@ -13,7 +13,7 @@ import yaml
 
 from tests.cluster.audit import Request, requests
 from tests.cluster.lab import NAMESPACE, await_end, managed_run, volume
-from tests.cluster.project import ROOT, Done, Project
+from tests.cluster.project import ROOT, CommandResult, Project
 from tests.conftest import start_cluster
 from tests.unit.stacks.test_environment_rights import INSTALLING
 from trainstack.cli.rights import FOLDER, text
@@ -156,7 +156,7 @@ def _short(request: Request) -> str:
     return f"{request.verb} {request.grant.resource}" if request.grant else f"{request.verb} {request.uri}"
 
 
-def assert_succeeded(done: Done) -> Done:
+def assert_succeeded(done: CommandResult) -> CommandResult:
     """Assert that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done
@@ -194,7 +194,7 @@ def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
         "layers": ["training"],
         "existing": {"namespaces": [NAMESPACE], "storageClasses": ["shared"]},
     }
-    admin = lab.other(
+    admin = lab.other_stack(
         TENANT,
         {
             "trainstack:environment": environment,

@@ -53,7 +53,7 @@ FAILS = "raise SystemExit(3)"
 @contextmanager
 def team(lab: Project, name: str, *runs: Config) -> Iterator[Project]:
     """Yield a team's stack with these runs, deployed, and destroy it afterwards."""
-    project = lab.other(name, team_config(lab.stack, *runs))
+    project = lab.other_stack(name, team_config(lab.stack, *runs))
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -414,7 +414,7 @@ def test_a_run_with_a_deleted_master_resumes_and_has_one_record(lab: Project) ->
         "args": args,
         "roles": {"Worker": {"replicas": 1}},
     }
-    project = lab.other("killed", team_config(lab.stack, digits))
+    project = lab.other_stack("killed", team_config(lab.stack, digits))
     try:
         with ThreadPoolExecutor(1) as pool:
             deployment = pool.submit(project.trainstack, "up", "--yes", seconds=240)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.lab import Config, unmanaged_run
-from tests.cluster.project import Done, Project
+from tests.cluster.project import CommandResult, Project
 
 pytestmark = pytest.mark.cluster
 
@@ -67,7 +67,7 @@ def make_environment() -> Config:
 @pytest.fixture
 def sealed(checkout: Project) -> Iterator[Project]:
     """Yield the stack, and destroy it afterwards."""
-    project = checkout.other("sealed", make_environment())
+    project = checkout.other_stack("sealed", make_environment())
     try:
         yield project
     finally:
@@ -119,13 +119,13 @@ def test_canaries_reach_the_cluster_and_nothing_else(sealed: Project) -> None:
     assert leaks(objects.encode(), values) == []
 
 
-def assert_succeeded(done: Done) -> Done:
+def assert_succeeded(done: CommandResult) -> CommandResult:
     """Assert that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done
 
 
-def run_review(project: Project) -> list[Done]:
+def run_review(project: Project) -> list[CommandResult]:
     """Run the review's steps of a pull request; the copy keeps their reports and the comment."""
     reports = str(project.root / "reviewed")
     options = ["--base", str(project.root), "--head", str(project.root), "--reports", reports]

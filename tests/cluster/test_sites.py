@@ -66,7 +66,7 @@ def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, o
     for stack in ("vsphere", "traindb"):
         assert operator_findings(copy.environment(stack, sites.kubeconfig)) == []
     config = {"trainstack:operators": {"trainingOperator": {}}, "trainstack:queues": {"priorityClasses": None}}
-    second = copy.other("second", config)
+    second = copy.other_stack("second", config)
     assert operator_findings(second) == [("operator-duplicate", "error", "operators.trainingOperator")]
     done = second.up()
     assert done.code != 0
@@ -110,8 +110,8 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     assert list(tenant.await_succeeded(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
     workloads = tenant.items("workloads", NAMESPACE)
     assert any(workload["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"] for workload in workloads)
-    elsewhere = make_pod("elsewhere", "busybox", command=["true"])
-    assert owner.create(elsewhere)["metadata"]["name"] == "elsewhere"
+    unrestricted_pod = make_pod("elsewhere", "busybox", command=["true"])
+    assert owner.create(unrestricted_pod)["metadata"]["name"] == "elsewhere"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def write_sweep(project: Project, name: str, *behaviours: str, form: str = "inde
 @contextmanager
 def deployed_sweeps(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
     """Yield a team's stack with these sweeps, deployed, and destroy it afterwards."""
-    project = lab.other(name, search_config(lab.stack, *sweeps))
+    project = lab.other_stack(name, search_config(lab.stack, *sweeps))
     try:
         up(project)
         yield project

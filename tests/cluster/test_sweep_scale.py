@@ -54,7 +54,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def platform(simulated: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield a deployed platform with Kueue, a wide queue with all GPUs, and a narrow queue on hold."""
     checkout = Project.copy(tmp_path_factory.mktemp("platform"), simulated)
-    project = checkout.other("scale", platform_config())
+    project = checkout.other_stack("scale", platform_config())
     done = project.trainstack("up", "--yes", "--no-wait", seconds=600)
     assert done.code == 0, done.text
     yield project
@@ -110,7 +110,7 @@ def test_a_thousand_trials_need_at_most_five_resources(platform: Project) -> Non
     recorded = {"record": {"volume": "lab"}, "volumes": [{"volume": "lab", "mountPath": "/mnt/lab"}]}
     run = training("wide", 2, **recorded)
     empty = search_config("scale", namespace=NAMESPACE)
-    project = platform.other("thousand", empty)
+    project = platform.other_stack("thousand", empty)
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -283,7 +283,7 @@ def test_two_hundred_trials_as_separate_jobs(platform: Project) -> None:
     run = training("narrow", 6, managed=False)
     sweeps = [{"name": name, "run": {**run, "priority": name}} for name in PRIORITIES]
     capped = {"name": "capped", "parallelism": 4, "run": {**run, "queue": "wide", "priority": "low"}}
-    project = platform.other("hundreds", search_config("scale", *sweeps, capped, namespace=NAMESPACE))
+    project = platform.other_stack("hundreds", search_config("scale", *sweeps, capped, namespace=NAMESPACE))
     stop = Event()
     try:
         with ThreadPoolExecutor(2) as pool:

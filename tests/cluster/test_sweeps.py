@@ -69,7 +69,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
     """
     digits_space(lab, *RATES)
     sweep = {"name": "digits-search", "form": "indexed", "parallelism": 2, "run": DIGITS}
-    project = lab.other("search", search_config(lab.stack, sweep))
+    project = lab.other_stack("search", search_config(lab.stack, sweep))
     try:
         done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
@@ -119,7 +119,7 @@ def test_trials_on_real_data_as_separate_jobs(lab: Project, epochs: int) -> None
     base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
     args = [f"--epochs={epochs}" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     sweep = {"name": "digits-search", "parallelism": 4, "run": {**DIGITS, "args": args}}
-    project = lab.other(f"one-by-one-{epochs}", search_config(lab.stack, sweep))
+    project = lab.other_stack(f"one-by-one-{epochs}", search_config(lab.stack, sweep))
     try:
         up(project)
         assert len(launches_by_id(project, "digits-search")) == 4
@@ -152,7 +152,7 @@ def test_data_is_loaded_while_waiting_trials_hold_all_quota(lab: Project) -> Non
     args = ["--epochs=1" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     quarter = {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
     sweep = {"name": "digits-search", "run": {**DIGITS, "args": args, "resources": quarter}}
-    project = lab.other("all-quota", search_config(lab.stack, sweep))
+    project = lab.other_stack("all-quota", search_config(lab.stack, sweep))
     try:
         up(project)
         eventually("all quota is taken", lambda: reserved_memory(project) == "8Gi")
@@ -231,7 +231,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
     try:
         server = forge.start(lab, tmp_path, PUBLISHED_PROGRAM)
         forge.secret(lab, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
-        project = lab.other(
+        project = lab.other_stack(
             "published", search_config(lab.stack, published_config(server.url("public"), server.commits[2]))
         )
         try:

@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.audit import writes
 from tests.cluster.inventory import ObjectKey, all_objects
 from tests.cluster.lab import Config, run_id, unmanaged_run, volume
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 from trainstack.dev.cluster.access import write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
 
@@ -64,7 +64,7 @@ spec: {{clusterQueue: {NAMESPACE}}}
 @pytest.fixture
 def leaving(dev: Project) -> Iterator[Project]:
     """Yield the stack, deployed, with one running run and one that waits for its quota."""
-    project = dev.other(NAMESPACE, config(run("trains", "800m"), run("waits", "800m")))
+    project = dev.other_stack(NAMESPACE, config(run("trains", "800m"), run("waits", "800m")))
     done = project.up()
     assert done.code == 0, done.text
     yield project
@@ -175,12 +175,12 @@ def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving:
     assert f"no object of {NAMESPACE} is deleted" in again.out
 
 
-def teardown(project: Project, *words: str) -> Done:
+def teardown(project: Project, *words: str) -> CommandResult:
     """Run `trainstack destroy`."""
     return project.trainstack("destroy", *words)
 
 
-def engine_destroy(project: Project) -> Done:
+def engine_destroy(project: Project) -> CommandResult:
     """Run `pulumi destroy`, which hooks make equivalent to `trainstack destroy`."""
     return project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
 

@@ -72,7 +72,7 @@ def project(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
     config["trainstack:queues"]["clusterQueues"][0]["stopPolicy"] = "Hold"
     # The kind is the only change to the run of workloads/digits, a PyTorchJob.
     config["trainstack:workloads"]["runs"][0]["kind"] = "TrainJob"
-    return checkout.other("trainer", config)
+    return checkout.other_stack("trainer", config)
 
 
 @pytest.fixture(scope="module")

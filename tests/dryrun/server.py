@@ -119,7 +119,8 @@ def _wait_for_definitions(server: ApiServer) -> None:
             found["status"].get("conditions") or () for found in server.send("GET", _DEFINITIONS).checked()["items"]
         ]
         if len(conditions) == len(_KINDS) and all(
-            any(one["type"] == "Established" and one["status"] == "True" for one in listed) for listed in conditions
+            any(condition["type"] == "Established" and condition["status"] == "True" for condition in listed)
+            for listed in conditions
         ):
             return
         time.sleep(0.1)

@@ -36,8 +36,8 @@ class NamespaceView:
     @property
     def launches(self) -> list[Body]:
         """Return the stack's launches of both kinds."""
-        here = [*self.objects["Job"], *self.objects["PyTorchJob"]]
-        return [body for body in here if body["metadata"].get("labels", {}).get(STACK) == self.configuration.name]
+        jobs = [*self.objects["Job"], *self.objects["PyTorchJob"]]
+        return [body for body in jobs if body["metadata"].get("labels", {}).get(STACK) == self.configuration.name]
 
     @property
     def workloads(self) -> dict[str, Body]:
@@ -56,8 +56,8 @@ class NamespaceView:
 
     def pods_of(self, share: Share) -> list[Body]:
         """Return the pods of a workload."""
-        here = self.objects["Pod"]
-        return [body for body in here if body["metadata"].get("labels", {}).get(WORKLOAD) == share.name]
+        pods = self.objects["Pod"]
+        return [body for body in pods if body["metadata"].get("labels", {}).get(WORKLOAD) == share.name]
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _platform(configurations: Sequence[Configuration], base_project: Project) ->
     config = {**platform(*configurations), "trainstack:tenants": {"teams": teams}}
     config["trainstack:environment"] = {**config["trainstack:environment"], "layers": ["platform"]}
     (stack,) = {platform_stack(configuration) for configuration in configurations}
-    project = base_project.other(stack, config)
+    project = base_project.other_stack(stack, config)
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -190,18 +190,18 @@ def _site(configurations: Sequence[Configuration], owner: Person) -> Iterator[No
 def _tenant_objects(configuration: Configuration, rules: list[Body]) -> list[Body]:
     name, kueue, rbac = configuration.name, "kueue.x-k8s.io/v1beta2", "rbac.authorization.k8s.io"
     queue = {key: value for key, value in cluster_queue(configuration).items() if key != "name"}
-    here = {"namespace": name}
+    in_namespace = {"namespace": name}
     labels = {"gpu-service/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
     subjects = [{"kind": "ServiceAccount", "name": RESEARCHER, "namespace": name}]
     reference = {"apiGroup": rbac, "kind": "Role", "name": RESEARCHER}
     return [
         _body("v1", "Namespace", {"name": name, "labels": labels}),
-        _body("v1", "ServiceAccount", {"name": RESEARCHER, **here}),
-        _body(f"{rbac}/v1", "Role", {"name": RESEARCHER, **here}, rules=rules),
-        _body(f"{rbac}/v1", "RoleBinding", {"name": RESEARCHER, **here}, roleRef=reference, subjects=subjects),
+        _body("v1", "ServiceAccount", {"name": RESEARCHER, **in_namespace}),
+        _body(f"{rbac}/v1", "Role", {"name": RESEARCHER, **in_namespace}, rules=rules),
+        _body(f"{rbac}/v1", "RoleBinding", {"name": RESEARCHER, **in_namespace}, roleRef=reference, subjects=subjects),
         _body(kueue, "ResourceFlavor", {"name": name}, spec={}),
         _body(kueue, "ClusterQueue", {"name": name}, spec={**queue, "namespaceSelector": {}}),
-        _body(kueue, "LocalQueue", {"name": configuration.queue, **here}, spec={"clusterQueue": name}),
+        _body(kueue, "LocalQueue", {"name": configuration.queue, **in_namespace}, spec={"clusterQueue": name}),
     ]
 
 

@@ -22,7 +22,9 @@ def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clus
 @pytest.fixture(scope="session")
 def platform(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Deploy both operators, a storage class, a namespace and two queues."""
-    project = Project.copy(tmp_path_factory.mktemp("outages"), dedicated_cluster).other("platform", outages.platform())
+    project = Project.copy(tmp_path_factory.mktemp("outages"), dedicated_cluster).other_stack(
+        "platform", outages.platform()
+    )
     done = project.up(seconds=600)
     assert done.code == 0, done.text
     return project

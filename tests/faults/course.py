@@ -172,9 +172,9 @@ def _preempted(_: ConfiguredStack, view: NamespaceView) -> bool:
         if condition["type"] == "Evicted" and condition["status"] == "True"
     }
     evicted = all("Evicted" in true_conditions(body) for body in found)
-    here = [pod for share in view.configuration.shares for pod in view.pods_of(share)]
-    asked = view.launches_of(partly)[0]["spec"]["parallelism"] == partly.at_once
-    return asked and evicted and reasons == {"Preempted"} and not here
+    pods = [pod for share in view.configuration.shares for pod in view.pods_of(share)]
+    is_restored = view.launches_of(partly)[0]["spec"]["parallelism"] == partly.at_once
+    return is_restored and evicted and reasons == {"Preempted"} and not pods
 
 
 def _admitted(stack: ConfiguredStack, view: NamespaceView) -> bool:

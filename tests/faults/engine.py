@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 
 
 @dataclass(frozen=True)
 class EngineResult:
     """The result of an engine that has exited or was killed."""
 
-    done: Done
+    done: CommandResult
     moments: int
     fault_injected: bool
     """Whether the moment was reached and `inject` succeeded."""
@@ -79,7 +79,7 @@ def run(
             raise
         finally:
             engine.wait()
-    return EngineResult(Done(engine.returncode, output.read_text(), ""), seen.read(), injected, engine.pid)
+    return EngineResult(CommandResult(engine.returncode, output.read_text(), ""), seen.read(), injected, engine.pid)
 
 
 class _Moments:

@@ -21,7 +21,7 @@ from tests.cluster.lab import (
     volume,
 )
 from tests.cluster.people import Person, make_job, make_pytorchjob
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 from tests.faults import engine, injection
 from tests.faults.competing_pods import TRAINING_PROGRAM, expected_metrics
 from trainstack.dev.cluster.cluster import Cluster
@@ -60,7 +60,7 @@ def team(platform: Project, claim: str = "lab", *, first: bool = False) -> Proje
         run = managed_run(
             "trains", "", args=words, resources=resources, backoffLimit=9, record={"volume": claim}, **mounts
         )
-    return platform.other(
+    return platform.other_stack(
         "team", {**team_config(platform.stack, run), "trainstack:storage": {"volumes": [volume(claim)]}}
     )
 
@@ -80,7 +80,7 @@ def add_objects(project: Project) -> None:
     project.edit_stack(edit)
 
 
-def up_with_fault(project: Project, moment: int, fault: Callable[[], object]) -> Done:
+def up_with_fault(project: Project, moment: int, fault: Callable[[], object]) -> CommandResult:
     """Run `pulumi up`, and inject the fault after this number of starts and ends of operations on objects."""
 
     def inject(_: int) -> bool:

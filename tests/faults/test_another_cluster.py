@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.inventory import all_objects
 from tests.cluster.lab import volume
 from tests.cluster.people import Person
-from tests.cluster.project import Done, Project
+from tests.cluster.project import CommandResult, Project
 from tests.faults.clusters import own_cluster
 from tests.faults.configured_stacks import RESEARCHER, write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
@@ -126,7 +126,7 @@ def test_a_stack_on_another_cluster_writes_nothing(two_clusters: TwoClusters, pr
         project.take_down()
 
 
-def assert_refused(done: Done, stack: str) -> None:
+def assert_refused(done: CommandResult, stack: str) -> None:
     """Check that the command fails, and that its message names the other cluster and the remedy."""
     output = " ".join(done.text.split())
     assert done.code != 0, output

@@ -46,10 +46,10 @@ def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clus
 def victim(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield the stack, not deployed yet, on a platform that is never killed."""
     project = Project.copy(tmp_path_factory.mktemp("killed"), dedicated_cluster, "dev")
-    platform = project.other("platform", kills.platform())
+    platform = project.other_stack("platform", kills.platform())
     done = platform.up()
     assert done.code == 0, done.text
-    victim = project.other("victim", kills.victim_config())
+    victim = project.other_stack("victim", kills.victim_config())
     yield victim
     victim.take_down()
     platform.take_down()

@@ -104,7 +104,7 @@ def admits(server: ApiServer, kind: str, workload: str) -> bool:
 
 def test_a_run_that_cannot_be_recorded_is_not_launched(server: ApiServer, checkout: Project) -> None:
     """ConfigMaps are refused, so no Job is created; the next `up` that can record the launch creates it, once."""
-    project = checkout.other("unrecorded", make_config("unrecorded"))
+    project = checkout.other_stack("unrecorded", make_config("unrecorded"))
     refuse(server, "configmaps", "unrecorded")
     done = project.up()
     assert done.code != 0
@@ -122,7 +122,7 @@ def test_a_run_that_cannot_be_recorded_is_not_launched(server: ApiServer, checko
 
 def test_a_launch_that_is_refused_leaves_no_claim(server: ApiServer, checkout: Project) -> None:
     """The next `up` launches the run, whatever its TTL."""
-    project = checkout.other("refused", make_config("refused", ttlSecondsAfterFinished=0))
+    project = checkout.other_stack("refused", make_config("refused", ttlSecondsAfterFinished=0))
     refuse(server, "jobs", "refused")
     done = project.up()
     assert done.code != 0, done.text
@@ -137,7 +137,7 @@ def test_a_launch_that_is_refused_leaves_no_claim(server: ApiServer, checkout: P
 def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_seconds: int | None, launched: bool) -> None:
     """The next `up` takes it over. If a TTL may have removed the launch, the change is refused and names the claim."""
     name = "killed" if launched else "killed-brief"
-    project = checkout.other(name, make_config(name, ttlSecondsAfterFinished=ttl_seconds))
+    project = checkout.other_stack(name, make_config(name, ttlSecondsAfterFinished=ttl_seconds))
     refuse(server, "jobs", name)
     assert project.up().code != 0
     admit(server, "jobs", name)
@@ -159,7 +159,7 @@ def test_two_checkouts_launch_a_run_once(
     """Both start before either has launched. The API server generates the names, so the Jobs would not conflict."""
     config = make_config("twin", naming="generated")
     second = Project.copy(tmp_path_factory.mktemp("second"), server)
-    both = [project.other("twins", config) for project in (checkout, second)]
+    both = [project.other_stack("twins", config) for project in (checkout, second)]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(Project.up, both))
     assert sorted(result.code == 0 for result in done) == [False, True], [result.text for result in done]
@@ -168,7 +168,7 @@ def test_two_checkouts_launch_a_run_once(
 
 def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout: Project) -> None:
     """The change is refused with the command that restores the label, with and without a refresh."""
-    project = checkout.other("unlabelled", make_config("unlabelled"))
+    project = checkout.other_stack("unlabelled", make_config("unlabelled"))
     done = project.up()
     assert done.code == 0, done.text
     job = only_job(server, "unlabelled")
@@ -195,7 +195,7 @@ def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout
 
 def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: Project) -> None:
     """A tenant's files name another namespace: the active launch is found in the previous one."""
-    project = checkout.other("moved", make_config("moved"))
+    project = checkout.other_stack("moved", make_config("moved"))
     done = project.up()
     assert done.code == 0, done.text
     moved = make_config("moved", namespace=MOVED)
@@ -210,7 +210,7 @@ def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: 
 
 def test_neither_of_two_active_launches_is_deleted(server: ApiServer, checkout: Project) -> None:
     """A person has copied the Job. The message of the refused change has both."""
-    project = checkout.other("doubled", make_config("doubled"))
+    project = checkout.other_stack("doubled", make_config("doubled"))
     done = project.up()
     assert done.code == 0, done.text
     job = only_job(server, "doubled")

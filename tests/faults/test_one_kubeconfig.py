@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.apiserver import ApiServer, api_server, write_kubeconfig
-from tests.cluster.project import Done, Project
+from tests.cluster.project import CommandResult, Project
 
 VERBS = ("create", "update", "patch", "delete", "deletecollection")
 BEFORE_PROVIDER = ("trainstack/stacks/declare_stack.py", "    _declare(program, config)\n")
@@ -57,7 +57,7 @@ def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoServers
         contexts = {"here": server.access(), "elsewhere": other_server.access()}
         file = write_kubeconfig(tmp_path_factory.mktemp("kubeconfig") / "config", contexts, "here")
         project = replace(Project.copy(tmp_path_factory.mktemp("switched"), server), kubeconfig=file)
-        pair = TwoServers(project.other("lab", make_config("kept", "going")), server, other_server, file)
+        pair = TwoServers(project.other_stack("lab", make_config("kept", "going")), server, other_server, file)
         for name in ("kept", "going"):
             other_server.send("POST", "/apis/storage.k8s.io/v1/storageclasses", make_class(name)).checked()
         done = pair.project.up()
@@ -88,7 +88,9 @@ def writes(server: ApiServer, offset: int) -> list[str]:
     ]
 
 
-def run_with_switch(two_servers: TwoServers, command: Callable[[], Done]) -> tuple[Done, list[str], list[str]]:
+def run_with_switch(
+    two_servers: TwoServers, command: Callable[[], CommandResult]
+) -> tuple[CommandResult, list[str], list[str]]:
     """Run a command whose context changes on the way; what was written on this server and on the other."""
     two_servers.use_context("here")
     offsets = two_servers.server.offset(), two_servers.other_server.offset()
@@ -145,7 +147,7 @@ def test_our_commands_go_on_where_they_began(two_servers: TwoServers, copy: Proj
     relative = os.path.relpath(two_servers.kubeconfig, copy.root / "docs")
     environment = {"TMPDIR": str(temporary), "KUBECONFIG": relative}
 
-    def run(words: str) -> Done:
+    def run(words: str) -> CommandResult:
         program = f"cd docs && exec {copy.root}/.venv/bin/python -m trainstack.cli {words} -s lab"
         return copy.run(["sh", "-c", program], environment=environment)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver import ApiServer, Body, api_server
-from tests.cluster.project import Done, Project
+from tests.cluster.project import CommandResult, Project
 from tests.stateful.checkout import make_run
 from trainstack.errors import ExitCode
 from trainstack.objects.labels import FIELD_MANAGER, STATE, field_manager, is_field_manager
@@ -86,13 +86,13 @@ def path_of(kind: str, metadata: Mapping[str, Any]) -> str:
     return f"{root}{within}/{plural}/{metadata['name']}"
 
 
-def assert_succeeded(done: Done) -> str:
+def assert_succeeded(done: CommandResult) -> str:
     """Check that a command succeeded, and return its output in one line."""
     assert done.code == 0, done.text
     return " ".join(done.text.split())
 
 
-def assert_refused(done: Done, *identities: str) -> None:
+def assert_refused(done: CommandResult, *identities: str) -> None:
     """Check that the command fails, and that its message has the states and the remedy."""
     text = " ".join(done.text.split())
     assert done.code != 0, text
@@ -129,7 +129,7 @@ def garbage_collector(server: ApiServer) -> Iterator[None]:
 
 def test_a_second_checkout_changes_nothing(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
     """Its commands are refused, previews too; with the state of the first checkout they change nothing."""
-    first, second = (checkout.other("shared", make_config("shared")) for checkout in checkouts)
+    first, second = (checkout.other_stack("shared", make_config("shared")) for checkout in checkouts)
     assert_succeeded(first.up())
     (identity,) = states(server, "shared")
     assert identity is not None
@@ -157,7 +157,7 @@ def test_two_concurrent_first_ups_write_only_objects_that_they_created(
     server: ApiServer, checkouts: tuple[Project, Project]
 ) -> None:
     """Both find an empty cluster; the API server refuses the second writer of an object."""
-    several = [checkout.other("racing", make_config("racing")) for checkout in checkouts]
+    several = [checkout.other_stack("racing", make_config("racing")) for checkout in checkouts]
     with ThreadPoolExecutor() as pool:
         done = [*pool.map(Project.up, several)]
     assert any(result.code != 0 for result in done), [result.text for result in done]
@@ -177,16 +177,16 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
     """The printed setting does this. All objects are kept, the active run too; then the first state is refused."""
     labelled = make_config("taken")
     labelled["trainstack:environment"]["namespaces"][0]["labels"] = {"example.org/team": "vision"}
-    first, second = (checkout.other("taken", labelled) for checkout in checkouts)
+    first, second = (checkout.other_stack("taken", labelled) for checkout in checkouts)
     assert_succeeded(first.up())
     (old,) = states(server, "taken")
     assert old is not None
-    uids = {who: metadata["uid"] for who, metadata in objects(server, "taken").items()}
+    uids = {key: metadata["uid"] for key, metadata in objects(server, "taken").items()}
     second.write_stack("taken", {**labelled, "trainstack:cluster": {"takeOver": [old]}})
     assert f"taken over from state {old}" in assert_succeeded(second.up())
     (new,) = states(server, "taken")
     assert new not in (old, None)
-    assert {who: metadata["uid"] for who, metadata in objects(server, "taken").items()} == uids
+    assert {key: metadata["uid"] for key, metadata in objects(server, "taken").items()} == uids
     assert "remove the entry" in assert_succeeded(second.up("--expect-no-changes"))
     assert managers(server, "taken") == {field_manager(new)}
     # The fields are this state's own: what it no longer declares goes.
@@ -213,7 +213,7 @@ def test_a_state_takes_over_another_ones_objects(server: ApiServer, checkouts: t
 @pytest.mark.slow
 def test_objects_of_an_earlier_release_get_the_identity(server: ApiServer, checkouts: tuple[Project, Project]) -> None:
     """The state that has them adds it; any other state is refused. All states had one field manager in that release."""
-    first, second = (checkout.other("earlier", make_config("earlier")) for checkout in checkouts)
+    first, second = (checkout.other_stack("earlier", make_config("earlier")) for checkout in checkouts)
     assert_succeeded(first.up())
     (own,) = states(server, "earlier")
     for (kind, _), metadata in objects(server, "earlier").items():
@@ -239,7 +239,7 @@ def test_objects_that_destroy_retained_are_adopted(server: ApiServer, checkouts:
     """A destroy removes the identity from the state; the next `up` adopts the retained objects."""
     config = make_config("again")
     del config["trainstack:workloads"]
-    project = checkouts[0].other("again", config)
+    project = checkouts[0].other_stack("again", config)
     assert_succeeded(project.up())
     (old,) = states(server, "again")
     uid = objects(server, "again")["PersistentVolumeClaim", "data"]["uid"]

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.apiserver import ApiServer, api_server
-from tests.cluster.project import Done, Project
+from tests.cluster.project import CommandResult, Project
 from tests.faults.bucket import bucket
 from tests.faults.test_owning_state import garbage_collector
 
@@ -46,7 +46,7 @@ def team(server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         for name, value in store.items():
             monkeypatch.setenv(name, value)
         project = Project.copy(tmp_path / "copy", server, "sweeps")
-        yield project.other("team", make_config("team", state="pulumi")), url
+        yield project.other_stack("team", make_config("team", state="pulumi")), url
 
 
 def make_config(name: str, **environment: object) -> dict[str, object]:
@@ -58,7 +58,7 @@ def make_config(name: str, **environment: object) -> dict[str, object]:
     }
 
 
-def assert_succeeded(done: Done) -> Done:
+def assert_succeeded(done: CommandResult) -> CommandResult:
     """Check that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done

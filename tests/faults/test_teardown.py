@@ -60,7 +60,7 @@ def test_nothing_is_left_but_the_listed_volumes(
     drawn = draw(SEED, number)
     ensure_kueue(copy, kueue_stacks, drawn)
     before = all_objects(copy)
-    project = copy.other(STACK, drawn.config)
+    project = copy.other_stack(STACK, drawn.config)
     done = project.up(seconds=900)
     assert done.code == 0, done.text
     eventually("Kueue has seen every run", lambda: len(project.get("workloads")["items"]) >= drawn.runs)
@@ -108,7 +108,7 @@ def ensure_kueue(copy: Project, kueue_stacks: list[Project], drawn: DrawnStack) 
         while kueue_stacks:
             destroy_and_verify(kueue_stacks.pop())
     elif not kueue_stacks:
-        project = copy.other("operators", operators_config())
+        project = copy.other_stack("operators", operators_config())
         done = project.up(seconds=900)
         assert done.code == 0, done.text
         kueue_stacks.append(project)

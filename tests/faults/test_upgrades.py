@@ -125,7 +125,7 @@ def test_operators_are_upgraded_under_runs(
 ) -> None:
     """Running runs continue, queued ones are admitted later; definitions are kept, and v1beta1 is served."""
     project = Project.copy(tmp_path_factory.mktemp("upgrade"), older_cluster)
-    platform = project.other("platform", outages.platform())
+    platform = project.other_stack("platform", outages.platform())
     install(platform, predecessors)
     team = queued_and_running(platform)
     record = Record(team, older_cluster)
@@ -267,7 +267,7 @@ def is_suspended(body: dict[str, Any]) -> bool:
 
 def container_ids(pods: list[dict[str, Any]]) -> dict[str, list[str]]:
     """The containers of pods, by the pods' UIDs: another one has taken the place of one that ended."""
-    return {uid(pod): [one["containerID"] for one in pod["status"]["containerStatuses"]] for pod in pods}
+    return {uid(pod): [container["containerID"] for container in pod["status"]["containerStatuses"]] for pod in pods}
 
 
 def image_names(releases: Iterable[Manifest]) -> set[str]:
