@@ -80,7 +80,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A response of the API server."""
 
     code: int
@@ -126,7 +126,7 @@ class ApiServer:
 
     def send(
         self, verb: str, path: str, body: Any = None, content_type: str = "application/json", **query: str
-    ) -> Answer:
+    ) -> Response:
         """Send a request as the administrator."""
         content = None if body is None else json.dumps(body).encode()
         answer = self.client.request(verb, path, content=content, params=query, headers={"Content-Type": content_type})
@@ -134,7 +134,7 @@ class ApiServer:
             decoded = answer.json()
         except ValueError:
             decoded = {"message": answer.text}
-        return Answer(answer.status_code, decoded)
+        return Response(answer.status_code, decoded)
 
     def get(self, path: str) -> Body | None:
         """Return the object or list at a path, or None if it does not exist."""
@@ -149,7 +149,7 @@ class ApiServer:
         self.send("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account).checked()
         return made
 
-    def define(self, definition: Body) -> None:
+    def create_definition(self, definition: Body) -> None:
         """Create a CustomResourceDefinition and wait until the API server serves it."""
         folder = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         self.send("POST", folder, definition).checked()

@@ -198,7 +198,7 @@ def delete_requests(root: str, plural: str) -> MakeRequests:
 def create_objects(kind: str, body: Body | Callable[[Person], Body], *, declared: bool = True) -> MakeRequests:
     """Create objects of a kind with the names from `Person.names`; without `declared`, only with a name in no role."""
 
-    def tries(person: Person, place: str) -> Iterator[Request]:
+    def make_requests(person: Person, place: str) -> Iterator[Request]:
         version, plural = KINDS[kind]
         rest = body(person) if callable(body) else body
         names = person.names(version.rpartition("/")[0], plural, place) if declared else [INTRUDER]
@@ -207,7 +207,7 @@ def create_objects(kind: str, body: Body | Callable[[Person], Body], *, declared
                 location(kind, place), {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **rest}
             )
 
-    return tries
+    return make_requests
 
 
 def create_pod(spec: Body) -> MakeRequests:
@@ -229,18 +229,18 @@ def create_pod_controllers(spec: Body) -> MakeRequests:
         "TrainJob": {"podTemplateOverrides": [{"spec": spec}]},
     }
 
-    def tries(person: Person, place: str) -> Iterator[Request]:
+    def make_requests(person: Person, place: str) -> Iterator[Request]:
         for kind, body in bodies.items():
             yield from create_objects(kind, {"spec": body})(person, place)
 
-    return tries
+    return make_requests
 
 
 def create_pod_and_controllers(spec: Body) -> MakeRequests:
     """Create a pod, directly and by controllers."""
 
-    def tries(person: Person, place: str) -> Iterator[Request]:
+    def make_requests(person: Person, place: str) -> Iterator[Request]:
         yield from create_pod(spec)(person, place)
         yield from create_pod_controllers(spec)(person, place)
 
-    return tries
+    return make_requests

@@ -42,7 +42,7 @@ class Attempt:
     """The ids of escalations; if the attempt succeeds, one of them must be listed."""
     places: tuple[str, ...]
     """Namespaces; "" for the cluster, OWN for all for which the role is intended."""
-    tries: MakeRequests
+    make_requests: MakeRequests
     connects: bool = False
     """Whether it connects to a node: none is running, so any response other than a refusal is a success."""
     makes_pods: bool = False
@@ -107,11 +107,11 @@ def _pods() -> list[Attempt]:
 def _connecting(title: str, part: str) -> Attempt:
     query = (("command", "id"), ("container", "c"), ("stdout", "true"))
 
-    def tries(_: Person, place: str) -> list[Request]:
+    def make_requests(_: Person, place: str) -> list[Request]:
         path = f"/api/v1/namespaces/{place}/pods/{EXISTING}/{part}"
         return [Request(verb, path, query=query) for verb in ("POST", "GET")]
 
-    return Attempt(title, ("exec",), (SYSTEM, OTHERS, OWN), tries, connects=True)
+    return Attempt(title, ("exec",), (SYSTEM, OTHERS, OWN), make_requests, connects=True)
 
 
 def _reading() -> list[Attempt]:
@@ -146,11 +146,11 @@ def _roles() -> list[Attempt]:
     def declared(kind: str) -> MakeRequests:
         """Bind each role that may be bound, or an existing one if there is none."""
 
-        def tries(person: Person, place: str) -> Iterator[Request]:
+        def make_requests(person: Person, place: str) -> Iterator[Request]:
             for name in person.bindable(kind, place) or [EXISTING]:
                 yield from create_objects(f"{kind}Binding", bound(kind, name))(person, place)
 
-        return tries
+        return make_requests
 
     reader = bound("Role", "extension-apiserver-authentication-reader")
     return [

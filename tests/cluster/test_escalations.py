@@ -151,7 +151,7 @@ def _reached(server: ApiServer, client: httpx.Client, person: Person, attempt: A
         if place == OWN or namespace not in person.namespaces
     )
     for place in places:
-        answers = [_send(client, request) for request in attempt.tries(person, place)]
+        answers = [_send(client, request) for request in attempt.make_requests(person, place)]
         assert answers, f"{attempt.title}: nothing was tried"
         succeeded = [answer for answer in answers if _succeeded(answer, connects=attempt.connects)]
         if succeeded and (not attempt.makes_pods or admits_privileged_pods(server, place)):

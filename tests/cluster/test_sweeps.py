@@ -230,7 +230,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
     ensure_images(recipes, cluster.registry, lambda _: None)
     try:
         server = forge.start(lab, tmp_path, PUBLISHED_PROGRAM)
-        forge.secret(lab, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
+        forge.create_secret(lab, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
         project = lab.other_stack(
             "published", search_config(lab.stack, published_config(server.url("public"), server.commits[2]))
         )

@@ -99,7 +99,7 @@ def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_pat
     ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], sites.registry, lambda _: None)
     try:
         server = forge.start(copy, tmp_path, MAIN)
-        forge.secret(copy, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
+        forge.create_secret(copy, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
         code = {"git": server.url("public"), "revision": server.commits[2], "secret": "code-authority"}
         for page in environment(copy, sites, "sweeps", tenant.kubeconfig):
             # The page requires an address and a commit that the cluster can reach.

@@ -162,7 +162,7 @@ def test_a_context_that_changes_during_an_up_takes_nothing_elsewhere(world: Worl
 def test_a_launch_of_a_further_kind_is_found_by_its_ledger(servers: dict[str, ApiServer], tmp_path: Path) -> None:
     """Launched once, and found while it is active, though the files no longer have it; its end is read too."""
     world, server = make_world(servers, tmp_path, "owner"), servers[HOME]
-    server.define(definition("MPIJob"))
+    server.create_definition(definition("MPIJob"))
     folder = paths.collection("kubeflow.org/v2beta1", "MPIJob", world.namespaces[0])
     roles = {"Launcher": {}, "Worker": {"replicas": 2}}
     run = make_run("first", world.namespaces[0], kind="MPIJob", sshAuthMountPath="/.ssh", roles=roles)
