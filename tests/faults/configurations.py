@@ -61,17 +61,17 @@ class Share:
 
     name: str
     kind: Kind
-    at_once: int
+    parallelism: int
     """The pods that run at once and record their start and end, when all of them are admitted."""
-    ends: int
+    completions: int
     """The number of complete trainings: pods that succeed, or trials."""
-    objects: int
+    launch_count: int
     """Launches."""
     units: int
     """The cpu request of a pod, in multiples of `UNIT`."""
-    least: int | None
+    min_pods: int | None
     """The minimum number of pods for an admission; None: all of them."""
-    brief: bool
+    short_ttl: bool
     """Its own TTL removes it as soon as it has finished."""
     config: Config
     """As an entry of `workloads.runs`, or of `sweeps.sweeps`."""
@@ -89,7 +89,7 @@ class Share:
     @property
     def pods(self) -> int:
         """The pods that hold quota when all of them are admitted."""
-        return {"distributed": 2, "recorded distributed": 2}.get(self.kind, self.at_once)
+        return {"distributed": 2, "recorded distributed": 2}.get(self.kind, self.parallelism)
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ class Configuration:
     @property
     def description(self) -> str:
         """Return a description in one line."""
-        workloads = [f"{share.name}: {share.kind}{' with a TTL' if share.brief else ''}" for share in self.shares]
-        return f"{self.name} ({', '.join(workloads)}, admitted with {self.admitted_count} of {self.partly.at_once})"
+        workloads = [f"{share.name}: {share.kind}{' with a TTL' if share.short_ttl else ''}" for share in self.shares]
+        return f"{self.name} ({', '.join(workloads)}, admitted with {self.admitted_count} of {self.partly.parallelism})"
 
 
 def draw(seed: int, environment: Environment, number: int) -> Configuration:
@@ -140,48 +140,59 @@ def draw(seed: int, environment: Environment, number: int) -> Configuration:
     base = Configuration(environment, number, _NONE, 0, _NONE, _NONE)
     late = kinds[number % len(kinds)]
     now = kinds[(number + 1 + number // len(kinds)) % len(kinds)]
-    at_once = rng.randint(3, 4)
-    admitted_count = rng.randint(1, at_once - 1)
-    brief = rng.choice(("partly", "late", "now"))
-    several = {"at_once": at_once, "ends": at_once + rng.randint(0, 1), "least": rng.randint(1, admitted_count)}
+    parallelism = rng.randint(3, 4)
+    admitted_count = rng.randint(1, parallelism - 1)
+    expiring = rng.choice(("partly", "late", "now"))
+    several = {
+        "parallelism": parallelism,
+        "completions": parallelism + rng.randint(0, 1),
+        "min_pods": rng.randint(1, admitted_count),
+    }
     return replace(
         base,
-        partly=_share(base, rng, "partly", rng.choice(("several", "indexed")), brief=brief == "partly", **several),
+        partly=_share(
+            base, rng, "partly", rng.choice(("several", "indexed")), short_ttl=expiring == "partly", **several
+        ),
         admitted_count=admitted_count,
-        late=_share(base, rng, "late", late, brief=brief == "late"),
-        now=_share(base, rng, "now", now, brief=brief == "now"),
+        late=_share(base, rng, "late", late, short_ttl=expiring == "late"),
+        now=_share(base, rng, "now", now, short_ttl=expiring == "now"),
     )
 
 
 def _share(
-    configuration: Configuration, rng: random.Random, name: str, kind: Kind, *, brief: bool, **counts: int
+    configuration: Configuration, rng: random.Random, name: str, kind: Kind, *, short_ttl: bool, **counts: int
 ) -> Share:
-    ends = counts.get("ends") or {"several": rng.randint(2, 3), "indexed": 2, "trials": SETS, "batch": SETS}.get(
-        kind, 1
+    completions = counts.get("completions") or {
+        "several": rng.randint(2, 3),
+        "indexed": 2,
+        "trials": SETS,
+        "batch": SETS,
+    }.get(kind, 1)
+    parallelism = counts.get("parallelism") or (
+        rng.randint(1, completions) if kind in ("several", "batch") else completions
     )
-    at_once = counts.get("at_once") or (rng.randint(1, ends) if kind in ("several", "batch") else ends)
     share = Share(
         name=name,
         kind=kind,
-        at_once=at_once,
-        ends=ends,
-        objects=SETS if kind == "trials" else 1,
+        parallelism=parallelism,
+        completions=completions,
+        launch_count=SETS if kind == "trials" else 1,
         units=rng.randint(1, 3),
-        least=counts.get("least"),
-        brief=brief,
+        min_pods=counts.get("min_pods"),
+        short_ttl=short_ttl,
         config={},
     )
     run = _run(configuration, share, rng)
     if not share.is_sweep:
         return replace(share, config=run)
     sweep = {"name": name, "run": {key: value for key, value in run.items() if key != "name"}}
-    indexed = {"form": "indexed", "parallelism": at_once} if kind == "batch" else {}
+    indexed = {"form": "indexed", "parallelism": parallelism} if kind == "batch" else {}
     return replace(share, config={**sweep, **indexed})
 
 
 def _run(configuration: Configuration, share: Share, rng: random.Random) -> Config:
     """Return the workload; fields that do not affect its states are random."""
-    ttl = {"ttlSecondsAfterFinished": 1} if share.brief else rng.choice(({}, {"ttlSecondsAfterFinished": 86400}))
+    ttl = {"ttlSecondsAfterFinished": 1} if share.short_ttl else rng.choice(({}, {"ttlSecondsAfterFinished": 86400}))
     run: Config = {
         "name": share.name,
         "kind": "PyTorchJob" if "distributed" in share.kind else "Job",
@@ -203,9 +214,9 @@ def _run(configuration: Configuration, share: Share, rng: random.Random) -> Conf
     if "distributed" in share.kind:
         run["roles"] = {"Master": {}, "Worker": {}}
     if share.kind in ("several", "indexed"):
-        run |= {"completions": share.ends, "parallelism": share.at_once}
-    if share.least is not None:
-        run["minParallelism"] = share.least
+        run |= {"completions": share.completions, "parallelism": share.parallelism}
+    if share.min_pods is not None:
+        run["minParallelism"] = share.min_pods
     if share.name == "late":
         run["nodeSelector"] = {f"{LATE}-{configuration.name}": "yes"}
     return {**run, **_drawn_extras(configuration, share, rng)}
@@ -226,4 +237,4 @@ def _drawn_extras(configuration: Configuration, share: Share, rng: random.Random
     return extras
 
 
-_NONE = Share("", "one", 0, 0, 0, 0, None, brief=False, config={})
+_NONE = Share("", "one", 0, 0, 0, 0, None, short_ttl=False, config={})

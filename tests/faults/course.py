@@ -148,7 +148,7 @@ def _waiting(view: NamespaceView) -> list[Body]:
     launches = view.launches
     uids = {body["metadata"]["uid"] for body in launches}
     found = [body for uid, body in view.workloads.items() if uid in uids]
-    count = sum(share.objects for share in view.configuration.shares)
+    count = sum(share.launch_count for share in view.configuration.shares)
     whole = len(found) == len(launches) == view.waiting == count
     stopped = all(body["spec"].get("runPolicy", body["spec"])["suspend"] for body in launches)
     return found if whole and stopped and not any(_held_quota(view, uid) for uid in uids) else []
@@ -173,7 +173,7 @@ def _preempted(_: ConfiguredStack, view: NamespaceView) -> bool:
     }
     evicted = all("Evicted" in true_conditions(body) for body in found)
     pods = [pod for share in view.configuration.shares for pod in view.pods_of(share)]
-    is_restored = view.launches_of(partly)[0]["spec"]["parallelism"] == partly.at_once
+    is_restored = view.launches_of(partly)[0]["spec"]["parallelism"] == partly.parallelism
     return is_restored and evicted and reasons == {"Preempted"} and not pods
 
 
@@ -186,7 +186,7 @@ def _admitted(stack: ConfiguredStack, view: NamespaceView) -> bool:
     in_part = view.launches_of(configuration.partly)[0]["spec"]["parallelism"] == configuration.admitted_count
     late = [pod["status"]["phase"] for pod in view.pods_of(configuration.late)]
     begun = [stack.count_marks(share.name, "begun") for share in configuration.shares]
-    running = [configuration.now.at_once, 0, configuration.admitted_count]
+    running = [configuration.now.parallelism, 0, configuration.admitted_count]
     return in_part and late == ["Pending"] * configuration.late.pods and begun == running
 
 
@@ -195,7 +195,7 @@ def _completed(_: ConfiguredStack, view: NamespaceView) -> bool:
     for share in view.configuration.shares:
         launches = view.launches_of(share)
         ended = all(true_conditions(body) & {"Complete", "Succeeded"} for body in launches)
-        if not ended or len(launches) != (0 if share.brief else share.objects):
+        if not ended or len(launches) != (0 if share.short_ttl else share.launch_count):
             return False
     return True
 
@@ -207,7 +207,7 @@ def assert_trained_once(stack: ConfiguredStack, stopped: dict[str, int]) -> None
     """
     for share in stack.configuration.shares:
         marks = {which: stack.count_marks(share.name, which) for which in ("begun", "ended")}
-        assert marks == {"begun": share.ends + stopped[share.name], "ended": share.ends}, (
+        assert marks == {"begun": share.completions + stopped[share.name], "ended": share.completions}, (
             stack.configuration.description,
             share.name,
         )
@@ -220,7 +220,10 @@ def assert_trained_once(stack: ConfiguredStack, stopped: dict[str, int]) -> None
             )
             attempts = sorted(json.loads(file.read_text())["attempts"] for file in runs)
             again = stopped[share.name]
-            assert attempts == [1] * (share.ends - again) + [2] * again, (stack.configuration.description, share.name)
+            assert attempts == [1] * (share.completions - again) + [2] * again, (
+                stack.configuration.description,
+                share.name,
+            )
 
 
 def _expire(stack: ConfiguredStack) -> None:
