@@ -70,17 +70,17 @@ class Event:
     dry_run: bool
 
     @property
-    def wrote(self) -> bool:
+    def is_write(self) -> bool:
         """Whether the request changed a stored object."""
         return self.verb in _WRITES and not self.dry_run and self.code < 300 and "reviews" not in self.resource
 
-    def made(self, namespace: str, name: str) -> bool:
+    def created(self, namespace: str, name: str) -> bool:
         """Return whether the request created an object with this name, or with a generated name, in the namespace."""
-        return self.wrote and self.code == 201 and self.namespace == namespace and self.name in (name, "")
+        return self.is_write and self.code == 201 and self.namespace == namespace and self.name in (name, "")
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A response of the API server."""
 
     code: int
@@ -126,7 +126,7 @@ class ApiServer:
 
     def send(
         self, verb: str, path: str, body: Any = None, content_type: str = "application/json", **query: str
-    ) -> Answer:
+    ) -> Response:
         """Send a request as the administrator."""
         content = None if body is None else json.dumps(body).encode()
         answer = self.client.request(verb, path, content=content, params=query, headers={"Content-Type": content_type})
@@ -134,7 +134,7 @@ class ApiServer:
             decoded = answer.json()
         except ValueError:
             decoded = {"message": answer.text}
-        return Answer(answer.status_code, decoded)
+        return Response(answer.status_code, decoded)
 
     def get(self, path: str) -> Body | None:
         """Return the object or list at a path, or None if it does not exist."""
@@ -149,7 +149,7 @@ class ApiServer:
         self.send("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account).checked()
         return made
 
-    def define(self, definition: Body) -> None:
+    def create_definition(self, definition: Body) -> None:
         """Create a CustomResourceDefinition and wait until the API server serves it."""
         folder = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         self.send("POST", folder, definition).checked()
@@ -200,14 +200,15 @@ def write_kubeconfig(path: Path, contexts: Mapping[str, Access], current: str) -
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": each.cluster} for name, each in contexts.items()],
-        "users": [{"name": name, "user": each.user} for name, each in contexts.items()],
+        "clusters": [{"name": name, "cluster": access.cluster} for name, access in contexts.items()],
+        "users": [{"name": name, "user": access.user} for name, access in contexts.items()],
         "contexts": [
             {
                 "name": name,
-                "context": {"cluster": name, "user": name} | ({"namespace": each.namespace} if each.namespace else {}),
+                "context": {"cluster": name, "user": name}
+                | ({"namespace": access.namespace} if access.namespace else {}),
             }
-            for name, each in contexts.items()
+            for name, access in contexts.items()
         ],
         "current-context": current,
     }
@@ -282,9 +283,9 @@ class Loopback(Slot):
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> list[Component]:
@@ -310,7 +311,7 @@ def _components(layout: Layout, slot: Loopback, flags: Mapping[str, str]) -> lis
             **flags,
         },
     }
-    chosen = {each.name: each for each in every if each.name in changes}
+    chosen = {component.name: component for component in every if component.name in changes}
     return [
         replace(chosen[name], argv=_with_flags(chosen[name].argv, changed), after=())
         for name, changed in changes.items()

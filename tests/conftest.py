@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 # The process that distributes the unit tests loads this file and must start quickly. The imports of the cluster's
 # fixtures take a second, so they are in the fixtures.
 if TYPE_CHECKING:
-    from tests.cluster.inventory import Name
+    from tests.cluster.inventory import ObjectKey
     from tests.cluster.project import Project
     from trainstack.dev.cluster.cluster import Cluster
 
@@ -60,15 +60,15 @@ def checkout(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -> "P
 
 
 @pytest.fixture(scope="session")
-def before(checkout: "Project") -> "frozenset[Name]":
+def before(checkout: "Project") -> "frozenset[ObjectKey]":
     """Return the objects of the cluster before the dev environment is installed."""
-    from tests.cluster.inventory import everything  # noqa: PLC0415
+    from tests.cluster.inventory import all_objects  # noqa: PLC0415
 
-    return everything(checkout)
+    return all_objects(checkout)
 
 
 @pytest.fixture(scope="session")
-def installed(checkout: "Project", before: "frozenset[Name]") -> "Project":
+def installed(checkout: "Project", before: "frozenset[ObjectKey]") -> "Project":
     """Install the dev environment without its run, which the tests of the lab do not need."""
     checkout.edit_stack(lambda config: config.pop("trainstack:workloads"))
     done = checkout.up(seconds=420)
@@ -77,7 +77,7 @@ def installed(checkout: "Project", before: "frozenset[Name]") -> "Project":
 
 
 @pytest.fixture(scope="session")
-def dev(checkout: "Project", before: "frozenset[Name]") -> "Project":
+def dev(checkout: "Project", before: "frozenset[ObjectKey]") -> "Project":
     """Install the dev environment with `trainstack up`, which follows its run to the end."""
     # In a single process the tests of the lab have removed the run from the file.
     shutil.copy(ROOT / "Pulumi.dev.yaml", checkout.root)

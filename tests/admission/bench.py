@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tests.admission.cases import LABELS, OVERHEAD, made
-from tests.admission.kueue import Api, Body, until
+from tests.admission.cases import LABELS, OVERHEAD, make_object
+from tests.admission.kueue import Api, Body, wait_until
 
 SLOTS = 100
 """Cases that stand side by side, each in a namespace of its own."""
 FENCES = 10
 """Cycles of the scheduler that are awaited before something counts as refused. No case needs more attempts."""
-PATIENCE_SECONDS = 30
+TIMEOUT_SECONDS = 30
 """How long a prediction is waited for. What has not come about then is a disagreement."""
 
 
@@ -30,24 +30,24 @@ class Bench:
     def _clear(self) -> None:
         """Delete the objects of an interrupted run."""
         for kind in ("Job", "Workload", "LimitRange", "LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor"):
-            self.api.delete(self.api.everywhere(kind))
-        until("Kueue has let its objects go", lambda: not self.api.everywhere("ResourceFlavor"), seconds=300)
+            self.api.delete(self.api.list_all(kind))
+        wait_until("Kueue has let its objects go", lambda: not self.api.list_all("ResourceFlavor"), seconds=300)
 
     def next_prefixes(self) -> list[str]:
         """Return the name prefixes of the cases in the next batch."""
         self.batch += 1
         return [f"b{self.batch}s{slot}-" for slot in range(SLOTS)]
 
-    def await_prediction(self, came_about: Callable[[], bool]) -> None:
+    def await_prediction(self, is_true: Callable[[], bool]) -> None:
         """Wait until a prediction is true, at most for the timeout, and then for the next second.
 
         Times are in whole seconds, and later objects must be newer.
         """
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not came_about() and time.monotonic() < end:
+        end = time.monotonic() + TIMEOUT_SECONDS
+        while not is_true() and time.monotonic() < end:
             time.sleep(0.1)
         now = int(time.time())
-        until("the next second", lambda: int(time.time()) > now)
+        wait_until("the next second", lambda: int(time.time()) > now)
 
     def create_environment(self, bodies: Sequence[Body]) -> None:
         """Create objects, and wait until Kueue has all of them in its cache.
@@ -57,8 +57,8 @@ class Bench:
         """
         ranges = [body for body in bodies if body["kind"] == "LimitRange"]
         others = [body for body in bodies if body["kind"] != "LimitRange"]
-        for each in (ranges, others):
-            self.api.create(each)
+        for group in (ranges, others):
+            self.api.create(group)
         name = f"fence-{self.batch}"
         objects = _fence_queue(name, cohort=name)
         self.api.create(objects[:1])
@@ -75,15 +75,15 @@ class Bench:
         self._fence += 1
         body = _fence_workload(f"fence-{self.batch}-{self._fence}", queue)
         self.api.create([body])
-        until("a fence is admitted", partial(self._is_reserved, body), pause=0.02)
+        wait_until("a fence is admitted", partial(self._is_reserved, body), pause=0.02)
         self.api.delete([body])
 
     def _is_reserved(self, body: Body) -> bool:
-        return reserves(self.api.read(body))
+        return has_reservation(self.api.read(body))
 
     def workloads(self) -> dict[str, Body]:
         """The live Workloads by namespace and name; of a Job by the Job's name."""
-        return {_key_of(body): body for body in self.api.everywhere("Workload")}
+        return {_key_of(body): body for body in self.api.list_all("Workload")}
 
 
 def namespace(slot: int) -> str:
@@ -104,10 +104,10 @@ def _key_of(workload: Body) -> str:
 def condition(live: Body, kind: str) -> str:
     """Return the status of a condition, or an empty string if it is missing."""
     conditions = live.get("status", {}).get("conditions", ())
-    return next((str(each["status"]) for each in conditions if each["type"] == kind), "")
+    return next((str(item["status"]) for item in conditions if item["type"] == kind), "")
 
 
-def reserves(live: Body) -> bool:
+def has_reservation(live: Body) -> bool:
     """Return whether a Workload has a quota reservation."""
     return condition(live, "QuotaReserved") == "True"
 
@@ -115,11 +115,11 @@ def reserves(live: Body) -> bool:
 def assigned_flavors(live: Body, own: Callable[[str], str]) -> dict[str, tuple[int, dict[str, str]]]:
     """Return the admitted count and the flavors by pod set of a Workload; `own` maps a flavor to the case's name."""
     return {
-        each["name"]: (
-            each["count"],
-            {resource: own(name) for resource, name in (each.get("flavors") or {}).items()},
+        assignment["name"]: (
+            assignment["count"],
+            {resource: own(name) for resource, name in (assignment.get("flavors") or {}).items()},
         )
-        for each in live["status"]["admission"]["podSetAssignments"]
+        for assignment in live["status"]["admission"]["podSetAssignments"]
     }
 
 
@@ -146,10 +146,10 @@ def _fence_queue(name: str, cohort: str = "") -> list[Body]:
 
     spec = {"namespaceSelector": {}, "resourceGroups": group(0 if cohort else 1)}
     return [
-        *([made("Cohort", cohort, {"resourceGroups": group(1)})] if cohort else []),
-        made("ResourceFlavor", name, {}),
-        made("ClusterQueue", name, {**spec, **({"cohortName": cohort} if cohort else {})}),
-        made("LocalQueue", name, {"clusterQueue": name}, "fence"),
+        *([make_object("Cohort", cohort, {"resourceGroups": group(1)})] if cohort else []),
+        make_object("ResourceFlavor", name, {}),
+        make_object("ClusterQueue", name, {**spec, **({"cohortName": cohort} if cohort else {})}),
+        make_object("LocalQueue", name, {"clusterQueue": name}, "fence"),
     ]
 
 
@@ -157,4 +157,4 @@ def _fence_workload(name: str, queue: str) -> Body:
     container = {"name": "one", "image": "none", "resources": {"requests": {"cpu": "1m"}}}
     spec = {"restartPolicy": "Never", "containers": [container]}
     pods = {"name": "main", "count": 1, "template": {"spec": spec}}
-    return made("Workload", name, {"queueName": queue, "podSets": [pods]}, "fence")
+    return make_object("Workload", name, {"queueName": queue, "podSets": [pods]}, "fence")

@@ -76,20 +76,20 @@ class Case:
     """Flavors, cohorts, cluster queues, local queues, limit ranges."""
     before: tuple[Body, ...]
     """Workloads; each is admitted before the next one comes."""
-    asked: Body
+    candidate: Body
     configuration: Body = field(default_factory=dict)
     """Kueue's."""
     release: str = PINNED.minor
     """Kueue's."""
 
-    def named(self, prefix: str, namespace: str) -> "Case":
+    def with_names(self, prefix: str, namespace: str) -> "Case":
         """Return the case with its own names and namespace."""
-        text = json.dumps([self.objects, self.before, self.asked])
-        objects, before, asked = json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))
-        return Case(tuple(objects), tuple(before), asked)
+        text = json.dumps([self.objects, self.before, self.candidate])
+        objects, before, candidate = json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))
+        return Case(tuple(objects), tuple(before), candidate)
 
     @property
-    def written(self) -> list[Body]:
+    def stored_objects(self) -> list[Body]:
         """Return the objects in the version of Kueue's API that its release stores."""
         return [*map(_in_v1beta1, self.objects)] if self.release == "v0.14" else [*self.objects]
 
@@ -97,14 +97,16 @@ class Case:
     def model(self) -> Model:
         """Return the model of the objects."""
         shared = [
-            {"kind": "Namespace", "metadata": {"name": self.asked["metadata"]["namespace"], "labels": LABELS}},
+            {"kind": "Namespace", "metadata": {"name": self.candidate["metadata"]["namespace"], "labels": LABELS}},
             {
                 "kind": "RuntimeClass",
                 "metadata": {"name": "admission-heavy"},
                 "overhead": {"podFixed": OVERHEAD},
             },
         ]
-        return read_model([*self.written, *shared], unread=("Node",), kueue=self.configuration, release=self.release)
+        return read_model(
+            [*self.stored_objects, *shared], unread=("Node",), kueue=self.configuration, release=self.release
+        )
 
     def workload(self, body: Body, turn: int) -> Workload:
         """Return a workload of the case as the simulator reads it, with its creation time."""
@@ -140,7 +142,7 @@ def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:
     return found, kept
 
 
-def drawn(seed: int, count: int) -> list[Case]:
+def draw_cases(seed: int, count: int) -> list[Case]:
     """Return this number of cases; the same seed returns the same cases."""
     found = (draw_case(Choices.of_seed(seed, index)) for index in itertools.count())
     return list(itertools.islice(filter(None, found), count))
@@ -158,14 +160,14 @@ def cases(draw: Callable[[st.SearchStrategy[int]], int]) -> Case:
 def draw_case(choices: Choices, configuration: Body | None = None, release: str = PINNED.minor) -> Case | None:
     """Return an environment with one to four queues, up to six workloads, and the workload in question.
 
-    None if the engine's answer is not Kueue's by intention (`slips_in`).
+    None if the engine's answer is not Kueue's by intention (`is_admitted_after_refusal`).
     """
     flavors = [flavor(choices, f"{PREFIX}f{index}") for index in range(choices.pick([1, 2, 3, 2, 4]))]
-    names = [each["metadata"]["name"] for each in flavors]
+    names = [body["metadata"]["name"] for body in flavors]
     covered = choices.pick(COVERED)
     groups = groups_of(choices, covered, names)
     cohorts = [cohort(choices, index, groups) for index in range(choices.pick([0, 1, 2, 1, 3, 4]))]
-    parents = [each["metadata"]["name"] for each in cohorts]
+    parents = [body["metadata"]["name"] for body in cohorts]
     queues = [cluster_queue(choices, index, groups, parents) for index in range(choices.pick([1, 2, 3, 2, 3, 4]))]
     if release == "v0.14":
         # Its ClusterQueues have no such field.
@@ -181,16 +183,18 @@ def draw_case(choices: Choices, configuration: Body | None = None, release: str 
         for index in range(choices.pick([0, 3, 5, 2, 6, 4, 3, 5, 4, 7, 8]))
     ]
     times = choices.pick([1, 1, 2, 3])
-    asked = workload(choices, f"{PREFIX}asked", len(queues), covered, times, (200, 100, 200, 0))
-    case = Case((*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), asked, configuration or {}, release)
-    if slips_in(case):
+    candidate = workload(choices, f"{PREFIX}asked", len(queues), covered, times, (200, 100, 200, 0))
+    case = Case(
+        (*flavors, *cohorts, *queues, *locals_, *limits), tuple(before), candidate, configuration or {}, release
+    )
+    if is_admitted_after_refusal(case):
         return None
     using, kept = admitted_before(case)
     case = replace(case, before=tuple(kept))
     return _at_the_edge(case, using, choices) if choices.below(3) else case
 
 
-def slips_in(case: Case) -> bool:
+def is_admitted_after_refusal(case: Case) -> bool:
     """Return whether Kueue first refuses the workload and then admits it.
 
     Kueue refuses a pod if the namespace's defaults contradict its own request or limit. A strict queue retries at
@@ -198,38 +202,38 @@ def slips_in(case: Case) -> bool:
     Source: AdjustResources in pkg/workload/resources.go and requeueAndUpdate in
     pkg/scheduler/scheduler.go of Kueue v0.15.2.
     """
-    asked = case.workload(case.asked, 0)
-    local = (case.model.local_queues or {}).get((asked.namespace, asked.queue))
-    queues = {each["metadata"]["name"]: each["spec"] for each in case.objects if each["kind"] == "ClusterQueue"}
+    candidate = case.workload(case.candidate, 0)
+    local = (case.model.local_queues or {}).get((candidate.namespace, candidate.queue))
+    queues = {body["metadata"]["name"]: body["spec"] for body in case.objects if body["kind"] == "ClusterQueue"}
     strict = local is not None and queues.get(local.cluster_queue, {}).get("queueingStrategy") == "StrictFIFO"
-    return strict and any(pods.faults or pods.refused_pods or pods.refused_at_first for pods in asked.pod_sets)
+    return strict and any(pods.faults or pods.refused_pods or pods.refused_at_first for pods in candidate.pod_sets)
 
 
 def _at_the_edge(case: Case, using: list[Admitted], choices: Choices) -> Case:
     """Change the count of the first pod set: as many as fit, one more, or so many that others must be preempted."""
 
     def asking(count: int) -> Body:
-        first, *others = case.asked["spec"]["podSets"]
-        return {**case.asked, "spec": {**case.asked["spec"], "podSets": [{**first, "count": count}, *others]}}
+        first, *others = case.candidate["spec"]["podSets"]
+        return {**case.candidate, "spec": {**case.candidate["spec"], "podSets": [{**first, "count": count}, *others]}}
 
     def edge(simulator: AdmissionSimulator, start: int) -> int:
         """Return the first count that does not fit at once."""
         verdicts = (
-            simulator.verdict(case.workload(asking(count), 9), with_remedies=False) for count in range(start, MANY)
+            simulator.verdict(case.workload(asking(count), 9), with_remedies=False) for count in range(start, MAX_PODS)
         )
         fitting = itertools.takewhile(lambda verdict: verdict.outcome in ("fits", "fits by borrowing"), verdicts)
         return start + sum(1 for _ in fitting)
 
-    start = case.asked["spec"]["podSets"][0]["count"]
+    start = case.candidate["spec"]["podSets"][0]["count"]
     now = edge(AdmissionSimulator(case.model, using), start)
     if choices.flip():
         now = choices.number(now, max(now, edge(AdmissionSimulator(case.model), now) - 1))
     elif choices.flip():
         now -= 1
-    return replace(case, asked=asking(max(start, now)))
+    return replace(case, candidate=asking(max(start, now)))
 
 
-MANY = 40
+MAX_PODS = 40
 """Pods by which a set may grow in search of the edge."""
 
 
@@ -240,7 +244,7 @@ Groups = list[tuple[tuple[str, ...], list[str]]]
 def groups_of(choices: Choices, covered: tuple[str, ...], flavors: list[str]) -> Groups:
     """Return one to three groups with their own flavors."""
     count = choices.number(1, min(3, len(covered), len(flavors)))
-    cuts, places = (sorted(choices.some(range(1, len(things)))[: count - 1]) for things in (covered, flavors))
+    cuts, places = (sorted(choices.sample(range(1, len(things)))[: count - 1]) for things in (covered, flavors))
     if len(cuts) != count - 1 or len(places) != count - 1:
         return [(covered, flavors)]
     return [
@@ -254,7 +258,7 @@ def groups_of(choices: Choices, covered: tuple[str, ...], flavors: list[str]) ->
 def flavor(choices: Choices, name: str) -> Body:
     """Return a flavor, sometimes with labels, taints and tolerations."""
     spec: Body = {}
-    labels = {key: choices.pick(["a", "b"]) for key in choices.some(["pool", "zone"])}
+    labels = {key: choices.pick(["a", "b"]) for key in choices.sample(["pool", "zone"])}
     if labels:
         spec["nodeLabels"] = labels
     if choices.one_in(7):
@@ -262,7 +266,7 @@ def flavor(choices: Choices, name: str) -> Body:
         spec["nodeTaints"] = [{"key": "kind", "value": choices.pick(["spot", "big"]), "effect": effect}]
         if choices.one_in(4):
             spec["tolerations"] = [{"key": "kind", "operator": "Exists"}]
-    return made("ResourceFlavor", name, spec)
+    return make_object("ResourceFlavor", name, spec)
 
 
 def cohort(choices: Choices, index: int, groups: Groups) -> Body:
@@ -274,10 +278,10 @@ def cohort(choices: Choices, index: int, groups: Groups) -> Body:
         spec["parentName"] = f"{PREFIX}c{index - 1 - choices.below(index)}"
     if choices.one_in(4):
         spec["resourceGroups"] = [
-            group(choices, covered, choices.some(flavors, least=1), within="parentName" in spec)
+            group(choices, covered, choices.sample(flavors, least=1), within="parentName" in spec)
             for covered, flavors in groups
         ]
-    return made("Cohort", f"{PREFIX}c{index}", spec)
+    return make_object("Cohort", f"{PREFIX}c{index}", spec)
 
 
 def group(choices: Choices, covered: tuple[str, ...], flavors: list[str], *, within: bool) -> Body:
@@ -314,7 +318,7 @@ def cluster_queue(choices: Choices, index: int, groups: Groups, parents: list[st
     if parents and not choices.one_in(8):
         spec["cohortName"] = choices.pick(parents)
     spec["resourceGroups"] = [
-        group(choices, covered, choices.some(flavors, least=1), within="cohortName" in spec)
+        group(choices, covered, choices.sample(flavors, least=1), within="cohortName" in spec)
         for covered, flavors in groups
     ]
     if choices.one_in(20):
@@ -344,7 +348,7 @@ def cluster_queue(choices: Choices, index: int, groups: Groups, parents: list[st
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": f"{PREFIX}nobody"}]}
     if choices.one_in(60):
         spec["stopPolicy"] = "Hold"
-    return made("ClusterQueue", f"{PREFIX}q{index}", spec)
+    return make_object("ClusterQueue", f"{PREFIX}q{index}", spec)
 
 
 def _preemption(choices: Choices, *, cohort: bool) -> Body:
@@ -365,7 +369,7 @@ def local_queue(choices: Choices, index: int) -> Body:
     spec = {"clusterQueue": target}
     if choices.one_in(80):
         spec["stopPolicy"] = "Hold"
-    return made("LocalQueue", f"{PREFIX}l{index}", spec, NAMESPACE)
+    return make_object("LocalQueue", f"{PREFIX}l{index}", spec, NAMESPACE)
 
 
 def limit_range(choices: Choices) -> Body:
@@ -399,20 +403,20 @@ def workload(
     """Return a workload of one to three pod sets, scaled up if it is to find little free quota."""
     count = choices.pick([1, 2, 1, 1, 1, 2, 3])
     sets = [pod_set(choices, f"p{index}", covered) for index in range(count)]
-    for each in sets:
-        each["count"] *= times
+    for pods in sets:
+        pods["count"] *= times
     if choices.one_in(4):
         chosen = sets[choices.number(0, count - 1)]
         if chosen["count"] > 1:
             chosen["minCount"] = choices.number(1, chosen["count"])
     queue = 0 if choices.flip() else choices.number(0, queues - 1)
     spec = {"queueName": f"{PREFIX}l{queue}", "priority": choices.pick(priorities), "podSets": sets}
-    return made("Workload", name, spec, NAMESPACE)
+    return make_object("Workload", name, spec, NAMESPACE)
 
 
 def pod_set(choices: Choices, name: str, covered: tuple[str, ...]) -> Body:
     """Return up to six pods of one or two containers, sometimes with init containers or sidecars."""
-    names = [each for each in covered if each in REQUESTS]
+    names = [resource for resource in covered if resource in REQUESTS]
     spec: Body = {"restartPolicy": "Never", "containers": [container(choices, "one", names)]}
     if choices.one_in(6):
         spec["containers"].append(container(choices, "two", names))
@@ -426,7 +430,7 @@ def pod_set(choices: Choices, name: str, covered: tuple[str, ...]) -> Body:
         spec["resources"] = {"requests": {"cpu": choices.pick(REQUESTS["cpu"])}}
     if choices.one_in(9):
         spec["nodeSelector"] = {
-            key: choices.pick(["a", "b"]) for key in choices.some(["pool", "zone", "rack"], least=1)
+            key: choices.pick(["a", "b"]) for key in choices.sample(["pool", "zone", "rack"], least=1)
         }
     if choices.one_in(5):
         spec["tolerations"] = [toleration(choices)]
@@ -459,13 +463,13 @@ def expression(choices: Choices) -> Body:
     operator = choices.pick(["In", "NotIn", "Exists", "DoesNotExist"])
     if operator in ("Exists", "DoesNotExist"):
         return {"key": key, "operator": operator}
-    return {"key": key, "operator": operator, "values": choices.some(["a", "b"], least=1)}
+    return {"key": key, "operator": operator, "values": choices.sample(["a", "b"], least=1)}
 
 
 def container(choices: Choices, name: str, resources: list[str], *, first: bool = False) -> Body:
     """Return a container with requests, limits, or both."""
     requirements: Body = {}
-    for resource in choices.some(resources, least=0 if first else 1):
+    for resource in choices.sample(resources, least=0 if first else 1):
         amount = choices.pick(REQUESTS[resource])
         where = choices.pick(["requests", "limits", "both"])
         for key in ("requests", "limits") if where == "both" else (where,):
@@ -478,7 +482,7 @@ def container(choices: Choices, name: str, resources: list[str], *, first: bool 
     return result
 
 
-def made(kind: str, name: str, spec: Body, namespace: str = "") -> Body:
+def make_object(kind: str, name: str, spec: Body, namespace: str = "") -> Body:
     """Return an object of Kueue."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,7 +1,7 @@
 """The choices from which drawn cases are built.
 
 Hypothesis draws them for a few cases, and shrinks them. For thousands of cases it is too slow: a random number
-generator draws them instead, and `shrunk` minimizes a case.
+generator draws them instead, and `shrink` minimizes a case.
 """
 
 import itertools
@@ -23,7 +23,7 @@ class Choices:
 
     def __init__(self, index: Callable[[int], int]) -> None:
         self._index = index
-        self.made: list[int] = []
+        self.taken: list[int] = []
 
     @classmethod
     def of_hypothesis(cls, draw: Callable[[st.SearchStrategy[int]], int]) -> "Choices":
@@ -35,21 +35,21 @@ class Choices:
         return cls(Random(f"{seed}/{index}").randrange)
 
     @classmethod
-    def repeated(cls, made: Sequence[int]) -> "Choices":
+    def replay(cls, taken: Sequence[int]) -> "Choices":
         """Return the choices of a list; choices beyond its end are 0."""
-        rest = iter(made)
+        rest = iter(taken)
         return cls(lambda below: next(rest, 0) % below)
 
     def below(self, number: int) -> int:
         chosen = self._index(number)
-        self.made.append(chosen)
+        self.taken.append(chosen)
         return chosen
 
     def number(self, low: int, high: int) -> int:
         return low + self.below(high - low + 1)
 
-    def pick(self, things: Sequence[T]) -> T:
-        return things[self.below(len(things))]
+    def pick(self, items: Sequence[T]) -> T:
+        return items[self.below(len(items))]
 
     def flip(self) -> bool:
         return self.below(2) == 1
@@ -58,18 +58,21 @@ class Choices:
         """Return True in one of `many` cases, but not at the ends of the range, which Hypothesis draws more often."""
         return self.below(many) == many // 2
 
-    def some(self, things: Sequence[T], least: int = 0) -> list[T]:
+    def sample(self, items: Sequence[T], least: int = 0) -> list[T]:
         """Return a selection in random order."""
-        left = list(things)
-        return [left.pop(self.below(len(left))) for _ in range(self.number(least, len(left)) if left else 0)]
+        remaining = list(items)
+        return [
+            remaining.pop(self.below(len(remaining)))
+            for _ in range(self.number(least, len(remaining)) if remaining else 0)
+        ]
 
 
-def shrunk(made: Sequence[int], fails: Callable[[Sequence[Sequence[int]]], Sequence[bool]], rounds: int) -> list[int]:
+def shrink(taken: Sequence[int], fails: Callable[[Sequence[Sequence[int]]], Sequence[bool]], rounds: int) -> list[int]:
     """Return the fewest and smallest choices that still fail, within a number of calls of `fails`.
 
     `fails` checks many lists of choices at once.
     """
-    best, steps = list(made), _smaller(made)
+    best, steps = list(taken), _smaller(taken)
     for _ in range(rounds):
         batch = list(itertools.islice(steps, BATCH))
         failing = [step for step, found in zip(batch, fails(batch), strict=True) if found]
@@ -81,10 +84,10 @@ def shrunk(made: Sequence[int], fails: Callable[[Sequence[Sequence[int]]], Seque
     return best
 
 
-def _smaller(made: Sequence[int]) -> Iterator[list[int]]:
+def _smaller(taken: Sequence[int]) -> Iterator[list[int]]:
     for size in (64, 32, 16, 8, 4, 2, 1):
-        for start in range(0, len(made) - size + 1, max(1, size // 2)):
-            yield [*made[:start], *made[start + size :]]
-    for index, number in enumerate(made):
+        for start in range(0, len(taken) - size + 1, max(1, size // 2)):
+            yield [*taken[:start], *taken[start + size :]]
+    for index, number in enumerate(taken):
         for smaller in sorted({0, number // 2, number - 1} & set(range(number))):
-            yield [*made[:index], smaller, *made[index + 1 :]]
+            yield [*taken[:index], smaller, *taken[index + 1 :]]

@@ -21,7 +21,7 @@ from tests.admission.cases import (
     flavor,
     groups_of,
     local_queue,
-    made,
+    make_object,
 )
 from tests.admission.choices import Choices
 from trainstack.kueue.differences import PINNED
@@ -53,7 +53,7 @@ class Crowd:
     later: tuple[Body, ...]
     """Those who come afterwards, each when the one before has found its place or has not."""
 
-    def named(self, prefix: str, namespace: str) -> "Crowd":
+    def with_names(self, prefix: str, namespace: str) -> "Crowd":
         """The same with names of its own, in a namespace of its own."""
         text = json.dumps([self.objects, self.jobs, self.later])
         return Crowd(*map(tuple, json.loads(text.replace(PREFIX, prefix).replace(NAMESPACE, namespace))))
@@ -77,7 +77,7 @@ CLASSES = tuple(
 )
 """The priority classes of all crowds."""
 
-Given = dict[str, tuple[int, dict[str, str]]]
+Admissions = dict[str, tuple[int, dict[str, str]]]
 """By Job, what those got who are admitted: how many pods, and the flavor of each resource."""
 
 
@@ -95,13 +95,13 @@ class Simultaneous(Stepwise):
     Kueue's times are in whole seconds, and it orders equal times by UID.
     """
 
-    chance = Random(0)
+    rng = Random(0)
 
     def _stamp(self, now: float) -> float:
-        return now + self.chance.random() * 1e-3
+        return now + self.rng.random() * 1e-3
 
 
-def outcomes(crowd: Crowd, scheduler: Stepwise | None = None, ahead: Collection[str] = ()) -> list[Given]:
+def outcomes(crowd: Crowd, scheduler: Stepwise | None = None, ahead: Collection[str] = ()) -> list[Admissions]:
     """Return the admitted Jobs after the gate opens and after each later Job. Raises UnsettledError.
 
     `ahead`: local queues that open one cycle before the others.
@@ -112,34 +112,34 @@ def outcomes(crowd: Crowd, scheduler: Stepwise | None = None, ahead: Collection[
         replace(read_workload(body, (), model), created=float(turn))
         for turn, body in enumerate((*crowd.jobs, *crowd.later))
     ]
-    standing, later = workloads[: len(crowd.jobs)], workloads[len(crowd.jobs) :]
+    waiting, later = workloads[: len(crowd.jobs)], workloads[len(crowd.jobs) :]
     events: list[Event] = []
     if ahead:
-        for workload in standing:
+        for workload in waiting:
             if workload.queue in ahead:
                 queues.submit(workload)
         events = queues.step()
-    for workload in standing:
+    for workload in waiting:
         if workload.queue not in ahead:
             queues.submit(workload)
-    here: Given = {}
-    _happen([*events, *queues.settle(0.0)], here)
-    found = [dict(here)]
+    admitted: Admissions = {}
+    _apply_events([*events, *queues.settle(0.0)], admitted)
+    found = [dict(admitted)]
     for workload in later:
         queues.submit(workload)
-        _happen(queues.settle(workload.created), here)
-        found.append(dict(here))
+        _apply_events(queues.settle(workload.created), admitted)
+        found.append(dict(admitted))
     return found
 
 
-def _happen(events: Iterable[Event], here: Given) -> None:
+def _apply_events(events: Iterable[Event], admitted: Admissions) -> None:
     for event in events:
         name = event.key.partition("/")[2]
         if event.kind == "evicted":
-            del here[name]
+            del admitted[name]
         else:
             (pods,) = event.assigned
-            here[name] = (pods.count, dict(pods.flavors))
+            admitted[name] = (pods.count, dict(pods.flavors))
 
 
 def has_one_outcome(crowd: Crowd) -> bool:
@@ -150,13 +150,13 @@ def has_one_outcome(crowd: Crowd) -> bool:
     """
     model = crowd.model
     names = sorted({str(job["metadata"]["labels"][QUEUE]) for job in crowd.jobs})
-    some = [each for count in range(1, len(names)) for each in combinations(names, count)]
+    subsets = [subset for count in range(1, len(names)) for subset in combinations(names, count)]
     try:
         first = outcomes(crowd)
         return (
             all(outcomes(crowd, Stepwise(model, eviction_cycles=cycles)) == first for cycles in EVICTION_CYCLES)
             and all(outcomes(crowd, Simultaneous(model)) == first for _ in range(4))
-            and all(outcomes(crowd, ahead=each) == first for each in some)
+            and all(outcomes(crowd, ahead=subset) == first for subset in subsets)
         )
     except UnsettledError:
         return False
@@ -165,11 +165,11 @@ def has_one_outcome(crowd: Crowd) -> bool:
 def draw_crowd(choices: Choices) -> Crowd:
     """Return two to four queues with five to twelve Jobs of different priorities."""
     flavors = [flavor(choices, f"{PREFIX}f{index}") for index in range(choices.pick([1, 2, 3]))]
-    names = [each["metadata"]["name"] for each in flavors]
+    names = [body["metadata"]["name"] for body in flavors]
     covered = choices.pick(COVERED)
     groups = groups_of(choices, covered, names)
     cohorts = [cohort(choices, index, groups) for index in range(choices.pick([1, 2, 3]))]
-    parents = [each["metadata"]["name"] for each in cohorts]
+    parents = [body["metadata"]["name"] for body in cohorts]
     queues = [cluster_queue(choices, index, groups, parents) for index in range(choices.pick([2, 3, 1, 4]))]
     for queue in queues:
         for key in ("stopPolicy", "admissionChecksStrategy"):
@@ -184,7 +184,7 @@ def draw_crowd(choices: Choices) -> Crowd:
         job(choices, f"{PREFIX}k{index}", len(queues), covered, (200, 100, 200))
         for index in range(choices.pick([2, 1, 3]))
     ]
-    gate = made("ResourceFlavor", GATE, {"nodeTaints": [TAINT]})
+    gate = make_object("ResourceFlavor", GATE, {"nodeTaints": [TAINT]})
     return Crowd((*flavors, *cohorts, *queues, *locals_, gate), tuple(jobs), tuple(later))
 
 
@@ -193,7 +193,7 @@ def job(
 ) -> Body:
     """Return a Job that no controller runs, of up to six pods, perhaps with partial admission."""
     resources: dict[str, Any] = {}
-    for resource in (each for each in covered if each in REQUESTS):
+    for resource in (covered_resource for covered_resource in covered if covered_resource in REQUESTS):
         if resource == "cpu" or choices.flip():
             resources[resource] = choices.pick(REQUESTS[resource])
     count = choices.pick([1, 2, 3, 4, 6])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case, made, slips_in
+from tests.admission.cases import AMOUNTS, LABELS, OVERHEAD, PREFIX, Body, Case, is_admitted_after_refusal, make_object
 from tests.admission.choices import Choices
 from trainstack.dev.toolchain import groups, tools
 from trainstack.kueue.admission_simulator import AdmissionSimulator
@@ -25,7 +25,7 @@ from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
 
-JUDGES = {minor: f"judge-{minor}" for minor in RELEASES}
+PROGRAM_GROUPS = {minor: f"judge-{minor}" for minor in RELEASES}
 """The toolchain's group of each minor release's program."""
 START = 1_800_000_000
 """When the first workload of a case was created, in seconds since 1970; each later one a second after."""
@@ -54,7 +54,7 @@ class Question:
     admitted: tuple[Body, ...]
     """Workloads with their status."""
 
-    def using(self) -> list[Admitted]:
+    def quota_users(self) -> list[Admitted]:
         """The workloads with quota, as the engine reads them."""
         read = (read_kueue_workload(body, self.case.model) for body in self.admitted)
         return [workload for workload in read if isinstance(workload, Admitted)]
@@ -62,23 +62,23 @@ class Question:
     @cached_property
     def verdict(self) -> Verdict:
         """Return the simulator's verdict."""
-        asked = self.case.workload(self.case.asked, START + len(self.admitted))
-        return AdmissionSimulator(self.case.model, self.using()).verdict(asked, with_remedies=False)
+        candidate = self.case.workload(self.case.candidate, START + len(self.admitted))
+        return AdmissionSimulator(self.case.model, self.quota_users()).verdict(candidate, with_remedies=False)
 
-    def engine(self) -> Answer | None:
+    def simulated_answer(self) -> Answer | None:
         """The engine's answer; None if it does not know."""
-        return _of_verdict(self.verdict, {other.workload.key for other in self.using() if other.evicted})
+        return _of_verdict(self.verdict, {other.workload.key for other in self.quota_users() if other.evicted})
 
-    def unknown(self) -> str:
+    def unknown_reason(self) -> str:
         """Return why the outcome is unknown, without names of the case, or an empty string."""
-        if self.engine() is not None:
+        if self.simulated_answer() is not None:
             return ""
         reason = self.verdict.reasons[0]
         return reason.cause if reason.cause == "topology" else re.sub(rf"\S*{PREFIX}\S*", "…", reason.message)
 
     def input(self) -> Body:
         """Return the input of the program."""
-        namespace = self.case.asked["metadata"]["namespace"]
+        namespace = self.case.candidate["metadata"]["namespace"]
         shared = [
             {"kind": "Namespace", "metadata": {"name": namespace, "labels": LABELS}},
             {
@@ -90,8 +90,8 @@ class Question:
         ]
         now = timestamp(START + len(self.admitted))
         return {
-            "objects": [*self.case.written, *shared, *self.admitted],
-            "submit": [self.case.asked],
+            "objects": [*self.case.stored_objects, *shared, *self.admitted],
+            "submit": [self.case.candidate],
             "configuration": self.case.configuration,
             "now": now,
         }
@@ -129,20 +129,20 @@ def with_weights(case: Case, choices: Choices) -> Case:
 def with_topology(case: Case, choices: Choices) -> Case:
     """Return a case on an idle cluster whose flavors have a topology with room for all pods, which may request it."""
     # Kueue counts the pods that a node holds in 32 bits: of a few bytes each, none would fit a node of any size.
-    text = re.sub(r'("(?:memory|ephemeral-storage)": )"\d+m"', r'\1"1M"', json.dumps([case.objects, case.asked]))
-    objects, asked = json.loads(text)
+    text = re.sub(r'("(?:memory|ephemeral-storage)": )"\d+m"', r'\1"1M"', json.dumps([case.objects, case.candidate]))
+    objects, candidate = json.loads(text)
     chosen = [body for body in objects if body["kind"] == "ResourceFlavor" and choices.flip()]
     for body in chosen:
         body["spec"]["topologyName"] = "racks"
         body["spec"].setdefault("nodeLabels", {})["flavor"] = body["metadata"]["name"]
-    for pods in asked["spec"]["podSets"]:
+    for pods in candidate["spec"]["podSets"]:
         if choices.flip():
             pods["topologyRequest"] = choices.pick(
                 [{"required": RACK}, {"preferred": RACK}, {"unconstrained": True}, {"required": "example.com/block"}]
             )
-    topology = made("Topology", "racks", {"levels": [{"nodeLabel": RACK}]})
+    topology = make_object("Topology", "racks", {"levels": [{"nodeLabel": RACK}]})
     return replace(
-        case, objects=(*objects, *([topology, *map(_node, chosen)] if chosen else ())), before=(), asked=asked
+        case, objects=(*objects, *([topology, *map(_node, chosen)] if chosen else ())), before=(), candidate=candidate
     )
 
 
@@ -170,7 +170,7 @@ def questions(case: Case, choices: Choices) -> list[Question]:
     found: list[Question] = []
     admitted: list[Body] = []
     for turn, body in enumerate(case.before):
-        question = Question(replace(case, asked=body), tuple(admitted))
+        question = Question(replace(case, candidate=body), tuple(admitted))
         found.append(question)
         admitted.append(_with_admission(question, turn))
     found += [Question(case, tuple(using)) for using in ([], *([admitted] if admitted else []))]
@@ -178,7 +178,7 @@ def questions(case: Case, choices: Choices) -> list[Question]:
         disturbed = tuple(_disturbed(body, choices) for body in admitted)
         found.append(Question(_changed(case, choices), disturbed))
     # The program makes no second attempt, at which a strict queue forgets a LimitRange's defaults.
-    return [question for question in found if not slips_in(question.case)]
+    return [question for question in found if not is_admitted_after_refusal(question.case)]
 
 
 def answers(asked: Sequence[Question]) -> list[Answer | None]:
@@ -187,7 +187,7 @@ def answers(asked: Sequence[Question]) -> list[Answer | None]:
     With fair sharing, Kueue's scheduler panics for a queue without a cohort whose own candidates do not suffice.
     """
     (release,) = {question.case.release for question in asked}
-    (program,) = groups.BY_NAME[JUDGES[release]].programs
+    (program,) = groups.BY_NAME[PROGRAM_GROUPS[release]].programs
     text = json.dumps([question.input() for question in asked])
     done = subprocess.run([tools.program(program.name)], input=text, capture_output=True, text=True, check=True)
     return [_of_program(question, found) for question, found in zip(asked, json.loads(done.stdout), strict=True)]
@@ -198,7 +198,7 @@ def disagreements(asked: Sequence[Question]) -> list[tuple[Question, Answer, Ans
     return [
         (question, own, other)
         for question, other in zip(asked, answers(asked), strict=True)
-        if other is not None and (own := question.engine()) not in (None, other) and own is not None
+        if other is not None and (own := question.simulated_answer()) not in (None, other) and own is not None
     ]
 
 
@@ -209,7 +209,7 @@ def _of_verdict(verdict: Verdict, evicted: Collection[str]) -> Answer | None:
         return None if verdict.outcome == "unknown" else Answer("NoFit")
     return Answer(
         "Fit",
-        pod_sets=tuple((each.pod_set, each.count, tuple(sorted(each.flavors.items()))) for each in verdict.assigned),
+        pod_sets=tuple((pods.pod_set, pods.count, tuple(sorted(pods.flavors.items()))) for pods in verdict.assigned),
         usage=_sorted(verdict.usage),
         borrowed=frozenset(verdict.borrowed),
     )
@@ -249,8 +249,8 @@ def _sorted(usage: Usage) -> tuple[tuple[FlavorResource, int], ...]:
 def _with_admission(question: Question, turn: int) -> Body:
     """The workload asked about, as Kueue admits it."""
     case = question.case
-    body, workload = case.asked, case.workload(case.asked, turn)
-    verdict = AdmissionSimulator(case.model, question.using()).verdict(workload, with_remedies=False)
+    body, workload = case.candidate, case.workload(case.candidate, turn)
+    verdict = AdmissionSimulator(case.model, question.quota_users()).verdict(workload, with_remedies=False)
     assignments = []
     for pods, wanted in zip(verdict.assigned, workload.pod_sets, strict=True):
         usage = {**scaled(wanted, pods.count), "pods": pods.count}

@@ -28,9 +28,9 @@ from trainstack.settings.sections.operators import ControllerResources, KueueCon
 Body = dict[str, Any]
 STORED = "kueue.x-k8s.io/v1beta1"
 """The version of Kueue's API in which its release stores objects. What is read here is the same in v1beta2."""
-REQUESTS_A_SECOND = 500
+REQUESTS_PER_SECOND = 500
 """Of Kueue's client. Its release has 50, which is all that a batch of cases would wait for."""
-GROUPS = {
+COLLECTION_PATHS = {
     "Namespace": "/api/v1/namespaces",
     "LimitRange": "/api/v1/namespaces/{namespace}/limitranges",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -53,7 +53,7 @@ GROUPS = {
 }
 
 
-class Refused(Exception):  # noqa: N818 (it is an answer)
+class InvalidObjectError(Exception):
     """The API server or a webhook has rejected an object as invalid."""
 
 
@@ -90,7 +90,9 @@ class Api:
     def _create(self, body: Body) -> None:
         answer = self._ask("POST", _folder(body), body)
         if answer.status_code != httpx.codes.CONFLICT and answer.is_error:
-            raise Refused(f"{body['kind']} {body['metadata']['name']}: {answer.json().get('message', answer.text)}")
+            raise InvalidObjectError(
+                f"{body['kind']} {body['metadata']['name']}: {answer.json().get('message', answer.text)}"
+            )
 
     def delete(self, bodies: Iterable[Body], *, with_owned: bool = False) -> None:
         """Delete objects in no order; missing objects are ignored.
@@ -105,10 +107,10 @@ class Api:
 
         list(self._pool.map(gone, bodies))
 
-    def everywhere(self, kind: str) -> list[Body]:
+    def list_all(self, kind: str) -> list[Body]:
         """Return all live objects of a kind in all namespaces."""
         # As it is stored: in another version each object would be sent to Kueue to be converted.
-        folder = GROUPS[kind].replace("/namespaces/{namespace}", "").replace("kueue.x-k8s.io/v1beta2", STORED)
+        folder = COLLECTION_PATHS[kind].replace("/namespaces/{namespace}", "").replace("kueue.x-k8s.io/v1beta2", STORED)
         answer = self._ask("GET", folder)
         assert answer.is_success, answer.text
         return [{**body, "kind": kind} for body in answer.json()["items"]]
@@ -120,7 +122,7 @@ class Api:
 
 
 def _folder(body: Body) -> str:
-    return GROUPS[body["kind"]].format(namespace=body["metadata"].get("namespace"))
+    return COLLECTION_PATHS[body["kind"]].format(namespace=body["metadata"].get("namespace"))
 
 
 KINDS = {
@@ -145,14 +147,16 @@ def install(cluster: Cluster, **configuration: Any) -> Api:
     wanted = pinned.model_copy(update={"requests": requests, "configuration": fields})
     ensure_images(operators(["kueue"]), cluster.registry, lambda _: None)
     release = read_release(release_path(pinned.manifest, ROOT), pinned.manifest.sha256, ROOT / CACHE)
-    objects = staged(kueue([_quick(each) for each in release], wanted), "admission", pinned.manifest.version)
+    objects = staged(
+        kueue([_with_test_settings(body) for body in release], wanted), "admission", pinned.manifest.version
+    )
     # Kueue looks for the kinds that it manages when it starts.
     for stage in (_definitions(), objects.crds, objects.after_crds()):
-        done = owner.kubectl("apply", "--server-side", "--force-conflicts", body=listed(stage))
+        done = owner.kubectl("apply", "--server-side", "--force-conflicts", body=make_list(stage))
         assert done.code == 0, done.text
     done = owner.kubectl("rollout", "status", "-n", NAMESPACE, f"deployment/{CONTROLLER}", "--timeout=110s")
     assert done.code == 0, done.text
-    until("Kueue's webhooks answer", lambda: owner.kubectl(*_DRY_RUN, body=probes.kueue("admission")).code == 0)
+    wait_until("Kueue's webhooks answer", lambda: owner.kubectl(*_DRY_RUN, body=probes.kueue("admission")).code == 0)
     return Api(cluster)
 
 
@@ -165,7 +169,7 @@ def _definitions() -> list[Body]:
         names = {kind[1], "trainingruntimes.trainer.kubeflow.org", "clustertrainingruntimes.trainer.kubeflow.org"}
         release = read_release(release_path(pinned, ROOT), pinned.sha256, ROOT / CACHE)
         found += [
-            each for each in release if each["kind"] == "CustomResourceDefinition" and each["metadata"]["name"] in names
+            body for body in release if body["kind"] == "CustomResourceDefinition" and body["metadata"]["name"] in names
         ]
     return found
 
@@ -173,14 +177,14 @@ def _definitions() -> list[Body]:
 _DRY_RUN = ("create", "--dry-run=server")
 
 
-def _quick(body: Body) -> Body:
+def _with_test_settings(body: Body) -> Body:
     """Return Kueue's object with a higher rate limit, without leader election and liveness probes.
 
     Kueue has one replica. With leader election it would exit if a slow machine delayed the renewal of its lease.
     """
     if body["kind"] == "ConfigMap" and body["metadata"]["name"] == CONFIG_MAP:
         configured = yaml.safe_load(body["data"][CONFIG_KEY])
-        configured["clientConnection"] = {"qps": REQUESTS_A_SECOND, "burst": 2 * REQUESTS_A_SECOND}
+        configured["clientConnection"] = {"qps": REQUESTS_PER_SECOND, "burst": 2 * REQUESTS_PER_SECOND}
         configured["leaderElection"]["leaderElect"] = False
         return {**body, "data": {**body["data"], CONFIG_KEY: yaml.safe_dump(configured)}}
     if body["kind"] == "Deployment":
@@ -190,15 +194,15 @@ def _quick(body: Body) -> Body:
     return body
 
 
-def listed(bodies: Iterable[Body]) -> Body:
+def make_list(bodies: Iterable[Body]) -> Body:
     """Return a list with these objects."""
     return {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
 
 
-def until(what: str, look: Callable[[], Any], seconds: float = 60, pause: float = 0.05) -> Any:
-    """Poll `look` and return its first true result; the message of a timeout has the name of the condition."""
+def wait_until(description: str, poll: Callable[[], Any], seconds: float = 60, pause: float = 0.05) -> Any:
+    """Call `poll` until its result is true, and return it; the message of a timeout has the name of the condition."""
     end = time.monotonic() + seconds
-    while not (answer := look()):
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+    while not (result := poll()):
+        assert time.monotonic() < end, f"not within {seconds} s: {description}"
         time.sleep(pause)
-    return answer
+    return result

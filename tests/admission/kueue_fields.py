@@ -55,7 +55,7 @@ def kueue_fields(module: Path) -> dict[str, Any]:
     return found
 
 
-def of_all_releases() -> dict[str, dict[str, Any]]:
+def fields_of_all_releases() -> dict[str, dict[str, Any]]:
     """Return the fields and gates by minor release, from the modules of the programs that judge verdicts."""
     builder = Builder(gotool.choose())
     return {
@@ -92,4 +92,4 @@ def _go_fields(structs: dict[str, str], name: str, path: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(of_all_releases(), indent=1))
+    print(json.dumps(fields_of_all_releases(), indent=1))

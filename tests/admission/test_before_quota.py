@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.admission.bench import Bench, key, reserves
-from tests.admission.cases import made
-from tests.admission.kueue import Body, until
+from tests.admission.bench import Bench, has_reservation, key
+from tests.admission.cases import make_object
+from tests.admission.kueue import Body, wait_until
 from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.differences import PINNED
 from trainstack.kueue.from_objects import read_snapshot
@@ -16,9 +16,9 @@ from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import read_kueue_workload
 from trainstack.objects.labels import QUEUE
 
-HERE = "before-quota"
+NAMESPACE = "before-quota"
 """The namespace, its flavor, and what the names of cluster queues begin with."""
-RANGE = f"{HERE}-range"
+RANGE = f"{NAMESPACE}-range"
 """A namespace whose containers request 500m by default, and have a limit of 1 cpu."""
 QUOTAS: dict[str, tuple[dict[str, Any], bool]] = {
     "plain": ({"memory": "1Gi"}, True),
@@ -47,25 +47,25 @@ def group(**quotas: Any) -> list[Body]:
         {"name": name, **(quota if isinstance(quota, dict) else {"nominalQuota": quota})}
         for name, quota in quotas.items()
     ]
-    return [{"coveredResources": list(quotas), "flavors": [{"name": HERE, "resources": resources}]}]
+    return [{"coveredResources": list(quotas), "flavors": [{"name": NAMESPACE, "resources": resources}]}]
 
 
-def pool(name: str, groups: list[Body], namespace: str = HERE, **spec: Any) -> list[Body]:
+def queue_objects(name: str, groups: list[Body], namespace: str = NAMESPACE, **spec: Any) -> list[Body]:
     """A cluster queue with its local queue."""
-    full = f"{HERE}-{name}"
+    full = f"{NAMESPACE}-{name}"
     return [
-        made("ClusterQueue", full, {"namespaceSelector": {}, "resourceGroups": groups, **spec}),
-        made("LocalQueue", name, {"clusterQueue": full}, namespace),
+        make_object("ClusterQueue", full, {"namespaceSelector": {}, "resourceGroups": groups, **spec}),
+        make_object("LocalQueue", name, {"clusterQueue": full}, namespace),
     ]
 
 
-def asking(name: str, queue: str, **requests: str) -> Body:
+def make_workload(name: str, queue: str, **requests: str) -> Body:
     """A Workload of one pod."""
-    return made(
+    return make_object(
         "Workload",
         name,
         {"queueName": queue, "podSets": [{"name": "main", "count": 1, "template": {"spec": pod(requests=requests)}}]},
-        HERE,
+        NAMESPACE,
     )
 
 
@@ -74,7 +74,7 @@ def pod(**resources: dict[str, str]) -> Body:
     return {"restartPolicy": "Never", "containers": [{"name": "one", "image": "none", "resources": resources}]}
 
 
-def job(name: str, queue: str | None, resources: Body, namespace: str = HERE) -> Body:
+def job(name: str, queue: str | None, resources: Body, namespace: str = NAMESPACE) -> Body:
     """A Job of one pod."""
     labels = {} if queue is None else {QUEUE: queue}
     return {
@@ -95,7 +95,7 @@ def jobset(count: int) -> Body:
         }
         for number in range(count)
     ]
-    metadata = {"name": f"set-{count}", "namespace": HERE, "labels": {QUEUE: "default"}}
+    metadata = {"name": f"set-{count}", "namespace": NAMESPACE, "labels": {QUEUE: "default"}}
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -112,12 +112,12 @@ def site(bench: Bench) -> Iterator[Bench]:
     priority = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
-        "metadata": {"name": HERE},
+        "metadata": {"name": NAMESPACE},
         "value": 77,
         "globalDefault": True,
     }
     first: list[Body] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HERE}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RANGE}},
         priority,
         {
@@ -126,19 +126,19 @@ def site(bench: Bench) -> Iterator[Bench]:
             "metadata": {"name": RANGE, "namespace": RANGE},
             "spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "500m"}}]},
         },
-        made("ResourceFlavor", HERE, {}),
-        made("Cohort", f"{cohorts}own", {"resourceGroups": group(memory="+4Gi")}),
+        make_object("ResourceFlavor", NAMESPACE, {}),
+        make_object("Cohort", f"{cohorts}own", {"resourceGroups": group(memory="+4Gi")}),
     ]
-    rest = [body for name, (quotas, _) in QUOTAS.items() for body in pool(name, group(**quotas))]
+    rest = [body for name, (quotas, _) in QUOTAS.items() for body in queue_objects(name, group(**quotas))]
     for cohort, (quotas, _) in SUMS.items():
         for number, quota in enumerate(quotas):
-            rest += pool(f"{cohort}-{number}", group(memory=quota), cohortName=f"{cohorts}{cohort}")
-    rest += pool("own", group(memory="0"), cohortName=f"{cohorts}own")
-    rest += pool("default", group(cpu="8"))
-    rest += pool("strict", group(cpu="2"), queueingStrategy="StrictFIFO")
-    rest += pool("range-strict", group(cpu="8"), RANGE, queueingStrategy="StrictFIFO")
-    rest += pool("range-best", group(cpu="8"), RANGE)
-    rest += [made("LocalQueue", "default", {"clusterQueue": f"{HERE}-default"}, "kube-system")]
+            rest += queue_objects(f"{cohort}-{number}", group(memory=quota), cohortName=f"{cohorts}{cohort}")
+    rest += queue_objects("own", group(memory="0"), cohortName=f"{cohorts}own")
+    rest += queue_objects("default", group(cpu="8"))
+    rest += queue_objects("strict", group(cpu="2"), queueingStrategy="StrictFIFO")
+    rest += queue_objects("range-strict", group(cpu="8"), RANGE, queueingStrategy="StrictFIFO")
+    rest += queue_objects("range-best", group(cpu="8"), RANGE)
+    rest += [make_object("LocalQueue", "default", {"clusterQueue": f"{NAMESPACE}-default"}, "kube-system")]
     bench.api.create(first[:3])
     bench.create_environment([*first[3:], *rest])
     try:
@@ -158,26 +158,30 @@ def test_defaults_of_a_limit_range_delay_the_admission_alone(site: Bench) -> Non
         for strategy in ("strict", "best")
         for name, resources in (("refused", own), ("late", small))
     ]
-    released = asking("released", "range-best", cpu="1m")
+    released = make_workload("released", "range-best", cpu="1m")
     released["metadata"]["namespace"] = RANGE
     released["spec"]["podSets"][0]["template"]["spec"] = pod(requests={"cpu": "1m"}, limits={"cpu": "1m"})
     site.api.create(jobs)
     try:
-        until("the Workloads are there", lambda: {key(body) for body in jobs} <= site.workloads().keys())
+        wait_until("the Workloads are there", lambda: {key(body) for body in jobs} <= site.workloads().keys())
 
         def admitted() -> set[str]:
-            return {name for name, body in site.workloads().items() if name.startswith(f"{RANGE}/") and reserves(body)}
+            return {
+                name
+                for name, body in site.workloads().items()
+                if name.startswith(f"{RANGE}/") and has_reservation(body)
+            }
 
         strict = {f"{RANGE}/refused-strict", f"{RANGE}/late-strict"}
-        until("the strict queue admits both", lambda: admitted() == strict)
+        wait_until("the strict queue admits both", lambda: admitted() == strict)
         site.pass_fences()
         assert admitted() == strict
         site.api.create([released])
-        until("quota is taken", lambda: reserves(site.api.read(released)))
+        wait_until("quota is taken", lambda: has_reservation(site.api.read(released)))
         site.api.delete([released])
-        until("the other queue admits both", lambda: admitted() == {key(body) for body in jobs})
+        wait_until("the other queue admits both", lambda: admitted() == {key(body) for body in jobs})
         late = [body for body in jobs if body["metadata"]["name"].startswith("late")]
-        until("its pods are made", lambda: all(site.api.read(body)["status"].get("active") for body in late))
+        wait_until("its pods are made", lambda: all(site.api.read(body)["status"].get("active") for body in late))
         refused = [site.api.read(body)["status"].get("active") for body in jobs if body not in late]
         assert refused == [None, None]
     finally:
@@ -188,7 +192,7 @@ def verdict(bench: Bench, asked: Body, *pending: Body) -> Verdict:
     """The verdict on a Workload by what the cluster holds, without other workloads."""
     kinds = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "Namespace")
     # As v1beta2 has them: in the stored version the cohort has another name.
-    bodies = [bench.api.read(body) | {"kind": kind} for kind in kinds for body in bench.api.everywhere(kind)]
+    bodies = [bench.api.read(body) | {"kind": kind} for kind in kinds for body in bench.api.list_all(kind)]
     found = read_snapshot((body for body in bodies if "metadata" in body), release=PINNED.minor)
     workloads = [read_kueue_workload(body, found.model) for body in (asked, *pending)]
     first, *others = [workload for workload in workloads if isinstance(workload, Workload)]
@@ -200,15 +204,15 @@ def test_quotas_of_every_size_and_spelling(site: Bench) -> None:
     expected = {}
     for name, (quotas, admitted) in QUOTAS.items():
         wanted = {"memory": "1Gi"} if "memory" in quotas else {"cpu": "500m"}
-        expected[name] = (asking(name, name, **wanted), admitted)
+        expected[name] = (make_workload(name, name, **wanted), admitted)
     for name, (_, admitted) in SUMS.items():
-        expected[name] = (asking(name, f"{name}-0", memory="1Gi"), admitted)
-    expected["own"] = (asking("own", "own", memory="1Gi"), True)
+        expected[name] = (make_workload(name, f"{name}-0", memory="1Gi"), admitted)
+    expected["own"] = (make_workload("own", "own", memory="1Gi"), True)
     workloads = [body for body, _ in expected.values()]
     site.api.create(workloads)
     try:
         site.pass_fences()
-        live = {name: reserves(site.api.read(body)) for name, (body, _) in expected.items()}
+        live = {name: has_reservation(site.api.read(body)) for name, (body, _) in expected.items()}
         assert live == {name: admitted for name, (_, admitted) in expected.items()}
         assert {name: verdict(site, body).fits for name, (body, _) in expected.items()} == live
     finally:
@@ -217,17 +221,17 @@ def test_quotas_of_every_size_and_spelling(site: Bench) -> None:
 
 def test_a_head_that_never_fits_holds_a_strict_queue_up(site: Bench) -> None:
     """A small workload behind it is not admitted."""
-    head, behind = asking("head", "strict", cpu="3"), asking("behind", "strict", cpu="1")
+    head, behind = make_workload("head", "strict", cpu="3"), make_workload("behind", "strict", cpu="1")
     site.api.create([head])
     site.await_prediction(lambda: True)
     site.api.create([behind])
     try:
         site.pass_fences()
-        assert not reserves(site.api.read(behind))
+        assert not has_reservation(site.api.read(behind))
         found = verdict(site, behind, head)
         assert (found.outcome, [reason.cause for reason in found.reasons]) == ("waits", ["blocked"])
         site.api.delete([head])
-        until("it is admitted without the head", lambda: reserves(site.api.read(behind)))
+        wait_until("it is admitted without the head", lambda: has_reservation(site.api.read(behind)))
     finally:
         site.api.delete([head, behind])
 
@@ -239,10 +243,10 @@ def test_jobs_that_kueue_manages_or_leaves_suspended(site: Bench) -> None:
     bodies = [adopted, left, jobset(8), jobset(9)]
     site.api.create(bodies)
     try:
-        until("the Workloads are there", lambda: {key(adopted), f"{HERE}/set-8"} <= site.workloads().keys())
+        wait_until("the Workloads are there", lambda: {key(adopted), f"{NAMESPACE}/set-8"} <= site.workloads().keys())
         site.pass_fences()
         found = site.workloads()
-        assert {key(body) for body in bodies} & found.keys() == {key(adopted), f"{HERE}/set-8"}
+        assert {key(body) for body in bodies} & found.keys() == {key(adopted), f"{NAMESPACE}/set-8"}
         workload = found[key(adopted)]
         assert workload["spec"]["queueName"] == "default"
         assert workload["spec"]["priority"] == 77

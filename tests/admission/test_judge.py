@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tests.admission.cases import draw_case
-from tests.admission.choices import Choices, shrunk
+from tests.admission.choices import Choices, shrink
 from tests.admission.judging import (
-    JUDGES,
+    PROGRAM_GROUPS,
     Question,
     answers,
     configuration,
@@ -27,7 +27,7 @@ from tests.admission.test_differential import HIDDEN
 from trainstack.dev.toolchain import tools
 
 CASES = int(os.environ.get("TRAINSTACK_ADMISSION_JUDGED", "2000"))
-FEWER = 300
+QUICK_CASES = 300
 """Cases of each release; the slow tests have CASES."""
 ROUNDS = 200
 """Of making a disagreement smaller; each takes a second."""
@@ -36,19 +36,19 @@ ROUNDS = 200
 @pytest.fixture(scope="module", autouse=True)
 def program() -> None:
     """Kueue's code, built with Go's cache of the cluster's programs."""
-    tools.ensure([*JUDGES.values()])
+    tools.ensure([*PROGRAM_GROUPS.values()])
 
 
-def drawn(seed: int, release: str) -> Iterator[tuple[list[int], list[Question]]]:
+def draw_questions(seed: int, release: str) -> Iterator[tuple[list[int], list[Question]]]:
     """Return the cases of a seed: their choices and their questions."""
     for index in itertools.count():
         choices = Choices.of_seed(seed, index)
-        asked = asked_of(choices, release)
-        if asked:
-            yield choices.made, asked
+        found = questions_of(choices, release)
+        if found:
+            yield choices.taken, found
 
 
-def asked_of(choices: Choices, release: str) -> list[Question]:
+def questions_of(choices: Choices, release: str) -> list[Question]:
     """Return the questions of a case, or none if the case is excluded."""
     case = draw_case(choices, configuration(choices, release), release)
     if case is not None and "fairSharing" in case.configuration:
@@ -61,20 +61,20 @@ def asked_of(choices: Choices, release: str) -> list[Question]:
 @pytest.mark.parametrize(
     ("release", "count"),
     [
-        *((release, FEWER) for release in JUDGES),
-        *(pytest.param(release, CASES, marks=pytest.mark.slow) for release in JUDGES),
+        *((release, QUICK_CASES) for release in PROGRAM_GROUPS),
+        *(pytest.param(release, CASES, marks=pytest.mark.slow) for release in PROGRAM_GROUPS),
     ],
 )
 def test_the_engine_and_kueues_code_agree(
     release: str, count: int, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On every drawn case; a disagreement is minimized before it is reported."""
-    cases = list(itertools.islice(drawn(seed, release), count))
-    asked = [question for _, those in cases for question in those]
+    cases = list(itertools.islice(draw_questions(seed, release), count))
+    asked = [question for _, case_questions in cases for question in case_questions]
     found = answers(asked)
     modes = Counter("panic" if answer is None else answer.mode for answer in found)
-    own = [question.engine() for question in asked]
-    unknown = Counter(filter(None, (question.unknown() for question in asked)))
+    own = [question.simulated_answer() for question in asked]
+    unknown = Counter(filter(None, (question.unknown_reason() for question in asked)))
     with capsys.disabled():
         counts = ", ".join(f"{number} {mode}" for mode, number in sorted(modes.items()))
         drawn_cases = f"Kueue {release}, {count} cases, {len(asked)} answers"
@@ -90,18 +90,23 @@ def test_the_engine_and_kueues_code_agree(
         for question, engine, answer in zip(asked, own, found, strict=True)
         if answer is not None and engine not in (None, answer)
     }
-    for made, those in cases:
-        if any(id(question) in wrong for question in those):
+    for made, case_questions in cases:
+        if any(id(question) in wrong for question in case_questions):
             _fail(seed, release, made)
 
 
-def _fail(seed: int, release: str, made: Sequence[int]) -> None:
+def _fail(seed: int, release: str, taken: Sequence[int]) -> None:
     def fails(steps: Sequence[Sequence[int]]) -> list[bool]:
-        asked = [asked_of(Choices.repeated(step), release) for step in steps]
-        wrong = {id(question) for question, _, _ in disagreements([one for those in asked for one in those])}
-        return [any(id(question) in wrong for question in those) for those in asked]
+        questions_by_step = [questions_of(Choices.replay(step), release) for step in steps]
+        wrong = {
+            id(question)
+            for question, _, _ in disagreements(
+                [question for case_questions in questions_by_step for question in case_questions]
+            )
+        }
+        return [any(id(question) in wrong for question in case_questions) for case_questions in questions_by_step]
 
-    smallest = asked_of(Choices.repeated(shrunk(made, fails, ROUNDS)), release)
+    smallest = questions_of(Choices.replay(shrink(taken, fails, ROUNDS)), release)
     question, engine, kueue = disagreements(smallest)[0]
     case = json.dumps([question.input()])
     pytest.fail(f"TRAINSTACK_ADMISSION_SEED={seed}\nKueue {release}\nengine: {engine}\nKueue: {kueue}\n{case}")
@@ -109,6 +114,6 @@ def _fail(seed: int, release: str, made: Sequence[int]) -> None:
 
 def test_what_a_running_kueue_skips_its_code_skips() -> None:
     """Kueue considers a flavor to fit, and then always skips the workload."""
-    asked = questions(HIDDEN, Choices.repeated(()))
+    asked = questions(HIDDEN, Choices.replay(()))
     assert [answer and answer.mode for answer in answers(asked)] == ["Fit", "Fit", "NoFit", "NoFit"]
     assert not disagreements(asked)

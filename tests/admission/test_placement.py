@@ -25,7 +25,7 @@ QUOTA = {"cpu": "100k", "memory": "100Ti"}
 
 
 @pytest.fixture(scope="module")
-def judge() -> Program:
+def program() -> Program:
     tools.ensure(["judge-v0.15"])
     found = kueue_judge(RELEASE)
     assert isinstance(found, Program)
@@ -108,7 +108,7 @@ def make_placed(hosts: list[str], priority: int = 1000) -> Body:
 
 
 def verdicts(
-    judge: Program | str,
+    program: Program | str,
     *runs: Workload,
     nodes: tuple[Body, ...] | None = None,
     pods: tuple[Body, ...] = (),
@@ -129,56 +129,56 @@ def verdicts(
     live = replace(live, operators={**live.operators, "kueue": replace(kueue, release=release)})
     settings = make_settings(*runs, queues=queues)
     settings = settings.model_copy(update={"operators": settings.operators.model_copy(update={"kueue": None})})
-    context = LiveContext(Declared(settings), live, {}, judge=lambda _: judge)
+    context = LiveContext(Declared(settings), live, {}, judge=lambda _: program)
     return {verdict.name: verdict for verdict in context.verdicts}
 
 
-def outcome(judge: Program, request: TopologyRequest, count: int, **cluster: Any) -> str:
-    (verdict,) = verdicts(judge, make_pods(count, request), **cluster).values()
+def outcome(program: Program, request: TopologyRequest, count: int, **cluster: Any) -> str:
+    (verdict,) = verdicts(program, make_pods(count, request), **cluster).values()
     return summary(verdict)
 
 
-def test_pods_are_placed_where_kueue_would_place_them(judge: Program) -> None:
+def test_pods_are_placed_where_kueue_would_place_them(program: Program) -> None:
     """A required level places all pods in one domain; a preferred level uses as few domains as possible."""
     mark = "(by the code of Kueue v0.15.2)"
     required = TopologyRequest(required=RACK)
-    assert outcome(judge, required, 2) == f"fits {mark}: on cpu, in {RACK} r0"
-    assert outcome(judge, TopologyRequest(preferred=RACK), 3) == f"fits {mark}: on cpu, in {BLOCK} b0"
-    assert outcome(judge, TopologyRequest(unconstrained=True), 5, nodes=make_nodes(8)) == (
+    assert outcome(program, required, 2) == f"fits {mark}: on cpu, in {RACK} r0"
+    assert outcome(program, TopologyRequest(preferred=RACK), 3) == f"fits {mark}: on cpu, in {BLOCK} b0"
+    assert outcome(program, TopologyRequest(unconstrained=True), 5, nodes=make_nodes(8)) == (
         f"fits {mark}: on cpu, in 2 of {BLOCK}"
     )
-    assert outcome(judge, required, 3) == (
+    assert outcome(program, required, 3) == (
         f"never fits {mark}: no {RACK} has room for the 3 pods even without other workloads "
         '(Kueue: topology "racks" allows to fit only 2 out of 3 pod(s))'
     )
     slices = TopologyRequest(required=BLOCK, pod_set_slice_required_topology=RACK, pod_set_slice_size=2)
-    assert outcome(judge, slices, 4).startswith(f"fits {mark}")
+    assert outcome(program, slices, 4).startswith(f"fits {mark}")
 
 
-def test_pods_on_the_nodes_use_their_capacity(judge: Program) -> None:
+def test_pods_on_the_nodes_use_their_capacity(program: Program) -> None:
     """The pods that Kueue has placed count, and all others; on an idle cluster only those of DaemonSets."""
     required = TopologyRequest(required=RACK)
     wait = "waits (by the code of Kueue v0.15.2): no example.com/rack has room for the 2 pods now"
-    assert outcome(judge, required, 2, workloads=(make_placed(["n0"]),)).endswith("r1")
-    assert outcome(judge, required, 2, workloads=(make_placed(["n0", "n2"]),)).startswith(wait)
-    assert outcome(judge, required, 2, pods=(make_pod("n0", "ReplicaSet"), make_pod("n2", "ReplicaSet"))).startswith(
+    assert outcome(program, required, 2, workloads=(make_placed(["n0"]),)).endswith("r1")
+    assert outcome(program, required, 2, workloads=(make_placed(["n0", "n2"]),)).startswith(wait)
+    assert outcome(program, required, 2, pods=(make_pod("n0", "ReplicaSet"), make_pod("n2", "ReplicaSet"))).startswith(
         wait
     )
     whole = make_pod("n0", "ReplicaSet-whole")
     whole["spec"]["resources"] = whole["spec"]["containers"][0].pop("resources")
-    assert outcome(judge, required, 2, pods=(whole, make_pod("n2", "ReplicaSet"))).startswith(wait)
+    assert outcome(program, required, 2, pods=(whole, make_pod("n2", "ReplicaSet"))).startswith(wait)
     always = (make_pod("n0", "DaemonSet"), make_pod("n2", "DaemonSet"))
-    assert outcome(judge, required, 2, pods=always).startswith("never fits")
+    assert outcome(program, required, 2, pods=always).startswith("never fits")
     cordoned = tuple({**node, "spec": {"unschedulable": True}} for node in make_nodes())
-    assert outcome(judge, required, 2, nodes=cordoned).startswith(wait)
+    assert outcome(program, required, 2, nodes=cordoned).startswith(wait)
 
 
-def test_the_verdict_has_the_workloads_that_are_preempted_for_a_rack(judge: Program) -> None:
+def test_the_verdict_has_the_workloads_that_are_preempted_for_a_rack(program: Program) -> None:
     """The quota would suffice for both."""
     preemption = {"preemption": {"withinClusterQueue": "LowerPriority"}}
     queue = make_cluster_queue().model_validate({**make_cluster_queue().model_dump(by_alias=True), **preemption})
     found = outcome(
-        judge,
+        program,
         TopologyRequest(required=RACK),
         2,
         workloads=(make_placed(["n0", "n2"], priority=1),),
@@ -187,24 +187,26 @@ def test_the_verdict_has_the_workloads_that_are_preempted_for_a_rack(judge: Prog
     assert found == "fits by preempting (by the code of Kueue v0.15.2): preempts research/busy"
 
 
-def test_in_a_strict_queue_a_workload_without_a_rack_holds_up_those_behind_it(judge: Program) -> None:
+def test_in_a_strict_queue_a_workload_without_a_rack_holds_up_those_behind_it(program: Program) -> None:
     waiting = make_placed(["n0", "n1", "n2"])
     del waiting["status"]
-    found = outcome(judge, TopologyRequest(required=RACK), 2, workloads=(waiting,), queueing_strategy="StrictFIFO")
+    found = outcome(program, TopologyRequest(required=RACK), 2, workloads=(waiting,), queueing_strategy="StrictFIFO")
     assert found == (
         "waits: cluster queue research is StrictFIFO: research/busy never fits, and holds up all workloads behind it"
     )
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "reason"),
     [
         ({"release": "v0.15.1"}, "kueue-judge is of Kueue v0.15.2, but Kueue v0.15.1 admits the run"),
         ({"pods": None}, "these credentials cannot read pods of all namespaces"),
     ],
 )
-def test_without_all_that_decides_the_verdict_is_unknown(judge: Program, changes: dict[str, Any], why: str) -> None:
-    assert outcome(judge, TopologyRequest(required=RACK), 2, **changes) == (
+def test_without_all_that_decides_the_verdict_is_unknown(
+    program: Program, changes: dict[str, Any], reason: str
+) -> None:
+    assert outcome(program, TopologyRequest(required=RACK), 2, **changes) == (
         "unknown: on cpu; the quota is available, and the nodes of flavor cpu decide whether the pods can be placed: "
-        f"{why}"
+        f"{reason}"
     )

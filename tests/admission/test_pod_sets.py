@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.admission.bench import Bench, key
-from tests.admission.kueue import Body, until
+from tests.admission.kueue import Body, wait_until
 from tests.unit.make import make_cluster_queue, make_distributed, make_queues, make_run, make_settings
 from tests.unit.workloads.test_mpijob_manifest import make_mpijob
 from tests.unit.workloads.test_object_manifest import make_object
@@ -52,7 +52,7 @@ def environment() -> Settings:
         make_rayjob(name="http", roles={"head": Role(resources=MIXED), "b": Role(replicas=2), "a": Role(replicas=3)}),
     )
     held = make_queues(cluster_queues=(make_cluster_queue(stop_policy="Hold", cohort=None),))
-    local = tuple(each.model_copy(update={"namespace": NAMESPACE}) for each in held.local_queues)
+    local = tuple(queue.model_copy(update={"namespace": NAMESPACE}) for queue in held.local_queues)
     return make_settings(
         *(run.model_copy(update={"namespace": NAMESPACE}) for run in runs),
         queues=held.model_copy(update={"local_queues": local}),
@@ -67,11 +67,11 @@ def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
     queue_settings, stack = settings.queues, settings.stack
     platform: list[Body] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        *(queues.priority_class(each, stack) for each in queue_settings.priority_classes),
-        *(queues.resource_flavor(each, stack) for each in queue_settings.flavors),
-        *(queues.cluster_queue(each, stack) for each in queue_settings.cluster_queues),
+        *(queues.priority_class(priority_class, stack) for priority_class in queue_settings.priority_classes),
+        *(queues.resource_flavor(flavor, stack) for flavor in queue_settings.flavors),
+        *(queues.cluster_queue(queue, stack) for queue in queue_settings.cluster_queues),
     ]
-    local = [queues.local_queue(each, stack) for each in queue_settings.local_queues]
+    local = [queues.local_queue(queue, stack) for queue in queue_settings.local_queues]
     launches = [manifest(run, stack, named(run.name)) for run in settings.workloads.runs]
     launches.append(shrinking(launches[1]))
     others = [body for run in settings.workloads.runs for body in companions(run, stack, named(run.name))]
@@ -80,10 +80,12 @@ def launched(bench: Bench) -> Iterator[dict[str, Workload]]:
     bench.api.create(launches)
     try:
         names = {key(body) for body in launches}
-        until("all Workloads are there", lambda: names <= bench.workloads().keys())
+        wait_until("all Workloads are there", lambda: names <= bench.workloads().keys())
         model = declared_model(Declared(settings))
         live = {name: read_kueue_workload(body, model) for name, body in bench.workloads().items() if name in names}
-        yield {each.partition("/")[2]: body for each, body in live.items() if isinstance(body, Workload)}
+        yield {
+            workload_key.partition("/")[2]: body for workload_key, body in live.items() if isinstance(body, Workload)
+        }
     finally:
         bench.api.delete([*launches, *others, *local, *platform[1:]])
 
@@ -101,19 +103,19 @@ def shrinking(job: Body) -> Body:
     return {**job, "metadata": {**metadata, "name": "shrinking", "annotations": annotations}}
 
 
-def bare(sets: tuple[PodSet, ...]) -> list[PodSet]:
+def without_paths(sets: tuple[PodSet, ...]) -> list[PodSet]:
     """Pod sets without the settings' paths."""
-    return [replace(each, path="", resources_path="") for each in sets]
+    return [replace(pod_set, path="", resources_path="") for pod_set in sets]
 
 
 def test_every_kind_of_run_is_read_as_kueue_reads_it(launched: dict[str, Workload]) -> None:
     """Names, order, counts, requests with those of init containers, selectors and tolerations; priority and queue."""
     settings = environment()
     ours = declared_workloads(Declared(settings), declared_model(Declared(settings)))
-    assert [each.name for each in ours] == [each.name for each in settings.workloads.runs]
+    assert [item.name for item in ours] == [run.name for run in settings.workloads.runs]
     for workload in ours:
         theirs = launched[workload.name]
-        assert bare(workload.pod_sets) == bare(theirs.pod_sets), workload.name
+        assert without_paths(workload.pod_sets) == without_paths(theirs.pod_sets), workload.name
         assert (workload.queue, workload.priority) == (theirs.queue, theirs.priority)
 
 
@@ -122,4 +124,7 @@ def test_the_minimum_parallelism_of_a_job_is_read(launched: dict[str, Workload])
     settings = environment()
     job = shrinking(manifest(settings.workloads.runs[1], "test", named("several")))
     ours = read_workload(job, (), declared_model(Declared(settings)))
-    assert (bare(ours.pod_sets), ours.pod_sets[0].min_count) == (bare(launched["shrinking"].pod_sets), 2)
+    assert (without_paths(ours.pod_sets), ours.pod_sets[0].min_count) == (
+        without_paths(launched["shrinking"].pod_sets),
+        2,
+    )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.admission.bench import Bench, reserves
-from tests.admission.cases import made
-from tests.admission.kueue import Body, until
+from tests.admission.bench import Bench, has_reservation
+from tests.admission.cases import make_object
+from tests.admission.kueue import Body, wait_until
 from tests.cluster.people import Person, cluster_command
 from tests.cluster.project import Project
 from tests.unit.make import make_cluster_queue, make_group, make_run, make_settings
@@ -33,12 +33,12 @@ from trainstack.settings.sections.workloads import Resources, Workloads
 NAME = "snapshot"
 """Of the namespace, its queue, cohort and flavor."""
 GPU = "example.com/gpu"
-HAS = {"cpu": "200m", "memory": "1Gi", GPU: "1"}
+QUOTA = {"cpu": "200m", "memory": "1Gi", GPU: "1"}
 
 
 def environment(**changes: object) -> Settings:
     """Two pools that lend to each other, 400m cpu together, and a run that asks for half of it."""
-    pool = make_cluster_queue(name=NAME, cohort=NAME, resource_groups=(make_group((NAME, HAS)),))
+    pool = make_cluster_queue(name=NAME, cohort=NAME, resource_groups=(make_group((NAME, QUOTA)),))
     declared = Queues(
         flavors=(ResourceFlavor(name=NAME), ResourceFlavor(name=f"{NAME}-none", node_labels={"pool": "none"})),
         cohorts=(Cohort(name=NAME),),
@@ -63,7 +63,7 @@ def kueue_workload(name: str, count: int) -> Body:
     container = {"name": "one", "image": "none", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
     pods = {"restartPolicy": "Never", "containers": [container]}
     sets = [{"name": "main", "count": count, "template": {"spec": pods}}]
-    return made("Workload", name, {"queueName": NAME, "podSets": sets}, NAME)
+    return make_object("Workload", name, {"queueName": NAME, "podSets": sets}, NAME)
 
 
 BUSY, LATE = kueue_workload("busy", 3), kueue_workload("late", 2)
@@ -75,18 +75,18 @@ def site(bench: Bench) -> Iterator[Bench]:
     declared = environment().queues
     platform: list[Body] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}},
-        *(queues.resource_flavor(each, NAME) for each in declared.flavors),
-        *(queues.cohort(each, NAME) for each in declared.cohorts),
-        *(queues.cluster_queue(each, NAME) for each in declared.cluster_queues),
+        *(queues.resource_flavor(flavor, NAME) for flavor in declared.flavors),
+        *(queues.cohort(cohort, NAME) for cohort in declared.cohorts),
+        *(queues.cluster_queue(queue, NAME) for queue in declared.cluster_queues),
     ]
-    local = [queues.local_queue(each, NAME) for each in declared.local_queues]
+    local = [queues.local_queue(queue, NAME) for queue in declared.local_queues]
     bench.api.create(platform)
     bench.api.create(local)
     try:
         bench.api.create([BUSY])
-        until("it is admitted", lambda: reserves(bench.api.read(BUSY)))
+        wait_until("it is admitted", lambda: has_reservation(bench.api.read(BUSY)))
         bench.api.create([LATE])
-        until("it was tried", lambda: "conditions" in bench.api.read(LATE).get("status", {}))
+        wait_until("it was tried", lambda: "conditions" in bench.api.read(LATE).get("status", {}))
         yield bench
     finally:
         bench.api.delete([BUSY, LATE, *local])
@@ -121,7 +121,7 @@ def read_snapshot(settings: Settings) -> QueueState:
     return LiveContext(Declared(settings), read_environment(settings, ()), {}).snapshot
 
 
-def judged(snapshot: QueueState, settings: Settings) -> Verdict:
+def verdict_of(snapshot: QueueState, settings: Settings) -> Verdict:
     """The verdict on the environment's run."""
     (workload,) = declared_workloads(Declared(settings), snapshot.model)
     return AdmissionSimulator(snapshot.model, snapshot.admitted).verdict(workload)
@@ -130,20 +130,25 @@ def judged(snapshot: QueueState, settings: Settings) -> Verdict:
 def reserved(owner: Person) -> dict[str, str]:
     """Return the reserved quota of the cluster queue by resource, from its status."""
     counted = owner.get("clusterqueue", NAME).get("status", {}).get("flavorsReservation", ())
-    return {each["name"]: each["total"] for flavor in counted for each in flavor["resources"] if each["total"] != "0"}
+    return {
+        resource["name"]: resource["total"]
+        for flavor in counted
+        for resource in flavor["resources"]
+        if resource["total"] != "0"
+    }
 
 
 def test_the_snapshot_has_the_quota_users_that_kueue_counts(site: Bench, owner: Person) -> None:
     """The snapshot has the admitted Workloads, the pending one, and the nodes."""
     found = read_snapshot(environment())
-    (admitted,) = [each for each in found.admitted if each.workload.namespace == NAME]
-    totals = until("Kueue has counted it", lambda: reserved(owner))
+    (admitted,) = [workload for workload in found.admitted if workload.workload.namespace == NAME]
+    totals = wait_until("Kueue has counted it", lambda: reserved(owner))
     assert (admitted.workload.key, admitted.cluster_queue) == (f"{NAME}/busy", NAME)
     assert totals == {"cpu": "300m", "memory": "192Mi"}
     assert admitted.usage == {(NAME, "cpu"): 300, (NAME, "memory"): 192 * 2**20}
-    assert [each.key for each in found.pending if each.namespace == NAME] == [f"{NAME}/late"]
+    assert [workload.key for workload in found.pending if workload.namespace == NAME] == [f"{NAME}/late"]
     assert [node.name for node in found.model.nodes or ()] == [
-        each["metadata"]["name"] for each in owner.items("nodes")
+        node["metadata"]["name"] for node in owner.items("nodes")
     ]
     assert not found.model.grows
 
@@ -155,19 +160,19 @@ def test_a_long_list_is_read_to_its_end(site: Bench, owner: Person, monkeypatch:
         monkeypatch.setattr(admission, "PAGE", most)
         return read_snapshot(environment())
 
-    until("one by one it is what it is in one answer", lambda: read(1) == read(10**6))
+    wait_until("one by one it is what it is in one answer", lambda: read(1) == read(10**6))
 
 
 def test_a_run_waits_for_what_others_use(site: Bench, owner: Person) -> None:
     """It fits once the quota is free. Pending changes of the environment's queues are applied first."""
     settings = environment()
-    now = judged(read_snapshot(settings), settings)
+    now = verdict_of(read_snapshot(settings), settings)
     assert now.outcome == "waits"
-    assert [(each.cause, each.resource, each.missing) for each in now.reasons] == [("in-use", "cpu", 100)]
-    more = make_group((NAME, {**HAS, "cpu": "300m"}))
+    assert [(reason.cause, reason.resource, reason.missing) for reason in now.reasons] == [("in-use", "cpu", 100)]
+    more = make_group((NAME, {**QUOTA, "cpu": "300m"}))
     pools = [pool.model_copy(update={"resource_groups": (more,)}) for pool in settings.queues.cluster_queues]
     raised = environment(queues=settings.queues.model_copy(update={"cluster_queues": tuple(pools)}))
-    then = judged(read_snapshot(raised), raised)
+    then = verdict_of(read_snapshot(raised), raised)
     assert (then.outcome, then.borrowed) == ("fits by borrowing", {(NAME, "cpu"): 200})
 
 
@@ -179,8 +184,8 @@ def test_the_report_for_a_tenant_names_the_platform_owner(researcher: Person) ->
     assert found.model.cluster_queues is None
     assert found.model.nodes is None
     assert list(found.model.local_queues or ()) == [(NAME, NAME)]
-    verdict = judged(found, settings)
-    assert (verdict.outcome, [each.cause for each in verdict.reasons]) == ("unknown", ["unread"])
+    verdict = verdict_of(found, settings)
+    assert (verdict.outcome, [reason.cause for reason in verdict.reasons]) == ("unknown", ["unread"])
     assert "the platform's owner can run" in verdict.reasons[0].message
 
 
@@ -189,7 +194,7 @@ def test_missing_rights_leave_it_unknown_under_any_profile(researcher: Person) -
     settings = environment()
     found = read_snapshot(settings)
     assert (found.model.cluster_queues, found.model.nodes) == (None, None)
-    assert judged(found, settings).outcome == "unknown"
+    assert verdict_of(found, settings).outcome == "unknown"
 
 
 def test_check_tells_verdicts_and_findings_of_the_cluster(
@@ -202,10 +207,10 @@ def test_check_tells_verdicts_and_findings_of_the_cluster(
     declared = whole.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"stack"})
     declared["queues"]["priorityClasses"] = None
     config = {f"trainstack:{section}": value for section, value in declared.items()}
-    project = Project.copy(tmp_path, cluster).other(NAME, config)
+    project = Project.copy(tmp_path, cluster).other_stack(NAME, config)
     report = json.loads(project.trainstack("check", "--cluster", "--json").out)
-    assert {each["name"]: each["outcome"] for each in report["verdicts"]} == {"train": "waits", "bare": "waits"}
-    found = {(each["id"], each["severity"], each["path"]) for each in report["findings"]}
+    assert {line["name"]: line["outcome"] for line in report["verdicts"]} == {"train": "waits", "bare": "waits"}
+    found = {(finding["id"], finding["severity"], finding["path"]) for finding in report["findings"]}
     quota = "resourceGroups[0].flavors[snapshot].resources"
     assert found == {
         ("quota-over-nodes", "warning", f"queues.clusterQueues[{name}].{quota}[{GPU}].nominalQuota")

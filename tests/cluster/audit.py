@@ -41,7 +41,7 @@ class Request:
         return Grant(group, resource, self.verb, ref.get("namespace", ""), ref.get("name", ""))
 
     @property
-    def took(self) -> set[Grant]:
+    def used_grants(self) -> set[Grant]:
         """All required rights. For a request with one verb, the API server may check others too.
 
         A server-side apply that creates an object, also as a dry run, requires `create`; one that writes a role

@@ -29,7 +29,7 @@ def labs(checkout: Project) -> Iterator[list[Project]]:
 @pytest.fixture(scope="session")
 def lab(installed: Project, labs: list[Project]) -> Project:
     """Install a platform-only stack that uses the operators of the dev environment."""
-    project = installed.other("lab", platform_config())
+    project = installed.other_stack("lab", platform_config())
     labs.append(project)
     done = project.up()
     assert done.code == 0, done.text
@@ -53,13 +53,13 @@ def close_lab(labs: list[Project]) -> None:
 
 
 @pytest.fixture(scope="session")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
+def traces_before_sites(tmp_path_factory: pytest.TempPathFactory) -> traces.Traces:
     """Return the traces on this machine before the cluster of the sites."""
-    return traces.look(_sites_state(tmp_path_factory))
+    return traces.collect_traces(_sites_state(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")
-def sites(machine: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def sites(traces_before_sites: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start a cluster and add the sites of all reference systems with two commands while it runs."""
     state = _sites_state(tmp_path_factory)
     try:

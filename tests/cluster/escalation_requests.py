@@ -21,11 +21,11 @@ OTHERS = "others"
 SYSTEM = "kube-system"
 INTRUDER = "intruder"
 """A name that is in no role."""
-THERE = "there"
+EXISTING = "there"
 """The name of existing objects: a pod, Secret, ConfigMap, ServiceAccount and quota per namespace, and others."""
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
-DRY = (("dryRun", "All"),)
-EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+DRY_RUN = (("dryRun", "All"),)
+ALL_RULES = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Tries = Callable[[Person, str], Iterable[Request]]
+MakeRequests = Callable[[Person, str], Iterable[Request]]
 
 PRIVILEGED: Body = {
     "containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}],
@@ -162,59 +162,59 @@ def make_certificate_request() -> Body:
     return {
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
-        "metadata": {"name": THERE},
+        "metadata": {"name": EXISTING},
         "spec": spec,
     }
 
 
 def post(path: str, body: Body) -> Request:
-    return Request("POST", path, body, query=DRY)
+    return Request("POST", path, body, query=DRY_RUN)
 
 
 def apply(path: str, body: Body) -> Request:
-    return Request("PATCH", path, body, APPLY, query=(*DRY, ("fieldManager", INTRUDER), ("force", "true")))
+    return Request("PATCH", path, body, APPLY, query=(*DRY_RUN, ("fieldManager", INTRUDER), ("force", "true")))
 
 
 def patch(path: str, body: Body) -> Request:
-    return Request("PATCH", path, body, MERGE, query=DRY)
+    return Request("PATCH", path, body, MERGE, query=DRY_RUN)
 
 
-def both(collection: str, body: Body) -> list[Request]:
+def create_requests(collection: str, body: Body) -> list[Request]:
     """Create an object by POST and by apply: RBAC knows the name only in an apply."""
     return [post(collection, body), apply(f"{collection}/{body['metadata']['name']}", body)]
 
 
-def reading(plural: str) -> Tries:
+def read_requests(plural: str) -> MakeRequests:
     return lambda _, place: [
         Request("GET", f"/api/v1/namespaces/{place}/{plural}"),
-        Request("GET", f"/api/v1/namespaces/{place}/{plural}/{THERE}"),
+        Request("GET", f"/api/v1/namespaces/{place}/{plural}/{EXISTING}"),
     ]
 
 
-def deleting(root: str, plural: str) -> Tries:
-    return lambda _, place: [Request("DELETE", f"{root}/namespaces/{place}/{plural}/{THERE}", query=DRY)]
+def delete_requests(root: str, plural: str) -> MakeRequests:
+    return lambda _, place: [Request("DELETE", f"{root}/namespaces/{place}/{plural}/{EXISTING}", query=DRY_RUN)]
 
 
-def made(kind: str, body: Body | Callable[[Person], Body], *, declared: bool = True) -> Tries:
+def create_objects(kind: str, body: Body | Callable[[Person], Body], *, declared: bool = True) -> MakeRequests:
     """Create objects of a kind with the names from `Person.names`; without `declared`, only with a name in no role."""
 
-    def tries(person: Person, place: str) -> Iterator[Request]:
+    def make_requests(person: Person, place: str) -> Iterator[Request]:
         version, plural = KINDS[kind]
         rest = body(person) if callable(body) else body
         names = person.names(version.rpartition("/")[0], plural, place) if declared else [INTRUDER]
         for name in names:
-            yield from both(
+            yield from create_requests(
                 location(kind, place), {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **rest}
             )
 
-    return tries
+    return make_requests
 
 
-def pod(spec: Body) -> Tries:
-    return made("Pod", {"spec": spec})
+def create_pod(spec: Body) -> MakeRequests:
+    return create_objects("Pod", {"spec": spec})
 
 
-def controllers(spec: Body) -> Tries:
+def create_pod_controllers(spec: Body) -> MakeRequests:
     """Create objects whose controllers create pods."""
     labels = {"matchLabels": {"a": "b"}}
     template = {"metadata": {"labels": labels["matchLabels"]}, "spec": spec}
@@ -229,18 +229,18 @@ def controllers(spec: Body) -> Tries:
         "TrainJob": {"podTemplateOverrides": [{"spec": spec}]},
     }
 
-    def tries(person: Person, place: str) -> Iterator[Request]:
+    def make_requests(person: Person, place: str) -> Iterator[Request]:
         for kind, body in bodies.items():
-            yield from made(kind, {"spec": body})(person, place)
+            yield from create_objects(kind, {"spec": body})(person, place)
 
-    return tries
+    return make_requests
 
 
-def any_pod(spec: Body) -> Tries:
+def create_pod_and_controllers(spec: Body) -> MakeRequests:
     """Create a pod, directly and by controllers."""
 
-    def tries(person: Person, place: str) -> Iterator[Request]:
-        yield from pod(spec)(person, place)
-        yield from controllers(spec)(person, place)
+    def make_requests(person: Person, place: str) -> Iterator[Request]:
+        yield from create_pod(spec)(person, place)
+        yield from create_pod_controllers(spec)(person, place)
 
-    return tries
+    return make_requests

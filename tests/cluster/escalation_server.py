@@ -12,15 +12,15 @@ import yaml
 
 from tests.apiserver import ApiServer, User, api_server
 from tests.cluster.escalation_requests import (
+    ALL_RULES,
     CUSTOM,
-    EVERYTHING,
+    EXISTING,
     HARDENED,
     INTRUDER,
     KINDS,
     OTHERS,
     PRIVILEGED,
     SYSTEM,
-    THERE,
     Body,
     Person,
     location,
@@ -41,12 +41,12 @@ PATHS = {
     "ValidatingAdmissionPolicy": f"/apis/{ADMISSION}/v1/validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": f"/apis/{ADMISSION}/v1/validatingadmissionpolicybindings",
 }
-ADMINISTRATOR, MINE = "administrator", "mine"
+ADMINISTRATOR, ADMIN_NAMESPACE = "administrator", "mine"
 """A user with every right, and the user's namespace."""
 
 
 @contextmanager
-def furnished(folder: Path) -> Iterator[ApiServer]:
+def populated_server(folder: Path) -> Iterator[ApiServer]:
     """Run an API server with the operators' kinds, and objects of others in its namespaces."""
     with api_server(folder) as running:
         for kind, namespaced in CUSTOM.items():
@@ -60,18 +60,18 @@ def furnished(folder: Path) -> Iterator[ApiServer]:
         for namespace in (SYSTEM, "default"):
             _make(running, "ServiceAccount", "default", namespace, {})
         for namespace in (SYSTEM, OTHERS, "default"):
-            _furnish(running, namespace)
+            _populate(running, namespace)
         running.send(
             "POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", make_certificate_request()
         ).checked()
         running.send(
-            "POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": THERE}}
+            "POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": EXISTING}}
         ).checked()
-        role = _powerful("ClusterRole", THERE)
+        role = _powerful("ClusterRole", EXISTING)
         for body in (role, _bound(role)):
             running.send("POST", _path(body), body).checked()
-        _ensure_namespace(running, MINE)
-        _deny(running, THERE)
+        _ensure_namespace(running, ADMIN_NAMESPACE)
+        _deny(running, EXISTING)
         yield running
 
 
@@ -82,17 +82,17 @@ def _is_served(server: ApiServer, kind: str) -> bool:
 def objects_of(stack: str, *kinds: str) -> list[Body]:
     """Return the objects of an environment's committed file."""
     text = (ROOT / FOLDER / f"{stack}.yaml").read_text(encoding="utf-8")
-    return [each for each in yaml.safe_load_all(text) if not kinds or each["kind"] in kinds]
+    return [body for body in yaml.safe_load_all(text) if not kinds or body["kind"] in kinds]
 
 
 @contextmanager
-def applied(server: ApiServer, session: Session) -> Iterator[list[Person]]:
+def applied_rights(server: ApiServer, session: Session) -> Iterator[list[Person]]:
     """Apply the committed rights of an environment and its teams, and bind each role to a user of the same name."""
     with ExitStack() as undo:
         objects = objects_of(session.stack)
         roles: dict[str, list[Body]] = {}
         for team in session.settings.tenants.teams:
-            objects += [each for each in rights_of_team(team, session.stack) if each["kind"] == "Role"]
+            objects += [item for item in rights_of_team(team, session.stack) if item["kind"] == "Role"]
         for body in objects:
             if body["kind"] == "Namespace":
                 _apply_namespace(server, body)
@@ -102,23 +102,25 @@ def applied(server: ApiServer, session: Session) -> Iterator[list[Person]]:
                 if namespace := body["metadata"].get("namespace"):
                     _ensure_namespace(server, namespace)
         granted = [grant for several in roles.values() for role in several for grant in granted_by(role)]
-        bound = {(each.resource, each.namespace, each.name) for each in granted if each.verb == "bind" and each.name}
+        bound = {
+            (grant.resource, grant.namespace, grant.name) for grant in granted if grant.verb == "bind" and grant.name
+        }
         kinds = {"roles": "Role", "clusterroles": "ClusterRole"}
         # The bindable roles belong to an operator that is not installed here.
         objects += [_powerful(kinds[kind], name, place) for kind, place, name in sorted(bound) if name not in roles]
-        for body in (*objects, *(_bound(each) for several in roles.values() for each in several)):
+        for body in (*objects, *(_bound(role) for several in roles.values() for role in several)):
             if body["kind"] != "Namespace" and server.get(f"{_path(body)}/{body['metadata']['name']}") is None:
                 path = _path(body)
                 server.send("POST", path, body).checked()
                 undo.callback(server.send, "DELETE", f"{path}/{body['metadata']['name']}")
         _settle(server, session.stack)
-        declared = {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
+        declared = {item["metadata"]["name"] for item in objects if item["kind"] == "Namespace"}
         yield [_person(name, several, declared) for name, several in roles.items()]
 
 
 def _person(name: str, roles: list[Body], declared: set[str]) -> Person:
     granted = frozenset(grant for role in roles for grant in granted_by(role))
-    writing = {each.namespace for each in granted if each.verb not in ("get", "list", "watch") and not each.name}
+    writing = {grant.namespace for grant in granted if grant.verb not in ("get", "list", "watch") and not grant.name}
     own = writing | (declared if name.startswith("trainstack-") else set())
     return Person(name, name, tuple(sorted(own - {""})), granted)
 
@@ -144,29 +146,29 @@ def _make(server: ApiServer, kind: str, name: str, namespace: str, rest: Body) -
     server.send("POST", location(kind, namespace), body).checked()
 
 
-def _furnish(server: ApiServer, namespace: str) -> None:
+def _populate(server: ApiServer, namespace: str) -> None:
     """Create the objects of others in a namespace."""
     for kind in ("ServiceAccount", "Secret", "ConfigMap"):
-        _make(server, kind, THERE, namespace, {})
-    _make(server, "Pod", THERE, namespace, {"spec": HARDENED})
+        _make(server, kind, EXISTING, namespace, {})
+    _make(server, "Pod", EXISTING, namespace, {"spec": HARDENED})
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": THERE}, "spec": claim}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": EXISTING}, "spec": claim}
     server.send("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", body).checked()
-    role = _powerful("Role", THERE, namespace)
-    for each in (role, _bound(role)):
-        server.send("POST", _path(each), each).checked()
+    role = _powerful("Role", EXISTING, namespace)
+    for item in (role, _bound(role)):
+        server.send("POST", _path(item), item).checked()
 
 
 def _powerful(kind: str, name: str, namespace: str = "") -> Body:
     """Return a role of others with many rights."""
     within = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": f"{API}/v1", "kind": kind, "metadata": {"name": name, **within}, "rules": EVERYTHING}
+    return {"apiVersion": f"{API}/v1", "kind": kind, "metadata": {"name": name, **within}, "rules": ALL_RULES}
 
 
 def _ensure_namespace(server: ApiServer, name: str) -> None:
     if server.get(f"/api/v1/namespaces/{name}") is None:
         server.make_namespace(name)
-        _furnish(server, name)
+        _populate(server, name)
 
 
 def _apply_namespace(server: ApiServer, body: Body) -> None:
@@ -182,10 +184,10 @@ def _apply_namespace(server: ApiServer, body: Body) -> None:
         force="true",
     ).checked()
     if labels.get(f"{POD_SECURITY}enforce") in ("baseline", "restricted"):
-        eventually(f"the level of {name}", lambda: not takes_privileged_pods(server, name), 30, every=0.05)
+        eventually(f"the level of {name}", lambda: not admits_privileged_pods(server, name), 30, every=0.05)
 
 
-def takes_privileged_pods(server: ApiServer, namespace: str) -> bool:
+def admits_privileged_pods(server: ApiServer, namespace: str) -> bool:
     """Return whether a namespace admits a privileged pod."""
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": INTRUDER}, "spec": PRIVILEGED}
     return server.send("POST", location("Pod", namespace), body, dryRun="All").code < 300
@@ -229,8 +231,8 @@ def _settle(server: ApiServer, stack: str) -> None:
     configmap = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{name}-denied"}}
 
     def settled() -> bool:
-        asked = [("nodes", ""), ("secrets", "default")]
-        may = all(_may(server, name, resource, namespace) for resource, namespace in asked)
+        permissions = [("nodes", ""), ("secrets", "default")]
+        may = all(_may(server, name, resource, namespace) for resource, namespace in permissions)
         return may and server.send("POST", location("ConfigMap", "default"), configmap, dryRun="All").code >= 400
 
     eventually("roles and policies are in force", settled, 60, every=0.05)

@@ -4,30 +4,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tests.cluster.escalation_requests import (
-    DRY,
-    EVERYTHING,
+    ALL_RULES,
+    DRY_RUN,
+    EXISTING,
     HARDENED,
     INTRUDER,
     OTHERS,
     PRIVILEGED,
     SYSTEM,
-    THERE,
     Body,
+    MakeRequests,
     Person,
     Request,
-    Tries,
-    any_pod,
     apply,
-    both,
-    controllers,
-    deleting,
+    create_objects,
+    create_pod,
+    create_pod_and_controllers,
+    create_pod_controllers,
+    create_requests,
+    delete_requests,
     location,
-    made,
     make_definition,
     patch,
-    pod,
     post,
-    reading,
+    read_requests,
 )
 from trainstack.platform import probes
 from trainstack.platform.rbac.rights import API
@@ -42,7 +42,7 @@ class Attempt:
     """The ids of escalations; if the attempt succeeds, one of them must be listed."""
     places: tuple[str, ...]
     """Namespaces; "" for the cluster, OWN for all for which the role is intended."""
-    tries: Tries
+    make_requests: MakeRequests
     connects: bool = False
     """Whether it connects to a node: none is running, so any response other than a refusal is a success."""
     makes_pods: bool = False
@@ -60,21 +60,33 @@ def attempts() -> list[Attempt]:
 
 
 def _pods() -> list[Attempt]:
-    account = {**HARDENED, "serviceAccountName": THERE}
-    mounting = {**HARDENED, "volumes": [{"name": "s", "secret": {"secretName": THERE}}]}
+    account = {**HARDENED, "serviceAccountName": EXISTING}
+    mounting = {**HARDENED, "volumes": [{"name": "s", "secret": {"secretName": EXISTING}}]}
     return [
-        Attempt("privileged hostPath pod in kube-system", ("privileged-pods",), (SYSTEM,), pod(PRIVILEGED)),
-        Attempt("privileged hostPath pod in another's namespace", ("privileged-pods",), (OTHERS,), pod(PRIVILEGED)),
-        Attempt("privileged hostPath pod in its own namespace", ("privileged-pods",), (OWN,), pod(PRIVILEGED)),
+        Attempt("privileged hostPath pod in kube-system", ("privileged-pods",), (SYSTEM,), create_pod(PRIVILEGED)),
+        Attempt(
+            "privileged hostPath pod in another's namespace", ("privileged-pods",), (OTHERS,), create_pod(PRIVILEGED)
+        ),
+        Attempt("privileged hostPath pod in its own namespace", ("privileged-pods",), (OWN,), create_pod(PRIVILEGED)),
         Attempt(
             "the same by a Job, PyTorchJob, JobSet or Deployment",
             ("privileged-pods",),
             (SYSTEM, OTHERS, OWN),
-            controllers(PRIVILEGED),
+            create_pod_controllers(PRIVILEGED),
             makes_pods=True,
         ),
-        Attempt("pod of another ServiceAccount", ("pod-identities",), (SYSTEM, OTHERS, OWN), any_pod(account)),
-        Attempt("pod that mounts another's Secret", ("pod-identities",), (SYSTEM, OTHERS, OWN), any_pod(mounting)),
+        Attempt(
+            "pod of another ServiceAccount",
+            ("pod-identities",),
+            (SYSTEM, OTHERS, OWN),
+            create_pod_and_controllers(account),
+        ),
+        Attempt(
+            "pod that mounts another's Secret",
+            ("pod-identities",),
+            (SYSTEM, OTHERS, OWN),
+            create_pod_and_controllers(mounting),
+        ),
         _connecting("exec into another's pod", "exec"),
         _connecting("attach to another's pod", "attach"),
         _connecting("port-forward to another's pod", "portforward"),
@@ -84,7 +96,7 @@ def _pods() -> list[Attempt]:
             (SYSTEM, OTHERS, OWN),
             lambda _, place: [
                 patch(
-                    f"/api/v1/namespaces/{place}/pods/{THERE}/ephemeralcontainers",
+                    f"/api/v1/namespaces/{place}/pods/{EXISTING}/ephemeralcontainers",
                     {"spec": {"ephemeralContainers": [{**HARDENED["containers"][0], "name": "e"}]}},
                 )
             ],
@@ -95,28 +107,28 @@ def _pods() -> list[Attempt]:
 def _connecting(title: str, part: str) -> Attempt:
     query = (("command", "id"), ("container", "c"), ("stdout", "true"))
 
-    def tries(_: Person, place: str) -> list[Request]:
-        path = f"/api/v1/namespaces/{place}/pods/{THERE}/{part}"
+    def make_requests(_: Person, place: str) -> list[Request]:
+        path = f"/api/v1/namespaces/{place}/pods/{EXISTING}/{part}"
         return [Request(verb, path, query=query) for verb in ("POST", "GET")]
 
-    return Attempt(title, ("exec",), (SYSTEM, OTHERS, OWN), tries, connects=True)
+    return Attempt(title, ("exec",), (SYSTEM, OTHERS, OWN), make_requests, connects=True)
 
 
 def _reading() -> list[Attempt]:
     return [
-        Attempt("read Secrets of kube-system", ("secrets",), (SYSTEM,), reading("secrets")),
-        Attempt("read Secrets of another's namespace", ("secrets",), (OTHERS,), reading("secrets")),
-        Attempt("read Secrets of its own namespace", ("secrets",), (OWN,), reading("secrets")),
+        Attempt("read Secrets of kube-system", ("secrets",), (SYSTEM,), read_requests("secrets")),
+        Attempt("read Secrets of another's namespace", ("secrets",), (OTHERS,), read_requests("secrets")),
+        Attempt("read Secrets of its own namespace", ("secrets",), (OWN,), read_requests("secrets")),
         Attempt("read all Secrets", ("secrets",), ("",), lambda *_: [Request("GET", "/api/v1/secrets")]),
-        Attempt("read ConfigMaps of others", ("reads-all-namespaces",), (OTHERS,), reading("configmaps")),
-        Attempt("read pods of others", ("reads-all-namespaces",), (OTHERS,), reading("pods")),
+        Attempt("read ConfigMaps of others", ("reads-all-namespaces",), (OTHERS,), read_requests("configmaps")),
+        Attempt("read pods of others", ("reads-all-namespaces",), (OTHERS,), read_requests("pods")),
     ]
 
 
 def _roles() -> list[Attempt]:
     admin = ("cluster-admin",)
     inside = ("namespace-admin",)
-    everything: Body = {"rules": EVERYTHING}
+    everything: Body = {"rules": ALL_RULES}
 
     def own_role(person: Person, place: str) -> list[Request]:
         kind = f"namespaces/{place}/roles" if place else "clusterroles"
@@ -131,14 +143,14 @@ def _roles() -> list[Attempt]:
             "subjects": [{"apiGroup": API, "kind": "User", "name": person.user}],
         }
 
-    def declared(kind: str) -> Tries:
+    def declared(kind: str) -> MakeRequests:
         """Bind each role that may be bound, or an existing one if there is none."""
 
-        def tries(person: Person, place: str) -> Iterator[Request]:
-            for name in person.bindable(kind, place) or [THERE]:
-                yield from made(f"{kind}Binding", bound(kind, name))(person, place)
+        def make_requests(person: Person, place: str) -> Iterator[Request]:
+            for name in person.bindable(kind, place) or [EXISTING]:
+                yield from create_objects(f"{kind}Binding", bound(kind, name))(person, place)
 
-        return tries
+        return make_requests
 
     reader = bound("Role", "extension-apiserver-authentication-reader")
     return [
@@ -146,20 +158,22 @@ def _roles() -> list[Attempt]:
             "bind cluster-admin to itself",
             admin,
             ("",),
-            made("ClusterRoleBinding", bound("ClusterRole", "cluster-admin")),
+            create_objects("ClusterRoleBinding", bound("ClusterRole", "cluster-admin")),
         ),
-        Attempt("new ClusterRole with every right", admin, ("",), made("ClusterRole", everything, declared=False)),
-        Attempt("every right for a declared ClusterRole", admin, ("",), made("ClusterRole", everything)),
+        Attempt(
+            "new ClusterRole with every right", admin, ("",), create_objects("ClusterRole", everything, declared=False)
+        ),
+        Attempt("every right for a declared ClusterRole", admin, ("",), create_objects("ClusterRole", everything)),
         Attempt("edit its own ClusterRole or binding", admin, ("",), own_role),
         Attempt("edit its own Role or binding", inside, (OWN,), own_role),
-        Attempt("Role with every right", inside, (SYSTEM, OTHERS, OWN), made("Role", everything)),
+        Attempt("Role with every right", inside, (SYSTEM, OTHERS, OWN), create_objects("Role", everything)),
         Attempt(
             "bind cluster-admin to itself in a namespace",
             inside,
             (SYSTEM, OTHERS, OWN),
-            made("RoleBinding", bound("ClusterRole", "cluster-admin")),
+            create_objects("RoleBinding", bound("ClusterRole", "cluster-admin")),
         ),
-        Attempt("bind a Role of kube-system to itself", ("binding",), (SYSTEM,), made("RoleBinding", reader)),
+        Attempt("bind a Role of kube-system to itself", ("binding",), (SYSTEM,), create_objects("RoleBinding", reader)),
         Attempt(
             "bind an operator's ClusterRole to itself",
             ("binding", "cluster-admin"),
@@ -201,7 +215,7 @@ def _namespaces() -> list[Attempt]:
 
 
 def _delete_namespace(_: Person, place: str) -> list[Request]:
-    return [Request("DELETE", f"/api/v1/namespaces/{place}", query=DRY)]
+    return [Request("DELETE", f"/api/v1/namespaces/{place}", query=DRY_RUN)]
 
 
 def _admission() -> list[Attempt]:
@@ -218,11 +232,11 @@ def _admission() -> list[Attempt]:
     group = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 
     def policy(*_: object) -> list[Request]:
-        paths = [f"{group}{end}/{THERE}" for end in ("ies", "ybindings")]
+        paths = [f"{group}{end}/{EXISTING}" for end in ("ies", "ybindings")]
         return [
             request
             for path in paths
-            for request in (Request("DELETE", path, query=DRY), patch(path, {"metadata": {"labels": {"a": "b"}}}))
+            for request in (Request("DELETE", path, query=DRY_RUN), patch(path, {"metadata": {"labels": {"a": "b"}}}))
         ]
 
     def definition(person: Person, _: str) -> list[Request]:
@@ -230,7 +244,7 @@ def _admission() -> list[Attempt]:
         for name in person.names("apiextensions.k8s.io", "customresourcedefinitions"):
             plural, _dot, crd_group = name.partition(".")
             body = make_definition(crd_group or "example.org", plural, namespaced=True)
-            found += both("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+            found += create_requests("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
         return found
 
     def service(person: Person, _: str) -> list[Request]:
@@ -241,13 +255,13 @@ def _admission() -> list[Attempt]:
             spec |= {"service": {"name": "s", "namespace": OTHERS}, "insecureSkipTLSVerify": True}
             body = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "spec": spec}
             body["metadata"] = {"name": f"{version}.{api_group}"}
-            found += both("/apis/apiregistration.k8s.io/v1/apiservices", body)
+            found += create_requests("/apis/apiregistration.k8s.io/v1/apiservices", body)
         return found
 
     return [
         Attempt("delete or edit an admission policy", ("admission",), ("",), policy),
         *(
-            Attempt(f"{which} {kind}", ("webhooks",), ("",), made(kind, hooks, declared=which == "declared"))
+            Attempt(f"{which} {kind}", ("webhooks",), ("",), create_objects(kind, hooks, declared=which == "declared"))
             for kind in kinds
             for which in ("new", "declared")
         ),
@@ -259,7 +273,7 @@ def _admission() -> list[Attempt]:
 def _identities() -> list[Attempt]:
     def token(_: Person, place: str) -> list[Request]:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["a"]}}
-        return [post(f"/api/v1/namespaces/{place}/serviceaccounts/{THERE}/token", body)]
+        return [post(f"/api/v1/namespaces/{place}/serviceaccounts/{EXISTING}/token", body)]
 
     def impersonate(*_: object) -> list[Request]:
         everybody = ("system:masters", "system:serviceaccounts")
@@ -267,7 +281,7 @@ def _identities() -> list[Attempt]:
         return [Request("GET", "/api/v1/namespaces", headers=pair) for pair in headers]
 
     approved = {"type": "Approved", "status": "True", "reason": "a", "message": "b"}
-    approval = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{THERE}/approval"
+    approval = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{EXISTING}/approval"
     return [
         Attempt("token of another ServiceAccount", ("tokens",), (SYSTEM, OTHERS, OWN), token),
         Attempt("act as an administrator or a ServiceAccount", ("impersonation",), ("",), impersonate),
@@ -289,9 +303,9 @@ def _nodes() -> list[Attempt]:
             "persistentVolumeReclaimPolicy": "Retain",
         }
     }
-    node = f"/api/v1/nodes/{THERE}"
+    node = f"/api/v1/nodes/{EXISTING}"
     return [
-        Attempt("volume on the node's root folder", ("host-paths",), ("",), made("PersistentVolume", volume)),
+        Attempt("volume on the node's root folder", ("host-paths",), ("",), create_objects("PersistentVolume", volume)),
         Attempt(
             "edit a node",
             ("nodes",),
@@ -307,27 +321,48 @@ def _nodes() -> list[Attempt]:
 
 def _others() -> list[Attempt]:
     writes = ("writes-all-namespaces",)
-    here = ("namespace-admin",)
+    namespace_admin = ("namespace-admin",)
     quota: Body = {"spec": {"hard": {"pods": "1k"}}}
     lease: Body = {"spec": {"holderIdentity": INTRUDER}}
     queue: Body = {"spec": {"namespaceSelector": {}}}
     service: Body = {"spec": {"ports": [{"port": 443}], "externalIPs": ["203.0.113.1"]}}
     policy: Body = {"spec": {"podSelector": {}}}
     return [
-        Attempt("write ConfigMaps (ledgers) of others", writes, (SYSTEM, OTHERS), made("ConfigMap", {"data": {}})),
-        Attempt("write Secrets of others", writes, (SYSTEM, OTHERS), made("Secret", {})),
-        Attempt("delete another's pods", writes, (SYSTEM, OTHERS), deleting("/api/v1", "pods")),
-        Attempt("delete another's claims", writes, (OTHERS,), deleting("/api/v1", "persistentvolumeclaims")),
-        Attempt("edit another's quota", ("limits",), (OTHERS, OWN), made("ResourceQuota", quota)),
-        Attempt("edit limit ranges", ("limits",), (OTHERS, OWN), made("LimitRange", {"spec": {"limits": []}})),
-        Attempt("edit another's ClusterQueue", writes, ("",), made("ClusterQueue", queue, declared=False)),
-        Attempt("edit another's LocalQueue", writes, (OTHERS,), made("LocalQueue", {"spec": {"clusterQueue": "q"}})),
-        Attempt("edit another's NetworkPolicy", writes, (OTHERS,), made("NetworkPolicy", policy)),
-        Attempt("write a Lease of kube-system", writes, (SYSTEM,), made("Lease", lease)),
-        Attempt("PriorityClass", ("priorities",), ("",), made("PriorityClass", {"value": 1000000})),
-        Attempt("another's StorageClass", writes, ("",), made("StorageClass", {"provisioner": "a"}, declared=False)),
-        Attempt("ServiceAccount of its own namespace", here, (OWN,), made("ServiceAccount", {}, declared=False)),
-        Attempt("Service with externalIPs", ("external-ips",), (SYSTEM, OTHERS, OWN), made("Service", service)),
+        Attempt(
+            "write ConfigMaps (ledgers) of others", writes, (SYSTEM, OTHERS), create_objects("ConfigMap", {"data": {}})
+        ),
+        Attempt("write Secrets of others", writes, (SYSTEM, OTHERS), create_objects("Secret", {})),
+        Attempt("delete another's pods", writes, (SYSTEM, OTHERS), delete_requests("/api/v1", "pods")),
+        Attempt("delete another's claims", writes, (OTHERS,), delete_requests("/api/v1", "persistentvolumeclaims")),
+        Attempt("edit another's quota", ("limits",), (OTHERS, OWN), create_objects("ResourceQuota", quota)),
+        Attempt(
+            "edit limit ranges", ("limits",), (OTHERS, OWN), create_objects("LimitRange", {"spec": {"limits": []}})
+        ),
+        Attempt("edit another's ClusterQueue", writes, ("",), create_objects("ClusterQueue", queue, declared=False)),
+        Attempt(
+            "edit another's LocalQueue",
+            writes,
+            (OTHERS,),
+            create_objects("LocalQueue", {"spec": {"clusterQueue": "q"}}),
+        ),
+        Attempt("edit another's NetworkPolicy", writes, (OTHERS,), create_objects("NetworkPolicy", policy)),
+        Attempt("write a Lease of kube-system", writes, (SYSTEM,), create_objects("Lease", lease)),
+        Attempt("PriorityClass", ("priorities",), ("",), create_objects("PriorityClass", {"value": 1000000})),
+        Attempt(
+            "another's StorageClass",
+            writes,
+            ("",),
+            create_objects("StorageClass", {"provisioner": "a"}, declared=False),
+        ),
+        Attempt(
+            "ServiceAccount of its own namespace",
+            namespace_admin,
+            (OWN,),
+            create_objects("ServiceAccount", {}, declared=False),
+        ),
+        Attempt(
+            "Service with externalIPs", ("external-ips",), (SYSTEM, OTHERS, OWN), create_objects("Service", service)
+        ),
         Attempt("store what is only asked for as a dry run", (), ("",), _store_probes, stores=True),
     ]
 
@@ -337,11 +372,11 @@ def _store_probes(person: Person, _: str) -> list[Request]:
     flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": probes.NAME}}
     job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": probes.NAME}}
     job["spec"] = {"pytorchReplicaSpecs": {"Master": {"template": {"spec": PRIVILEGED}}}}
-    sent = both(location("ResourceFlavor", ""), flavor)
+    sent = create_requests(location("ResourceFlavor", ""), flavor)
     if "default" not in person.namespaces:
-        sent += both(location("PyTorchJob", "default"), job)
+        sent += create_requests(location("PyTorchJob", "default"), job)
     return [replace(request, query=_without_dry(request)) for request in sent]
 
 
 def _without_dry(request: Request) -> tuple[tuple[str, str], ...]:
-    return tuple(parameter for parameter in request.query if parameter not in DRY)
+    return tuple(parameter for parameter in request.query if parameter not in DRY_RUN)

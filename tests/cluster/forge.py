@@ -71,7 +71,7 @@ class Forge:
         """Return the https URL of a repository."""
         return f"https://{HOST}/{name}.git"
 
-    def git_of_a_person(self, folder: Path) -> dict[str, str]:
+    def git_environment(self, folder: Path) -> dict[str, str]:
         """Return variables with which git on this machine reaches the server, with its authority and the password."""
         authority = folder / "authority.crt"
         authority.write_text(self.authority)
@@ -149,14 +149,14 @@ def start(project: Project, folder: Path, program: str, address: str = "") -> Fo
     return Forge(commits, authority.decode(), host.public, client, address)
 
 
-def move(project: Project, commit: str) -> None:
+def set_branch(project: Project, commit: str) -> None:
     """Set the branch to this commit, or delete it if the commit is empty."""
     words = ["update-ref", *([] if commit else ["-d"]), f"refs/heads/{BRANCH}", *([commit] if commit else [])]
     done = project.kubectl("exec", "-n", NAMESPACE, "forge", "--", "git", "-C", "/srv/git/mnist.git", *words)
     assert done.code == 0, done.text
 
 
-def answer(project: Project, *, yes: bool) -> None:
+def set_available(project: Project, *, yes: bool) -> None:
     """Connect the Service to the server, or to no pod."""
     patch = json.dumps({"spec": {"selector": {"app": "forge" if yes else "nothing"}}})
     done = project.kubectl("patch", "service", "forge", "-n", NAMESPACE, "--patch", patch)
@@ -169,7 +169,7 @@ def stop(project: Project) -> None:
     assert done.code == 0, done.text
 
 
-def secret(project: Project, namespace: str, name: str, kind: str, **files: str) -> None:
+def create_secret(project: Project, namespace: str, name: str, kind: str, **files: str) -> None:
     """Create a Secret as a user does; `_` in a key replaces the characters that Python names cannot have."""
     keys = {"ssh_privatekey": "ssh-privatekey", "ca_crt": "ca.crt"}
     data = {keys.get(key, key): text for key, text in files.items()}

@@ -32,7 +32,7 @@ from trainstack.dev.toolchain.places import GO_MODULES, cache_root
 KIND = "sigs.k8s.io/kind@v0.30.0"
 ENGINE = "podman"
 _PREFIX = "localhost/trainstack-test-"
-NEEDED = (ENGINE, *packages.PACKAGES)
+REQUIRED_PACKAGES = (ENGINE, *packages.PACKAGES)
 """Debian's packages that the machine needs."""
 _KUBERNETES = "k8s.io/kubernetes"
 _BINARIES = ("kubelet", "kubectl")
@@ -120,10 +120,10 @@ class Built:
 
 def missing_packages() -> list[str]:
     found = packages.installed_here()
-    return [name for name in NEEDED if name not in found]
+    return [name for name in REQUIRED_PACKAGES if name not in found]
 
 
-def ensure() -> Built:
+def ensure_built() -> Built:
     """Build what the cache and podman do not have: about 2 minutes on 2 cores with Go's caches filled."""
     console = Console(stderr=True, markup=False, emoji=False)
     go = gotool.ensure(console)

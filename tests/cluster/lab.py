@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.cluster.people import NAMESPACE as TENANT
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 
 NAMESPACE = "lab"
 OPEN, HELD = "open", "held"
-"""The lab's queues: one admits at once, the other only within `admitting`."""
+"""The lab's queues: one admits at once, the other only within `admission_enabled`."""
 MOUNT = "/mnt/lab"
 Config = dict[str, Any]
 
-WAITS = f"""\
+WAIT_PROGRAM = f"""\
 import pathlib, time
 print("waiting", flush=True)
 while not pathlib.Path("{MOUNT}/go").exists():
@@ -63,7 +63,7 @@ def volume(name: str, namespace: str = NAMESPACE) -> Config:
     return {**claim, "accessModes": ["ReadWriteMany"], "retain": False}
 
 
-def bare(name: str, kind: str = "Job", **changes: Any) -> Config:
+def unmanaged_run(name: str, kind: str = "Job", **changes: Any) -> Config:
     """Return an unmanaged run of a small image on the open queue, with the volume."""
     return {
         "name": name,
@@ -79,14 +79,14 @@ def bare(name: str, kind: str = "Job", **changes: Any) -> Config:
     }
 
 
-def managed(name: str, program: str, kind: str = "Job", **changes: Any) -> Config:
+def managed_run(name: str, program: str, kind: str = "Job", **changes: Any) -> Config:
     """Return a managed run of a Python program on the open queue, recorded on the volume."""
     words = {"command": ["python3", "-c"], "args": [program], "record": {"volume": "lab"}}
-    return bare(name, kind, **{"managed": True, "image": {"build": "workloads/digits"}, **words, **changes})
+    return unmanaged_run(name, kind, **{"managed": True, "image": {"build": "workloads/digits"}, **words, **changes})
 
 
 @contextmanager
-def admitting(project: Project, queue: str) -> Iterator[None]:
+def admission_enabled(project: Project, queue: str) -> Iterator[None]:
     """Set a held queue to admit for the duration of the block."""
 
     def stop(policy: str) -> None:
@@ -176,14 +176,14 @@ def await_end(project: Project, name: str, *ends: str, namespace: str = NAMESPAC
     return body
 
 
-def in_pod(project: Project, pod: dict[str, Any], *words: str) -> str:
+def exec_in_pod(project: Project, pod: dict[str, Any], *words: str) -> str:
     """Run a command in a pod and return its output."""
     done = project.kubectl("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", *words)
     assert done.code == 0, done.text
     return done.out
 
 
-def quiet(project: Project, namespace: str = NAMESPACE) -> None:
+def assert_no_changes(project: Project, namespace: str = NAMESPACE) -> None:
     """Assert that `up --refresh` changes nothing and leaves the launches as they are."""
     before = uids(project, namespace)
     done = project.up("--refresh", "--expect-no-changes")
@@ -191,7 +191,7 @@ def quiet(project: Project, namespace: str = NAMESPACE) -> None:
     assert uids(project, namespace) == before
 
 
-def refused(project: Project) -> Done:
+def assert_up_refused(project: Project) -> CommandResult:
     """Assert that `up` is refused and changes no launch."""
     before = uids(project)
     done = project.up("--refresh")

@@ -91,7 +91,7 @@ def merged_kubeconfig(file: Path, clusters: dict[str, Cluster]) -> Path:
     return file
 
 
-def give_access(project: Project, worker: Cluster, server: str) -> None:
+def create_kubeconfig_secret(project: Project, worker: Cluster, server: str) -> None:
     """Create the Secret with the worker's kubeconfig in the manager's cluster, as Kueue's documentation describes."""
     own = yaml.safe_load(worker.kubeconfig.read_text())
     own["clusters"][0]["cluster"] |= {"server": server, "tls-server-name": worker.node_ip}
@@ -121,7 +121,7 @@ def _listener_inside(cluster: Cluster) -> socket.socket:
 
 
 @contextmanager
-def reachable(manager: Cluster, worker: Cluster) -> Iterator[str]:
+def exposed_api_server(manager: Cluster, worker: Cluster) -> Iterator[str]:
     """Serve the worker's API server in the manager's cluster for the duration of the block; yields the URL.
 
     Connections end with the block, as at the loss of a worker cluster.

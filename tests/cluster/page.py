@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster.project import Done, Project
+from tests.cluster.project import CommandResult, Project
 
 HEAD = "| by hand | here |"
 _COMMAND = re.compile(r"`((?:trainstack|pulumi|kubectl) [^`]+)`")
@@ -45,8 +45,8 @@ def rows(text: str) -> list[Row]:
     for number, line in enumerate(lines[lines.index(HEAD) + 2 :], lines.index(HEAD) + 3):
         if not line.startswith("|"):
             break
-        _, _, here = line.strip("| ").partition(" | ")
-        commands = tuple(_COMMAND.findall(here))
+        _, _, right_cell = line.strip("| ").partition(" | ")
+        commands = tuple(_COMMAND.findall(right_cell))
         assert commands, f"line {number}: the row has no command: {line}"
         found.append(Row(number, commands))
     assert found, "the table has no row"
@@ -60,7 +60,7 @@ def block(text: str) -> list[str]:
     return found[1].splitlines()
 
 
-def fits(command: str, typed: str) -> bool:
+def matches(command: str, typed: str) -> bool:
     """Return whether a typed line matches a page's command, whose placeholders `<…>` match a part of one word."""
     parts = [r"\S+".join(map(re.escape, _PLACEHOLDER.split(word))) for word in command.split()]
     return re.fullmatch(" ".join(parts), " ".join(typed.split())) is not None
@@ -72,7 +72,7 @@ def unexecuted(found: Iterable[Row], typed: Sequence[str]) -> list[str]:
         f"line {row.line}: {command}"
         for row in found
         for command in row.commands
-        if not any(fits(command, line) for line in typed)
+        if not any(matches(command, line) for line in typed)
     ]
 
 
@@ -93,7 +93,7 @@ class Page:
         """The page."""
         return (self.project.root / "docs" / "systems" / f"{self.project.stack}.md").read_text(encoding="utf-8")
 
-    def type(self, line: str, *, variables: Mapping[str, str] | None = None, seconds: float = 600) -> Done:
+    def type(self, line: str, *, variables: Mapping[str, str] | None = None, seconds: float = 600) -> CommandResult:
         """Run a line in a shell at the project's root, answer prompts with yes, and assert that it succeeds.
 
         With `variables` the line runs in a separate shell with these and those of `trainstack env`.
@@ -117,9 +117,9 @@ class Page:
             os.close(terminal)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         self.typed.append(line)
-        return Done(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
-    def copy(self, end: str) -> Done:
+    def copy(self, end: str) -> CommandResult:
         """Run the next lines of the block up to the one that begins with `end`, and return its output."""
         while True:
             line = block(self.text)[self.copied]
@@ -128,7 +128,7 @@ class Page:
             if line.startswith(end):
                 return done
 
-    def completed(self) -> None:
+    def assert_completed(self) -> None:
         """Assert that every line of the block and every command of the table has run."""
         left = block(self.text)[self.copied :]
         assert not left, f"lines of the block are left: {left}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.project import ROOT, Done, eventually
+from tests.cluster.project import ROOT, CommandResult, eventually
 from tests.cluster.reader import reader
 from trainstack.dev.toolchain import tools
 
@@ -20,11 +20,11 @@ OTHER_PRODUCT = "NVIDIA-H100-80GB-HBM3"
 """The product of its simulated node."""
 
 
-def cluster_command(*words: str) -> Done:
+def cluster_command(*words: str) -> CommandResult:
     """Run `trainstack cluster …`, which builds missing images of sites first."""
     command = [sys.executable, "-m", "trainstack.cli", "cluster", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
-    return Done(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Person:
 
     kubeconfig: Path
 
-    def kubectl(self, *words: str, body: dict[str, Any] | None = None) -> Done:
+    def kubectl(self, *words: str, body: dict[str, Any] | None = None) -> CommandResult:
         """Run kubectl, with `body` as its input."""
         command = [str(tools.program("kubectl")), f"--kubeconfig={self.kubeconfig}", *words]
         done = subprocess.run(
             [*command, *(["-f", "-"] if body else [])],
             input=json.dumps(body) if body else None, capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
-        return Done(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def create(self, body: dict[str, Any]) -> dict[str, Any]:
         """Create an object and return it as stored. Fails if it is refused."""
@@ -56,7 +56,7 @@ class Person:
         """Return the live objects of comma-separated kinds, in a namespace or in all."""
         return [body for kind in kinds.split(",") for body in reader(self.kubeconfig).list(kind, namespace, selector)]
 
-    def merge(self, kind: str, name: str, change: dict[str, Any]) -> None:
+    def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Patch a live cluster-scoped object."""
         done = self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(change))
         assert done.code == 0, done.text
@@ -65,7 +65,7 @@ class Person:
         """Return the pods with a label."""
         return self.items("pods", namespace, selector)
 
-    def ended(self, selector: str, namespace: str, count: int) -> dict[str, str]:
+    def await_succeeded(self, selector: str, namespace: str, count: int) -> dict[str, str]:
         """Wait until this number of pods with a label has succeeded, and return their logs by pod."""
 
         def found() -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from tests.admission.bench import condition, reserves
-from tests.admission.kueue import Body, until
+from tests.admission.bench import condition, has_reservation
+from tests.admission.kueue import Body, wait_until
 from tests.cluster.plan_bench import PlanBench
 from tests.cluster.plan_scenarios import GPU, OWNER, PER_NODE, Config
 from trainstack.declared.declared import Declared
@@ -23,7 +23,7 @@ LEVELS = (BLOCK, RACK, HOSTNAME)
 _ORDER = ("Namespace", "WorkloadPriorityClass", "Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
 
 
-def place(number: int) -> dict[str, str]:
+def topology_labels(number: int) -> dict[str, str]:
     """Return the labels of a node: two hosts in a rack, two racks in a block."""
     return {BLOCK: f"b{number // 4}", RACK: f"b{number // 4}-r{number // 2}"}
 
@@ -89,18 +89,18 @@ class Site:
         api = self.bench.api
         spaces = [body for body in self.objects if body["kind"] == "Namespace"]
         api.delete(spaces)
-        until("the runs are gone", lambda: not any(map(api.read, spaces)), 300, 0.2)
+        wait_until("the runs are gone", lambda: not any(map(api.read, spaces)), 300, 0.2)
         for kinds in (("LocalQueue", "ClusterQueue"), ("Cohort", "ResourceFlavor"), ("Topology",)):
             bodies = [body for body in self.objects if body["kind"] in kinds and body["kind"] != "LocalQueue"]
             api.delete(bodies)
-            until(f"{kinds} are gone", partial(_gone, api, bodies), 120, 0.1)
+            wait_until(f"{kinds} are gone", partial(_gone, api, bodies), 120, 0.1)
 
     def label(self, nodes: int) -> None:
         """Label this number of simulated nodes for the environment, in their racks."""
         for number in range(nodes):
-            self.bench.label_node(number, {OWNER: self.name, **place(number)})
+            self.bench.label_node(number, {OWNER: self.name, **topology_labels(number)})
 
-    def others(self, *runs: Config) -> "Site":
+    def competing_environment(self, *runs: Config) -> "Site":
         """Return another environment with the same queues, whose runs compete with those of this one."""
         return self.with_runs(*runs, name=f"{self.name}-others")
 
@@ -122,48 +122,50 @@ class Site:
         """Create the launches of runs."""
         settings = self.declared.settings
         runs = Declared(settings, read_inputs(settings, self.bench.folder, commit="")).runs
-        self.bench.api.create(dict(one.manifest) for one in runs if one.workload.name in names)
+        self.bench.api.create(dict(launch.manifest) for launch in runs if launch.workload.name in names)
 
     def workload(self, name: str) -> Body:
         """Return the Workload of a run, or {} if there is none."""
-        found = [body for body in self.bench.api.everywhere("Workload") if _run_of(body) == (self.namespace, name)]
+        found = [body for body in self.bench.api.list_all("Workload") if _run_of(body) == (self.namespace, name)]
         return found[0] if found else {}
 
-    def admitted(self, name: str) -> Body:
-        return dict(until(f"{name} is admitted", lambda: (body := self.workload(name)) and reserves(body) and body))
+    def await_admission(self, name: str) -> Body:
+        return dict(
+            wait_until(f"{name} is admitted", lambda: (body := self.workload(name)) and has_reservation(body) and body)
+        )
 
-    def refused(self, name: str) -> str:
+    def await_refusal(self, name: str) -> str:
         """Wait until a run waits for quota, and return Kueue's message."""
-        return str(until(f"{name} waits", lambda: reason_of(self.workload(name))))
+        return str(wait_until(f"{name} waits", lambda: reason_of(self.workload(name))))
 
-    def settled(self, name: str) -> Body:
+    def await_decision(self, name: str) -> Body:
         """Wait until Kueue has admitted or refused a run, after any preemption, and return its Workload."""
 
         def look() -> Body:
             body = self.workload(name)
             reason = reason_of(body) if body else ""
-            return body if body and (reserves(body) or (reason and _PREEMPTS not in reason)) else {}
+            return body if body and (has_reservation(body) or (reason and _PREEMPTS not in reason)) else {}
 
-        return dict(until(f"{name} is admitted or refused", look))
+        return dict(wait_until(f"{name} is admitted or refused", look))
 
-    def withdraw(self, *names: str) -> None:
+    def delete_launches(self, *names: str) -> None:
         """Delete launches, by default all, and wait until their Workloads are gone."""
 
         def left() -> list[Body]:
-            bodies = self.bench.api.everywhere("Workload")
+            bodies = self.bench.api.list_all("Workload")
             own = [body for body in bodies if body["metadata"]["namespace"] == self.namespace]
             return [body for body in own if not names or _run_of(body)[1] in names]
 
-        jobs = [body for body in self.bench.api.everywhere("Job") if body["metadata"]["namespace"] == self.namespace]
+        jobs = [body for body in self.bench.api.list_all("Job") if body["metadata"]["namespace"] == self.namespace]
         deleted = [job for job in jobs if not names or _name_of(job["metadata"]["name"]) in names]
         self.bench.api.delete(deleted, with_owned=True)
-        until("Kueue has forgotten the runs", lambda: not left())
+        wait_until("Kueue has forgotten the runs", lambda: not left())
 
-    def evicted(self) -> list[str]:
+    def evicted_workloads(self) -> list[str]:
         """Return the names of the evicted Workloads."""
         return sorted(
             str(body["metadata"]["name"])
-            for body in self.bench.api.everywhere("Workload")
+            for body in self.bench.api.list_all("Workload")
             if body["metadata"]["namespace"] == self.namespace and condition(body, "Evicted") == "True"
         )
 
@@ -184,8 +186,8 @@ _PREEMPTS = "Pending the preemption of"
 def reason_of(workload: Body) -> str:
     """Return Kueue's message about a waiting Workload; empty if it is admitted or has not been tried."""
     conditions = workload.get("status", {}).get("conditions", ())
-    waits = (one for one in conditions if one["type"] == "QuotaReserved" and one["status"] == "False")
-    return next((str(one["message"]) for one in waits), "")
+    waits = (item for item in conditions if item["type"] == "QuotaReserved" and item["status"] == "False")
+    return next((str(item["message"]) for item in waits), "")
 
 
 def hosts_of_assignment(workload: Body) -> dict[str, int]:

@@ -18,9 +18,9 @@ from typing import Self
 import httpx
 import yaml
 
-from tests.admission.kueue import Body, install, until
+from tests.admission.kueue import Body, install, wait_until
 from tests.cluster.plan_scenarios import GATE, GPU, KINDS, LABEL, OWNER, PER_NODE, Scenario, run_name
-from tests.cluster.project import ROOT, Done
+from tests.cluster.project import ROOT, CommandResult
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
 from trainstack.dev.cluster.api import Api as Server
@@ -40,7 +40,7 @@ NODES = 32
 """Simulated nodes of the cluster."""
 JITTER, DRAWS = 0.3, 4
 """The variation of a run's duration in seconds, and the number of draws, by which a scenario counts as steady."""
-STEADY_TAU, STEADY_OFF = 0.96, 0.05
+STEADY_TAU, STEADY_DEVIATION = 0.96, 0.05
 """The tolerances for the plan with the varied durations."""
 
 
@@ -75,15 +75,15 @@ class PlanBench:
         (self.folder / f"Pulumi.{scenario.name}.yaml").write_text(text)
         return load(self.folder, scenario.name)
 
-    def predicted(self, scenario: Scenario) -> Forecast:
+    def forecast(self, scenario: Scenario) -> Forecast:
         """Return the forecast of a scenario on its nodes, with the durations in its settings."""
         return _plan(self.settings(scenario), scenario, {})
 
-    def planned(self, overhead: float, scenario: Scenario) -> Sequence[Timeline]:
+    def planned_timelines(self, overhead: float, scenario: Scenario) -> Sequence[Timeline]:
         """Return the planned timelines. `overhead` is the seconds of a run in addition to those of its pods."""
         return _plan(self.settings(scenario), scenario, scenario.measured(overhead)).schedule.timelines
 
-    def steady(self, scenario: Scenario, overhead: float) -> Scenario:
+    def find_steady(self, scenario: Scenario, overhead: float) -> Scenario:
         """Return the scenario with the first seed, in steps of 100, whose plan varies little with the durations.
 
         If a tenth of a second decides whether a large run or a small one starts, everything after it differs, and no
@@ -102,12 +102,12 @@ class PlanBench:
             starts = [(one.start, two.start) for one, two in zip(plan.timelines, other.timelines, strict=True)]
             if kendall_tau(starts) < STEADY_TAU:
                 return False
-            if abs(other.makespan / plan.makespan - 1) > STEADY_OFF:
+            if abs(other.makespan / plan.makespan - 1) > STEADY_DEVIATION:
                 return False
         return True
 
     @contextmanager
-    def waiting(self, scenario: Scenario) -> Iterator[tuple[Scenario, Body]]:
+    def waiting_scenario(self, scenario: Scenario) -> Iterator[tuple[Scenario, Body]]:
         """Create a scenario whose runs all wait.
 
         Yields the scenario with unique names, and its gate: once the gate is created, the runs start. Deletes all
@@ -125,15 +125,15 @@ class PlanBench:
         finally:
             spaces = [body for body in objects if body["kind"] == "Namespace"]
             self.api.delete(spaces)
-            until("the runs are gone", lambda: not any(map(self.api.read, spaces)), 600, 1)
+            wait_until("the runs are gone", lambda: not any(map(self.api.read, spaces)), 600, 1)
             self.api.delete(body for body in objects if body["kind"] not in {"Namespace", "WorkloadPriorityClass"})
 
-    def run(self, most: float, scenario: Scenario) -> Observed:
-        """Start all runs of a scenario at once, and wait at most `most` seconds until they have ended."""
-        with self.waiting(scenario) as (named, gate), _Watch(self.cluster, named.name) as watch:
+    def run(self, max_seconds: float, scenario: Scenario) -> Observed:
+        """Start all runs of a scenario at once, and wait at most `max_seconds` seconds until they have ended."""
+        with self.waiting_scenario(scenario) as (named, gate), _Watch(self.cluster, named.name) as watch:
             watch.seen.began = time.time()
             self.api.create([gate])
-            until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), most, 0.2)
+            wait_until(f"all runs of {named.name} have ended", partial(watch.ended, named.runs), max_seconds, 0.2)
             return watch.seen
 
     def label_node(self, number: int, labels: Mapping[str, str | None]) -> None:
@@ -157,17 +157,17 @@ class PlanBench:
             for turn in scenario.turns():
                 self.api.create(dict(runs[place].manifest) for place in turn)
                 names = {run_name(place) for place in turn}
-                until(f"Kueue knows {min(names)} to {max(names)}", partial(watch.knows, names), 120, 0.05)
-                until("the next second", partial(_past, int(time.time())), 5, 0.02)
+                wait_until(f"Kueue knows {min(names)} to {max(names)}", partial(watch.has_workloads, names), 120, 0.05)
+                wait_until("the next second", partial(_past, int(time.time())), 5, 0.02)
 
-    def trainstack(self, *words: str) -> Done:
+    def trainstack(self, *words: str) -> CommandResult:
         """Run a CLI command in the folder of the environments, on this cluster."""
         variables = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "trainstack.cli", *words]
         done = subprocess.run(
             command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False, timeout=120
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 def kendall_tau(pairs: Iterable[tuple[float | None, float | None]]) -> float:
@@ -227,7 +227,7 @@ class _Watch:
         self._check()
         return len(self.seen.ended) >= runs
 
-    def knows(self, names: set[str]) -> bool:
+    def has_workloads(self, names: set[str]) -> bool:
         """Return whether Kueue has Workloads of all these runs. Raises the error that stopped the watch, if any."""
         self._check()
         return names <= self.seen.known
@@ -240,8 +240,8 @@ class _Watch:
         """Resume each watch where the previous one ended, or list everything if that version has expired."""
         last = ""
         while not self._over.is_set():
-            asked = {"watch": "1", "timeoutSeconds": "3", "allowWatchBookmarks": "1", "resourceVersion": last}
-            with self._client.stream("GET", self._path, params=asked) as answer:
+            query = {"watch": "1", "timeoutSeconds": "3", "allowWatchBookmarks": "1", "resourceVersion": last}
+            with self._client.stream("GET", self._path, params=query) as answer:
                 if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
                     self._over.wait(0.5)
                     continue

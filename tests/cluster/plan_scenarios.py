@@ -55,7 +55,7 @@ class Scenario:
         return f"plan-{self.seed}{self.tag}"
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """A short description."""
         kinds = (("strict", self.strict), ("borrowing", self.borrowing), ("preemption", self.preemption))
         words = [word for word, enabled in kinds if enabled]
@@ -77,7 +77,7 @@ class Scenario:
             "trainstack:workloads": {"runs": [self._run(draw, index, names) for index in range(self.runs)]},
         }
 
-    def lasts(self, index: int) -> float:
+    def duration_seconds(self, index: int) -> float:
         """Return the seconds that the pods of a run take, with fractions so that no two runs end at the same time."""
         shortest, longest = self.seconds
         return round(random.Random(f"{self.seed} lasts {index}").uniform(shortest, longest), 2)
@@ -93,7 +93,7 @@ class Scenario:
         """
         chance = random.Random(draw)
         return {
-            f"{self.name}/{run_name(index)}": self.lasts(index) + overhead + chance.uniform(-jitter, jitter)
+            f"{self.name}/{run_name(index)}": self.duration_seconds(index) + overhead + chance.uniform(-jitter, jitter)
             for index in range(self.runs)
         }
 
@@ -145,9 +145,9 @@ class Scenario:
             "parallelism": pods,
             # Without requests, Kueue derives them from the limits and retries the workload at an undefined time.
             "resources": {"requests": {"cpu": gpus, GPU: gpus}, "limits": {GPU: gpus}},
-            "annotations": {DURATION: f"{self.lasts(index)}s"},
+            "annotations": {DURATION: f"{self.duration_seconds(index)}s"},
             **({"nodeSelector": {LABEL: kind}} if kind else {}),
-            **({"expectedDurationSeconds": round(self.lasts(index))} if self.declared else {}),
+            **({"expectedDurationSeconds": round(self.duration_seconds(index))} if self.declared else {}),
         }
 
 

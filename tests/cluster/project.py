@@ -37,7 +37,7 @@ def _dump(content: object) -> str:
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """A finished command."""
 
     code: int
@@ -50,7 +50,7 @@ class Done:
         return self.out + self.err
 
 
-class Reachable(Protocol):
+class HasKubeconfig(Protocol):
     """The local cluster or a standalone API server."""
 
     @property
@@ -68,7 +68,7 @@ class Project:
     variables: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def copy(to: Path, cluster: Reachable, stack: str = "dev") -> "Project":
+    def copy(to: Path, cluster: HasKubeconfig, stack: str = "dev") -> "Project":
         """Copy the tracked and the untracked files that git does not ignore, and the library's bytecode."""
         checkout.copy(to)
         project = Project(to, cluster.kubeconfig, stack)
@@ -81,7 +81,7 @@ class Project:
         assert done.code == 0, done.text
         self.variables |= {name: value for name, value in exported(done.out).items() if name != "KUBECONFIG"}
 
-    def other(self, stack: str, config: Mapping[str, Any]) -> "Project":
+    def other_stack(self, stack: str, config: Mapping[str, Any]) -> "Project":
         """Return another stack of the same copy, from its configuration.
 
         A stack whose state is also in the copy reuses the variables: each `trainstack env` takes a CPU second.
@@ -135,7 +135,7 @@ class Project:
         trainstack: bool = False,
         seconds: float = 300,
         environment: Mapping[str, str | None] | None = None,
-    ) -> Done:
+    ) -> CommandResult:
         """Run a command in the copy; `trainstack=True` runs the copy's own CLI."""
         if trainstack:
             words = [str(ROOT / ".venv" / "bin" / "python"), "-m", "trainstack.cli", *words]
@@ -157,18 +157,20 @@ class Project:
             timeout=seconds,
             check=False,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
-    def trainstack(self, *words: str, seconds: float = 300) -> Done:
+    def trainstack(self, *words: str, seconds: float = 300) -> CommandResult:
         """Run the CLI on the stack."""
         return self.run([*words, "-s", self.stack], trainstack=True, seconds=seconds)
 
-    def pulumi(self, *words: str, seconds: float = 300, environment: Mapping[str, str | None] | None = None) -> Done:
+    def pulumi(
+        self, *words: str, seconds: float = 300, environment: Mapping[str, str | None] | None = None
+    ) -> CommandResult:
         """Run plain `pulumi` on the stack, as a user does."""
         command = ["pulumi", *words, "--stack", self.stack, "--non-interactive"]
         return self.run(command, seconds=seconds, environment=environment)
 
-    def up(self, *words: str, seconds: float = 300) -> Done:
+    def up(self, *words: str, seconds: float = 300) -> CommandResult:
         """Run `pulumi up` without prompts."""
         return self.pulumi("up", "--yes", "--skip-preview", *words, seconds=seconds)
 
@@ -219,7 +221,7 @@ class Project:
         """Return the log of a pod's only container; empty before it starts."""
         return self.reader().log(pod, namespace)
 
-    def kubectl(self, *words: str, stdin: str | None = None) -> Done:
+    def kubectl(self, *words: str, stdin: str | None = None) -> CommandResult:
         """Run plain kubectl."""
         if stdin is None:
             return self.run(["kubectl", *words])
@@ -228,24 +230,24 @@ class Project:
         return self.run(["kubectl", *words, "-f", str(file)])
 
 
-def emptied(what: str, left: Callable[[], Collection[Any]], seconds: float) -> None:
+def await_empty(description: str, remaining: Callable[[], Collection[Any]], seconds: float) -> None:
     """Wait until nothing is left. Fails with the remaining items."""
     try:
-        eventually(what, lambda: not left(), seconds)
+        eventually(description, lambda: not remaining(), seconds)
     except AssertionError as error:
-        raise AssertionError(f"{error}; left: {sorted(left())}") from None
+        raise AssertionError(f"{error}; left: {sorted(remaining())}") from None
 
 
 COMMAND_SECONDS = 2.0
 """The interval of polls that run our commands, each of which takes half a CPU second."""
 
 
-def eventually(what: str, look: Callable[[], Any], seconds: float = 120, *, every: float = 0.5) -> Any:
-    """Call `look` every so many seconds until its result is true, and return the result. Fails with `what`."""
+def eventually(description: str, poll: Callable[[], Any], seconds: float = 120, *, every: float = 0.5) -> Any:
+    """Call `poll` every so many seconds until its result is true, and return the result. Fails with `description`."""
     end = time.monotonic() + seconds
     while True:
-        answer = look()
-        if answer:
-            return answer
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        result = poll()
+        if result:
+            return result
+        assert time.monotonic() < end, f"not within {seconds} s: {description}"
         time.sleep(every)

@@ -45,7 +45,7 @@ def make_access(folder: Path, host: str = "127.0.0.1") -> RegistryAccess:
 
 
 @contextmanager
-def served(folder: Path, access: RegistryAccess, text: str) -> Iterator[None]:
+def running_registry(folder: Path, access: RegistryAccess, text: str) -> Iterator[None]:
     """Run a registry with this configuration."""
     # The registry reads these variables as settings.
     env = {key: value for key, value in os.environ.items() if not key.startswith("REGISTRY_")}
@@ -54,7 +54,7 @@ def served(folder: Path, access: RegistryAccess, text: str) -> Iterator[None]:
     with log_file.open("w") as log:
         process = subprocess.Popen(["docker-registry", "serve", str(file)], stdout=log, stderr=log, env=env)
     try:
-        assert wait_until(lambda: answers(access), START_SECONDS, 0.05), log_file.read_text()
+        assert wait_until(lambda: is_responding(access), START_SECONDS, 0.05), log_file.read_text()
         yield
     finally:
         process.terminate()
@@ -62,7 +62,7 @@ def served(folder: Path, access: RegistryAccess, text: str) -> Iterator[None]:
 
 
 @contextmanager
-def served_with_password(folder: Path, access: RegistryAccess) -> Iterator[None]:
+def running_private_registry(folder: Path, access: RegistryAccess) -> Iterator[None]:
     """Run a registry with a password and TLS. Buildah with the folder's `buildah_variables` trusts its authority."""
     (folder / "htpasswd").write_text(HTPASSWD)
     trusted = folder / "home" / ".config" / "containers" / "certs.d" / access.address
@@ -75,12 +75,12 @@ def served_with_password(folder: Path, access: RegistryAccess) -> Iterator[None]
         "http": {"addr": access.address, "tls": pair},
         "auth": {"htpasswd": {"realm": "lab", "path": str(folder / "htpasswd")}},
     }
-    with served(folder, access, yaml.safe_dump(settings)):
+    with running_registry(folder, access, yaml.safe_dump(settings)):
         yield
 
 
 @contextmanager
-def trusted_by_nodes(cluster: Cluster, access: RegistryAccess) -> Iterator[None]:
+def pulled_by_nodes(cluster: Cluster, access: RegistryAccess) -> Iterator[None]:
     """Configure the nodes to pull from the registry itself instead of the cluster's mirror."""
     folder = cluster.state / "config" / "registries" / access.address
     folder.mkdir()
@@ -93,7 +93,7 @@ def trusted_by_nodes(cluster: Cluster, access: RegistryAccess) -> Iterator[None]
         shutil.rmtree(folder)
 
 
-def answers(registry: RegistryAccess) -> bool:
+def is_responding(registry: RegistryAccess) -> bool:
     """Return whether the registry responds, even if it requires a password."""
     try:
         Registry(registry).digest(target("nothing"))

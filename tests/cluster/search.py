@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.lab import MOUNT, NAMESPACE, OPEN, Config, launches, managed, volume
+from tests.cluster.lab import MOUNT, NAMESPACE, OPEN, Config, launches, managed_run, volume
 from tests.cluster.project import Project, eventually
 from trainstack.settings.search_space.hyperparams import folder
 
@@ -34,13 +34,13 @@ def search_config(platform: str, *sweeps: Config, namespace: str = NAMESPACE) ->
     }
 
 
-def program(name: str, source: str, **changes: Any) -> Config:
+def sweep_run(name: str, source: str, **changes: Any) -> Config:
     """Return a sweep's `run`: a managed Python program on the open queue."""
-    run = managed(name, source, **changes)
+    run = managed_run(name, source, **changes)
     return {key: value for key, value in run.items() if key != "name"}
 
 
-def space(project: Project, name: str, parameters: Config, **changes: Any) -> None:
+def write_space(project: Project, name: str, parameters: Config, **changes: Any) -> None:
     """Write a grid of these parameters as a sweep's space, and expand it as a user does."""
     content = {
         "method": "grid",
@@ -64,7 +64,7 @@ def edit_sweep(project: Project, name: str, **changes: Any) -> None:
     """Change a sweep's entry in place."""
 
     def change(config: Config) -> None:
-        (sweep,) = (each for each in config["trainstack:sweeps"]["sweeps"] if each["name"] == name)
+        (sweep,) = (entry for entry in config["trainstack:sweeps"]["sweeps"] if entry["name"] == name)
         sweep.update(changes)
 
     project.edit_stack(change)
@@ -73,24 +73,24 @@ def edit_sweep(project: Project, name: str, **changes: Any) -> None:
 def trials_of(project: Project, body: Config) -> list[Config]:
     """Return the trials in the file of a live Indexed Job, by completion index."""
     volumes = body["spec"]["template"]["spec"]["volumes"]
-    (file,) = (each["configMap"]["name"] for each in volumes if each["name"] == "trainstack-sweep")
+    (file,) = (entry["configMap"]["name"] for entry in volumes if entry["name"] == "trainstack-sweep")
     data = project.get("configmaps", file, body["metadata"]["namespace"])["data"]
     found: list[Config] = json.loads(data["trials.json"])["trials"]
     return found
 
 
-def launched(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Config]:
+def launches_by_id(project: Project, name: str, namespace: str = NAMESPACE) -> dict[str, Config]:
     """Return the stack's live launches of a sweep, by run id or batch id."""
     return {body["metadata"]["labels"]["trainstack.dev/run"]: body for body in launches(project, name, namespace)}
 
 
 def expire(project: Project, name: str) -> None:
     """Set a TTL on the finished Jobs of a sweep, as the policies of some clusters do."""
-    for body in launched(project, name).values():
+    for body in launches_by_id(project, name).values():
         patch = '{"spec": {"ttlSecondsAfterFinished": 0}}'
         done = project.kubectl("patch", "job", body["metadata"]["name"], "-n", NAMESPACE, "--type=merge", "-p", patch)
         assert done.code == 0, done.text
-    eventually(f"the TTL of {name}", lambda: not launched(project, name))
+    eventually(f"the TTL of {name}", lambda: not launches_by_id(project, name))
 
 
 def up(project: Project, *words: str) -> str:
@@ -120,17 +120,17 @@ def records(project: Project, to: str = "all") -> dict[str, Config]:
     return found
 
 
-def told(project: Project, command: str, name: str) -> Config:
+def sweep_report(project: Project, command: str, name: str) -> Config:
     """Return the JSON output of `trainstack sweep <command>` for a sweep."""
     done = project.trainstack("sweep", command, name, "--json")
     assert done.code == 0, done.text
-    said: Config = json.loads(done.out)
-    return said
+    report: Config = json.loads(done.out)
+    return report
 
 
-def sets(records: Sequence[Config]) -> list[tuple[Any, ...]]:
+def sorted_parameters(records: Sequence[Config]) -> list[tuple[Any, ...]]:
     """Return the parameters of these records, sorted."""
-    return sorted(tuple(each["definition"]["sweep"]["parameters"].values()) for each in records)
+    return sorted(tuple(record["definition"]["sweep"]["parameters"].values()) for record in records)
 
 
 GO = f"{MOUNT}/go"

@@ -13,18 +13,18 @@ from tests.cluster.forge import Forge, KeyPair
 from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
+    assert_no_changes,
     await_end,
     await_pods,
-    bare,
-    in_pod,
+    exec_in_pod,
     launch,
     launches,
     ledgers,
-    managed,
-    quiet,
+    managed_run,
     run_id,
     team_config,
     uids,
+    unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
 from trainstack.dev.cluster.cluster import Cluster
@@ -61,7 +61,7 @@ def server(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
     ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], cluster.registry, lambda _: None)
     try:
         found = forge.start(lab, tmp_path_factory.mktemp("forge"), PROGRAM, cluster.node_ip)
-        forge.move(lab, found.commits[1])
+        forge.set_branch(lab, found.commits[1])
         key, hosts = found.client.private, found.known_hosts
         other_host = f"{forge.HOST} {KeyPair.make().public}\n"
         ssh, basic = "kubernetes.io/ssh-auth", "kubernetes.io/basic-auth"
@@ -73,7 +73,7 @@ def server(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
             ("wrong-password", basic, {"username": forge.USER, "password": "no", "ca_crt": found.authority}),
             ("authority", "Opaque", {"ca_crt": found.authority}),
         ):
-            forge.secret(lab, NAMESPACE, PREFIX + name, kind, **files)
+            forge.create_secret(lab, NAMESPACE, PREFIX + name, kind, **files)
         yield found
     finally:
         forge.stop(lab)
@@ -85,12 +85,12 @@ def good_runs(server: Forge) -> list[dict[str, Any]]:
     middle = server.commits[1]
     roles = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
     return [
-        managed("by-https", "", **code(server.url("mnist"), middle, "https")),
-        bare(
+        managed_run("by-https", "", **code(server.url("mnist"), middle, "https")),
+        unmanaged_run(
             "by-ssh", "PyTorchJob", roles=roles, cleanPodPolicy="None", **image, **code(server.ssh_url, middle, "ssh")
         ),
-        bare("public", **image, **code(server.url("public"), server.commits[0], "authority")),
-        bare("by-branch", **image, **code(server.url("mnist"), forge.BRANCH, "https")),
+        unmanaged_run("public", **image, **code(server.url("public"), server.commits[0], "authority")),
+        unmanaged_run("by-branch", **image, **code(server.url("mnist"), forge.BRANCH, "https")),
     ]
 
 
@@ -121,14 +121,14 @@ def bad_runs(server: Forge) -> list[dict[str, Any]]:
         "wrong-key": code(server.ssh_url, newest, "wrong-key"),
         "wrong-host": code(server.ssh_url, newest, "wrong-host"),
     }
-    return [bare(name, backoffLimit=0, **checkouts[name]) for name in BAD]
+    return [unmanaged_run(name, backoffLimit=0, **checkouts[name]) for name in BAD]
 
 
 @pytest.fixture(scope="module")
 def team(lab: Project, server: Forge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield a team's stack with all runs, launched together after the pin of a branch."""
-    project = lab.other("code", team_config(lab.stack, *good_runs(server), *bad_runs(server)))
-    project.variables |= server.git_of_a_person(tmp_path_factory.mktemp("person"))
+    project = lab.other_stack("code", team_config(lab.stack, *good_runs(server), *bad_runs(server)))
+    project.variables |= server.git_environment(tmp_path_factory.mktemp("person"))
     try:
         done = project.up()
         assert done.code != 0, done.text
@@ -148,7 +148,7 @@ def usage(team: Project) -> list[dict[str, str]]:
     master, _ = await_pods(team, "by-ssh", 2)
     owner = launch(team, "by-ssh")["metadata"]["uid"]
     (workload,) = team.select("workloads.kueue.x-k8s.io", f"kueue.x-k8s.io/job-uid={owner}", NAMESPACE)
-    in_pod(team, master, "touch", f"{MOUNT}/go")
+    exec_in_pod(team, master, "touch", f"{MOUNT}/go")
     return [pod_set["resourceUsage"] for pod_set in workload["status"]["admission"]["podSetAssignments"]]
 
 
@@ -225,8 +225,8 @@ def test_credentials_occur_only_in_their_secret(team: Project, logs: dict[str, s
 @pytest.mark.usefixtures("logs")
 def test_a_second_up_changes_nothing(team: Project, server: Forge) -> None:
     """Neither server-side defaults of init container and volumes nor a moved branch cause a change."""
-    forge.move(team, server.commits[2])
-    quiet(team)
+    forge.set_branch(team, server.commits[2])
+    assert_no_changes(team)
     assert team.changes() == {}
     assert pinned_commit(team, server) == server.commits[1]
 
@@ -236,12 +236,12 @@ def test_an_unresolvable_branch_leaves_the_pins_unchanged(team: Project, server:
     """The branch is deleted, or the server is not reachable."""
     before = pins(team).read_bytes()
     setting = f"workloads.runs[by-branch].code.revision: {server.url('mnist')}: "
-    forge.move(team, "")
+    forge.set_branch(team, "")
     done = team.trainstack("pin", "--code")
     assert (done.code, done.out) == (1, "")
     assert f"nothing was written:\n{setting}there is no branch or tag {forge.BRANCH}; push it, or" in done.err
-    forge.move(team, server.commits[2])
-    forge.answer(team, yes=False)
+    forge.set_branch(team, server.commits[2])
+    forge.set_available(team, yes=False)
     try:
         # With --check, nothing is written while the server still responds.
         eventually("no answer", lambda: "nothing was written" in team.trainstack("pin", "--code", "--check").err)
@@ -250,14 +250,14 @@ def test_an_unresolvable_branch_leaves_the_pins_unchanged(team: Project, server:
         assert f"nothing was written:\n{setting}fatal: unable to access" in done.err
         assert f"make sure that `git ls-remote {server.url('mnist')}` works without a prompt" in done.err
     finally:
-        forge.answer(team, yes=True)
+        forge.set_available(team, yes=True)
     assert pins(team).read_bytes() == before
 
 
 @pytest.mark.usefixtures("logs")
 def test_a_new_pin_of_a_branch_is_a_new_run(team: Project, server: Forge) -> None:
     """The run trains at the new commit; other launches are unchanged. A re-included run is not trained again."""
-    forge.move(team, server.commits[2])
+    forge.set_branch(team, server.commits[2])
     old, excluded, before = launch(team, "by-branch"), launch(team, "public"), uids(team)
     team.edit_stack(lambda config: config["trainstack:workloads"].update(exclude=["public"]))
     done = eventually("an answer", lambda: (found := team.trainstack("pin", "--code")).code == 0 and found)

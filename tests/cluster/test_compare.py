@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import MOUNT, NAMESPACE, Config, bare, launch, run_id, team_config
+from tests.cluster.lab import MOUNT, NAMESPACE, Config, launch, run_id, team_config, unmanaged_run
 from tests.cluster.project import Project
 
 pytestmark = pytest.mark.cluster
@@ -30,7 +30,7 @@ def digits(name: str, kind: str, **changes: Any) -> Config:
         changes |= {"volumes": [], "roles": {"Master": {"volumes": [VOLUME]}, "Worker": {"replicas": 2}}}
         # Only the pods have the workers' logs.
         changes |= {"cleanPodPolicy": "None"}
-    return bare(
+    return unmanaged_run(
         name,
         kind,
         image={"build": "workloads/digits"},
@@ -60,7 +60,7 @@ def team(lab: Project) -> Iterator[Project]:
     """Yield finished runs of the same training: one process, three replicas, and three replicas unmanaged."""
     verbatim = digits("verbatim", "PyTorchJob", output="/tmp/output", command=["sh", "-c", WITH_DATA, "sh", *PROGRAM])
     runs = [recorded("alone", "Job"), recorded("together", "PyTorchJob"), verbatim]
-    project = lab.other("compare", team_config(lab.stack, *runs))
+    project = lab.other_stack("compare", team_config(lab.stack, *runs))
     try:
         done = project.trainstack("up", "--yes", seconds=180)
         assert done.code == 0, done.text

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.cluster.lab import NAMESPACE
-from tests.cluster.project import ROOT, Project, emptied
+from tests.cluster.project import ROOT, Project, await_empty
 
 pytestmark = pytest.mark.cluster
 
@@ -51,5 +51,5 @@ def test_the_examples_create_a_queue_and_train_in_it(lab: Project) -> None:
     def left() -> set[str]:
         return {body["metadata"]["name"] for body in project.select(kinds, "trainstack.dev/stack=plain", NAMESPACE)}
 
-    emptied("the program", left, 60)
+    await_empty("the program", left, 60)
     assert not project.select("clusterqueue,resourceflavor", "trainstack.dev/stack=plain", "")

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_pods, bare, in_pod, launch, team_config, volume
+from tests.cluster.lab import (
+    HELD,
+    MOUNT,
+    NAMESPACE,
+    OPEN,
+    await_pods,
+    exec_in_pod,
+    launch,
+    team_config,
+    unmanaged_run,
+    volume,
+)
 from tests.cluster.project import COMMAND_SECONDS, ROOT, Project, eventually
 from trainstack.dev.cluster.spec import NODE_NAME
 
@@ -29,11 +40,11 @@ def runs() -> list[dict[str, Any]]:
     role = {"restartPolicy": "OnFailure"}
     too_much = {"requests": {"cpu": "40", "memory": "64Mi"}}
     return [
-        bare("first", queue=HELD),
-        bare("second", queue=HELD),
-        bare("large", resources=too_much),
-        bare("lost", image={"name": "registry.local/nowhere/lost:1"}),
-        bare(
+        unmanaged_run("first", queue=HELD),
+        unmanaged_run("second", queue=HELD),
+        unmanaged_run("large", resources=too_much),
+        unmanaged_run("lost", image={"name": "registry.local/nowhere/lost:1"}),
+        unmanaged_run(
             "torch",
             "PyTorchJob",
             command=["sh", "-c", PRINTS],
@@ -46,7 +57,7 @@ def runs() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def team(lab: Project) -> Iterator[Project]:
     """Yield a team's stack with these runs, deployed."""
-    project = lab.other("daytwo", team_config(lab.stack, *runs()))
+    project = lab.other_stack("daytwo", team_config(lab.stack, *runs()))
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -133,7 +144,7 @@ def test_logs_of_all_replicas_are_followed_to_the_end(team: Project) -> None:
         follows = pool.submit(team.run, ["sh", "-c", follow])
         watches = pool.submit(team.trainstack, "status", "torch", "--watch")
         eventually("what was written before", lambda: log.is_file() and log.read_text().count("epoch 5/6") == 3)
-        in_pod(team, pods[0], "touch", f"{MOUNT}/go")
+        exec_in_pod(team, pods[0], "touch", f"{MOUNT}/go")
         followed, watched = follows.result(), watches.result()
     assert (followed.code, watched.code) == (0, 0), followed.text + watched.text
     assert "all have ended: 1 succeeded" in watched.err
@@ -173,7 +184,7 @@ def test_events_are_of_the_runs_objects_only(team: Project) -> None:
 
 def test_check_finds_what_the_cluster_does_not_have(lab: Project) -> None:
     """A missing class, queue and priority, and a node with a GPU, each with the line that requires it."""
-    run = bare(
+    run = unmanaged_run(
         "astray",
         queue="hold",
         priority="urgent",
@@ -182,7 +193,7 @@ def test_check_finds_what_the_cluster_does_not_have(lab: Project) -> None:
     )
     config = team_config(lab.stack, run)
     config["trainstack:storage"] = {"volumes": [{**volume("astray"), "storageClass": "csi-cephfs-sc"}]}
-    project = lab.other("astray", config)
+    project = lab.other_stack("astray", config)
     done = project.trainstack("check", "--cluster", "--json")
     assert done.code == 4, done.text
     found = {finding["id"]: finding for finding in json.loads(done.out)["findings"]}

@@ -5,15 +5,15 @@ import pytest
 from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
+    assert_no_changes,
     await_end,
-    bare,
     edit_run,
     launches,
     ledgers,
     outputs,
-    quiet,
     run_id,
     team_config,
+    unmanaged_run,
 )
 from tests.cluster.project import Project
 
@@ -25,10 +25,10 @@ def test_dependent_runs_are_launched_once_their_dependency_succeeded(lab: Projec
     file = f"{MOUNT}/staged"
     config = team_config(
         lab.stack,
-        bare("stage", command=["sh", "-c", f"test ! -e {file} && echo whole > {file}"]),
-        *(bare(name, command=["grep", "whole", file], dependsOn=["stage"]) for name in ("first", "second")),
+        unmanaged_run("stage", command=["sh", "-c", f"test ! -e {file} && echo whole > {file}"]),
+        *(unmanaged_run(name, command=["grep", "whole", file], dependsOn=["stage"]) for name in ("first", "second")),
     )
-    project = lab.other("staging", config)
+    project = lab.other_stack("staging", config)
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -45,14 +45,14 @@ def test_dependent_runs_are_launched_once_their_dependency_succeeded(lab: Projec
         for name in ("first", "second"):
             await_end(project, name, "Complete")
         assert outputs(project)["waiting"] == {}
-        quiet(project)
+        assert_no_changes(project)
 
         # The edited run is launched again; its dependents have been launched, so they are kept.
         edit_run(project, "stage", lambda run: run.update(command=["sh", "-c", f"echo again >> {file}"]))
         done = project.up("--refresh")
         assert done.code == 0, done.text
         await_end(project, "stage", "Complete")
-        quiet(project)
+        assert_no_changes(project)
         assert len(launches(project, namespace=NAMESPACE)) == 3
     finally:
         project.take_down()

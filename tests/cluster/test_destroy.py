@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.inventory import Name, digests, only_stays, trained
+from tests.cluster.inventory import ObjectKey, assert_only_retained, digests, training_files
 from tests.cluster.project import Project
 from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.last, pytest.mark.usefixtures("no_lab")]
 
 
-def test_destroy_retains_the_objects_that_it_names(dev: Project, cluster: Cluster, before: frozenset[Name]) -> None:
+def test_destroy_retains_the_objects_that_it_names(
+    dev: Project, cluster: Cluster, before: frozenset[ObjectKey]
+) -> None:
     """These are volumes and definitions; no byte of the data changes."""
     retained = outputs(dev)["retained"]
     data = digests(cluster.state)
@@ -22,14 +24,14 @@ def test_destroy_retains_the_objects_that_it_names(dev: Project, cluster: Cluste
     assert done.code == 0, done.text
     kept = {line.split(": ")[1] for line in done.out.splitlines() if line.startswith("kept: ")}
     assert kept == {line.partition(": ")[0] for line in retained}
-    only_stays(dev, before, retained)
+    assert_only_retained(dev, before, retained)
     assert digests(cluster.state) == data
 
 
 @pytest.mark.slow
-def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, before: frozenset[Name]) -> None:
+def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, before: frozenset[ObjectKey]) -> None:
     """It adopts the retained objects, fetches the record and trains nothing; `pulumi destroy` retains the data too."""
-    data = trained(digests(cluster.state))
+    data = training_files(digests(cluster.state))
     done = dev.trainstack("destroy", "--keep-platform", "--yes")
     assert done.code == 0, done.text
 
@@ -38,15 +40,15 @@ def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, 
     assert again.code == 0, again.text
     (record,) = (dev.root / "results").iterdir()
     assert json.loads((record / "run.json").read_text())["attempts"] == 1
-    assert trained(digests(cluster.state)) == data
+    assert training_files(digests(cluster.state)) == data
     assert dev.changes("--refresh") == {}
 
     # Its hooks make it a teardown, which deletes the definitions, since no other stack has objects of their kinds.
     retained = [line for line in outputs(dev)["retained"] if not line.startswith("CustomResourceDefinition")]
     plain = dev.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
     assert plain.code == 0, plain.text
-    only_stays(dev, before, retained)
-    assert trained(digests(cluster.state)) == data
+    assert_only_retained(dev, before, retained)
+    assert training_files(digests(cluster.state)) == data
 
 
 def outputs(project: Project) -> dict[str, Any]:

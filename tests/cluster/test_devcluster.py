@@ -24,7 +24,7 @@ from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.processes import wait_until
 
 pytestmark = pytest.mark.cluster
-A_NAMESPACE = {
+NAMESPACE = {
     "trainstack:environment": {"layers": ["platform"], "namespaces": [{"name": "small"}]},
     "trainstack:cluster": {"local": True},
     "trainstack:operators": {"kueue": None, "trainingOperator": None},
@@ -156,11 +156,11 @@ def test_the_registry_files_are_private(running: Cluster) -> None:
     assert running.registry.client_pair[1].stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize(("name", "said"), [("thesis.tex", r"contains thesis\.tex"), ("log", r"has no spec\.json")])
-def test_down_keeps_a_folder_without_a_cluster(tmp_path: Path, name: str, said: str) -> None:
+@pytest.mark.parametrize(("name", "message"), [("thesis.tex", r"contains thesis\.tex"), ("log", r"has no spec\.json")])
+def test_down_keeps_a_folder_without_a_cluster(tmp_path: Path, name: str, message: str) -> None:
     """A mistyped --state deletes no files."""
     (tmp_path / name).write_text("years of work")
-    with pytest.raises(ClusterError, match=said):
+    with pytest.raises(ClusterError, match=message):
         cluster.down(tmp_path, keep_data=False)
     cluster.down(tmp_path)
     assert (tmp_path / name).read_text() == "years of work"
@@ -207,7 +207,7 @@ def test_simulated_gpus(running: Cluster) -> None:
 
 def test_up_without_a_kubeconfig_starts_a_local_cluster(tmp_path: Path, running: Cluster) -> None:
     """The cluster belongs to the checkout; a second `up` uses it unchanged, and `cluster down` removes it."""
-    project = Project.copy(tmp_path, running).other("small", A_NAMESPACE)
+    project = Project.copy(tmp_path, running).other_stack("small", NAMESPACE)
     local = {"KUBECONFIG": None}
     words = ["up", "-s", "small", "--yes"]
     try:

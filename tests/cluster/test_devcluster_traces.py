@@ -33,30 +33,30 @@ def test_down_removes_all_traces_and_up_restores_the_cluster(state: Path, tmp_pa
 
     Two concurrent `up` start one cluster; `down` stops it even if its folder was deleted while it ran.
     """
-    before = traces.look(state)
+    before = traces.collect_traces(state)
     with ThreadPoolExecutor() as pool:
         running, other = pool.map(lambda _: cluster.up(state, make_spec(tmp_path)), range(2))
     assert running == other
-    api, inside = api_of(running), traces.inside_of(running.pid)
+    api, inside = api_of(running), traces.process_namespaces(running.pid)
     pod = make_pod("keeper", "echo boot >> /data/boots; sleep 1000", restartPolicy="Always")
     pod["spec"]["volumes"] = [{"name": "data", "hostPath": {"path": str(tmp_path)}}]
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     api.request("POST", PODS, pod)
     await_phase(api, "keeper", "Running")
-    during = traces.look(state, inside)
+    during = traces.collect_traces(state, inside)
     assert during.processes
     assert during.cgroups
     assert during.links - before.links
     assert (during.mounts, during.firewall, during.sysctls) == (before.mounts, before.firewall, before.sysctls)
     cluster.down(state)
-    assert traces.look(state, inside) == before
+    assert traces.collect_traces(state, inside) == before
     assert cluster.status(state).problem == "it is stopped"
     cluster.down(state)
 
     again = cluster.up(state)
     assert wait_until(lambda: (tmp_path / "boots").read_text() == "boot\nboot\n", 60, 0.2)
     await_phase(api_of(again), "keeper", "Running")
-    inside = traces.inside_of(again.pid)
+    inside = traces.process_namespaces(again.pid)
 
     def deleted() -> bool:
         shutil.rmtree(state, ignore_errors=True)  # the cluster still writes to it
@@ -64,20 +64,20 @@ def test_down_removes_all_traces_and_up_restores_the_cluster(state: Path, tmp_pa
 
     assert wait_until(deleted, 10)
     cluster.down(state)
-    assert traces.look(state, inside) == before
+    assert traces.collect_traces(state, inside) == before
     assert not state.exists()
 
 
 def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> None:
     """The kernel ends the processes; `up` removes the rest and starts a new cluster, `down` removes everything."""
-    before = traces.look(state)
+    before = traces.collect_traces(state)
     running = cluster.up(state, make_spec(tmp_path))
-    inside, record = traces.inside_of(running.pid), Run.read(Layout.of(state).run)
+    inside, record = traces.process_namespaces(running.pid), Run.read(Layout.of(state).run)
     assert record
     os.kill(record.init.pid, signal.SIGKILL)
 
     def cluster_ended() -> bool:
-        now = traces.look(state, inside)
+        now = traces.collect_traces(state, inside)
         return (now.processes, now.links) == (before.processes, before.links)
 
     assert wait_until(cluster_ended, 10)
@@ -86,8 +86,8 @@ def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> No
     assert cluster.status(state).ready
     assert again.server == running.server
 
-    inside, record = traces.inside_of(again.pid), Run.read(Layout.of(state).run)
+    inside, record = traces.process_namespaces(again.pid), Run.read(Layout.of(state).run)
     assert record
     os.kill(record.guard.pid, signal.SIGKILL)
     cluster.down(state)
-    assert traces.look(state, inside) == before
+    assert traces.collect_traces(state, inside) == before

@@ -9,20 +9,20 @@ import pytest
 
 from tests.apiserver import ApiServer, User
 from tests.cluster.escalation_requests import (
+    EXISTING,
     OTHERS,
     SYSTEM,
-    THERE,
     Person,
     Request,
 )
 from tests.cluster.escalation_server import (
+    ADMIN_NAMESPACE,
     ADMINISTRATOR,
-    MINE,
-    applied,
+    admits_privileged_pods,
+    applied_rights,
     client_of,
-    furnished,
     objects_of,
-    takes_privileged_pods,
+    populated_server,
 )
 from tests.cluster.escalations import OWN, Attempt, attempts
 from tests.cluster.project import ROOT
@@ -51,7 +51,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """Yield an API server with the operators' kinds, and with objects of other owners in its namespaces."""
-    with furnished(tmp_path_factory.mktemp("escalations")) as running:
+    with populated_server(tmp_path_factory.mktemp("escalations")) as running:
         yield running
 
 
@@ -64,7 +64,7 @@ def outcomes(server: ApiServer) -> dict[str, Outcome]:
     for stack in sorted(stacks(ROOT), key=lambda name: (bool(objects_of(name, "Namespace")), name)):
         session = Session(ROOT, stack)
         rights = rights_in(session)
-        with applied(server, session) as people:
+        with applied_rights(server, session) as people:
             for person in people:
                 listed = frozenset(
                     (escalation.id, escalation.namespace) for escalation in rights.escalations[person.role]
@@ -77,10 +77,10 @@ def test_every_attempt_succeeds_for_an_administrator(server: ApiServer) -> None:
     """An attempt can therefore only be denied for a lack of rights."""
     names = {("apiextensions.k8s.io", "customresourcedefinitions", "workloads.kueue.x-k8s.io")}
     granted = frozenset(Grant(group, resource, "patch", name=name) for group, resource, name in names)
-    person = Person(ADMINISTRATOR, THERE, (MINE,), granted)
+    person = Person(ADMINISTRATOR, EXISTING, (ADMIN_NAMESPACE,), granted)
     reached = _try_all(server, person)
     assert reached == {
-        attempt.title: frozenset(MINE if place == OWN else place for place in attempt.places)
+        attempt.title: frozenset(ADMIN_NAMESPACE if place == OWN else place for place in attempt.places)
         for attempt in attempts()
         if not attempt.stores
     }
@@ -151,10 +151,10 @@ def _reached(server: ApiServer, client: httpx.Client, person: Person, attempt: A
         if place == OWN or namespace not in person.namespaces
     )
     for place in places:
-        answers = [_send(client, request) for request in attempt.tries(person, place)]
+        answers = [_send(client, request) for request in attempt.make_requests(person, place)]
         assert answers, f"{attempt.title}: nothing was tried"
         succeeded = [answer for answer in answers if _succeeded(answer, connects=attempt.connects)]
-        if succeeded and (not attempt.makes_pods or takes_privileged_pods(server, place)):
+        if succeeded and (not attempt.makes_pods or admits_privileged_pods(server, place)):
             yield place
 
 

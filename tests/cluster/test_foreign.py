@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -53,7 +53,7 @@ def make_config(*, adopt: bool) -> dict[str, Any]:
 @pytest.fixture
 def foreign(dev: Project) -> Iterator[Project]:
     """Yield a second stack beside dev, not deployed yet; its objects and the other owner's are deleted afterwards."""
-    project = dev.other("foreign", make_config(adopt=False))
+    project = dev.other_stack("foreign", make_config(adopt=False))
     try:
         yield project
     finally:
@@ -69,13 +69,13 @@ def test_objects_of_another_owner_are_refused_until_they_are_adopted(foreign: Pr
     made = create_as_another_owner(foreign)
     before = {name: uid_and_version(foreign, *name) for name in made}
     for done in (foreign.pulumi("preview"), foreign.up(), foreign.trainstack("up", "--yes", "--no-wait")):
-        refused(done, made)
+        assert_refused(done, made)
         assert {name: uid_and_version(foreign, *name) for name in made} == before
         assert stack_objects(foreign) == []
 
     foreign.write_stack(foreign.stack, make_config(adopt=True))
     ledgers = {name for name in made if name[0] == "ConfigMap"}
-    refused(foreign.up(), ledgers)
+    assert_refused(foreign.up(), ledgers)
     assert {name: uid_and_version(foreign, *name) for name in made} == before
     for kind, namespace, ledger in ledgers:
         foreign.kubectl("delete", kind, ledger, "-n", namespace)
@@ -94,7 +94,7 @@ def test_objects_of_another_owner_are_refused_until_they_are_adopted(foreign: Pr
 
 def test_objects_of_another_stack_are_refused_with_its_name(dev: Project) -> None:
     """Two environments cannot share a namespace by accident."""
-    twin = dev.other("twin", {"trainstack:environment": {"namespaces": [{"name": "research"}]}})
+    twin = dev.other_stack("twin", {"trainstack:environment": {"namespaces": [{"name": "research"}]}})
     before = uid_and_version(dev, "namespace", "", "research")
     try:
         done = twin.up()
@@ -143,7 +143,7 @@ def uid_and_version(project: Project, kind: str, namespace: str, name: str) -> t
     return metadata["uid"], metadata["resourceVersion"]
 
 
-def refused(done: Done, names: Collection[tuple[str, str, str]]) -> None:
+def assert_refused(done: CommandResult, names: Collection[tuple[str, str, str]]) -> None:
     """Assert that the command failed and named exactly these objects as another owner's."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text

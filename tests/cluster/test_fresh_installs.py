@@ -46,7 +46,7 @@ def platform_only() -> dict[str, Any]:
 def test_the_operators_install_at_the_first_attempt(fresh_cluster: Cluster, project: Project, number: int) -> None:
     """One `pulumi up` on a cluster that has just started; afterwards the queue is active, and no change is left."""
     devcluster.reset(fresh_cluster.state)
-    stack = project.other(f"install{number}", platform_only())
+    stack = project.other_stack(f"install{number}", platform_only())
     done = stack.up()
     assert done.code == 0, done.text
     eventually("the queue is open", lambda: is_active(stack), 30)

@@ -39,10 +39,10 @@ def _other_product(owner: Person) -> Iterator[None]:
         }
     )
     try:
-        owner.merge("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": [group]}})
+        owner.patch("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": [group]}})
         yield
     finally:
-        owner.merge("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": queue["spec"]["resourceGroups"]}})
+        owner.patch("clusterqueue", NAMESPACE, {"spec": {"resourceGroups": queue["spec"]["resourceGroups"]}})
         done = owner.kubectl("delete", "resourceflavor", OTHER_FLAVOR, "--timeout=60s")
         assert done.code == 0, done.text
 
@@ -61,7 +61,7 @@ def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path
         "trainstack:workloads": {"runs": runs},
     }
     copied = Project.copy(tmp_path / "copy", sites)
-    stack = Project(copied.root, tenant.kubeconfig, copied.stack).other("products", config)
+    stack = Project(copied.root, tenant.kubeconfig, copied.stack).other_stack("products", config)
     try:
         yield stack
     finally:

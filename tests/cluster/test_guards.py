@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 from trainstack.dev.cluster.layout import Layout
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
 
@@ -19,7 +19,7 @@ Manifest = dict[str, Any]
 KINDS = "namespaces,storageclasses,persistentvolumes,persistentvolumeclaims"
 
 
-def small(**labels: str) -> dict[str, Any]:
+def make_config(**labels: str) -> dict[str, Any]:
     """Return an environment without operators: a namespace with these labels, a class and a claim of the class."""
     volume = {"name": "data", "namespace": NAME, "storageClass": NAME, "size": "1Gi", "accessModes": ["ReadWriteMany"]}
     return {
@@ -35,7 +35,7 @@ def small(**labels: str) -> dict[str, Any]:
 @pytest.fixture
 def guarded(checkout: Project) -> Iterator[Project]:
     """Yield the small environment, not deployed yet."""
-    project = checkout.other(NAME, small())
+    project = checkout.other_stack(NAME, make_config())
     try:
         yield project
     finally:
@@ -124,7 +124,7 @@ def state_urns(project: Project) -> set[str]:
     return {resource["urn"] for resource in deployment.get("resources", ())}
 
 
-def refused(done: Done, *words: str) -> None:
+def assert_refused(done: CommandResult, *words: str) -> None:
     """Assert that the command failed with these words in its output and without a traceback."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
@@ -138,9 +138,9 @@ def test_a_stack_belongs_to_the_cluster_of_its_first_up_even_if_it_failed(guarde
     own = Layout.of(guarded.kubeconfig.parent).identity
     # The first `up` fails after the namespace and before the claim.
     with no_claims_in(guarded, NAME):
-        refused(guarded.up(), "no claims today")
+        assert_refused(guarded.up(), "no claims today")
     with on_another_cluster(guarded) as other:
-        refused(guarded.up(), own, other)
+        assert_refused(guarded.up(), own, other)
     assert guarded.up().code == 0
     before, urns = resource_versions(guarded), state_urns(guarded)
     assert len(before) == 3
@@ -154,7 +154,7 @@ def test_a_stack_belongs_to_the_cluster_of_its_first_up_even_if_it_failed(guarde
             guarded.trainstack("destroy", "--yes"),
         )
         for done in commands:
-            refused(
+            assert_refused(
                 done,
                 f"stack '{NAME}' was created on another cluster (UID of namespace kube-system: {own})",
                 "the kubeconfig's context 'trainstack-local' (https://",
@@ -171,15 +171,15 @@ def test_the_settings_may_name_another_cluster_and_destroy_keeps_to_its_own(guar
     assert guarded.up().code == 0
     before, urns = resource_versions(guarded), state_urns(guarded)
     with on_another_cluster(guarded) as other:
-        refused(guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program"), own, other)
+        assert_refused(guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program"), own, other)
         assert (resource_versions(guarded), state_urns(guarded)) == (before, urns)
         guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
-        refused(guarded.pulumi("preview"), f"Pulumi.{NAME}.yaml:", f"is for cluster {own}", other)
+        assert_refused(guarded.pulumi("preview"), f"Pulumi.{NAME}.yaml:", f"is for cluster {own}", other)
         guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": other}}))
         assert guarded.up().code == 0
         guarded.edit_stack(lambda config: config.pop("trainstack:cluster"))
         assert guarded.changes() == {}
-    refused(guarded.pulumi("preview"), other, own)
+    assert_refused(guarded.pulumi("preview"), other, own)
     guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
     assert guarded.up("--refresh").code == 0
     assert resource_versions(guarded).keys() == before.keys()
@@ -197,7 +197,7 @@ def test_a_claim_with_data_is_deleted_only_if_listed_and_not_mounted(guarded: Pr
     live = resource_versions(guarded)
 
     edit_storage(guarded, lambda storage: storage["volumes"][0].update({"accessModes": ["ReadWriteOnce"]}))
-    refused(
+    assert_refused(
         guarded.pulumi("preview"),
         f"Pulumi.{NAME}.yaml:",
         f"storage.volumes[data].accessModes: PersistentVolumeClaim {NAME}/data has accessModes ReadWriteMany, and "
@@ -206,10 +206,10 @@ def test_a_claim_with_data_is_deleted_only_if_listed_and_not_mounted(guarded: Pr
     )
     edit_storage(guarded, lambda storage: storage.update({"volumes": []}))
     deletion = f"PersistentVolumeClaim {NAME}/data is no longer declared, and this change would delete it with its data"
-    refused(guarded.up(), deletion, f"trainstack:storage: discard: [{NAME}/data]")
+    assert_refused(guarded.up(), deletion, f"trainstack:storage: discard: [{NAME}/data]")
 
     edit_storage(guarded, lambda storage: storage.update({"discard": [f"{NAME}/data"]}))
-    refused(guarded.up(), f"It is mounted by pod {NAME}/user, so it is not discarded")
+    assert_refused(guarded.up(), f"It is mounted by pod {NAME}/user, so it is not discarded")
     assert resource_versions(guarded) == live
     assert guarded.kubectl("delete", "pod", "user", "-n", NAME, "--grace-period=1", "--timeout=60s").code == 0
     done = guarded.up()
@@ -226,7 +226,7 @@ def test_values_of_other_field_managers_are_refused_or_reported(guarded: Project
 
     With `adopt: true`, `up` overwrites a value and reports it.
     """
-    config = small(team="ours")
+    config = make_config(team="ours")
     config["trainstack:storage"]["volumes"][0]["labels"] = {"for": "ours"}
     config["trainstack:storage"]["persistentVolumes"] = [
         {"name": NAME, "storageClass": "none", "size": "1Gi", "accessModes": ["ReadWriteMany"], "hostPath": "/none"}
@@ -245,7 +245,7 @@ def test_values_of_other_field_managers_are_refused_or_reported(guarded: Project
         ", and false is declared",
     )
     for done in (guarded.pulumi("preview"), guarded.up()):
-        refused(done, *conflicts)
+        assert_refused(done, *conflicts)
     assert resource_versions(guarded) == live
 
     # Two values are copied to the settings, one is restored in the cluster, one will be overwritten.

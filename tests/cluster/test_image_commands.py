@@ -16,7 +16,7 @@ from tests.cluster.registries import (
     buildah_login,
     log_in,
     make_access,
-    served_with_password,
+    running_private_registry,
     write_dockerfile,
 )
 from trainstack.cli.app import app
@@ -31,10 +31,10 @@ TRAINING, MODEL_IMAGE = "traindb-training-mnist", "joleedocker/traindb-training-
 
 
 @pytest.fixture
-def guarded(tmp_path: Path, buildah: None) -> Iterator[str]:
+def registry(tmp_path: Path, buildah: None) -> Iterator[str]:
     """Start a registry with a password and with an authority that buildah trusts; yields its address."""
     access = make_access(tmp_path)
-    with served_with_password(tmp_path, access):
+    with running_private_registry(tmp_path, access):
         yield access.address
 
 
@@ -73,24 +73,24 @@ def images_by_workload() -> Mapping[str, dict[str, Any]]:
 
 
 def test_a_users_image_is_built_pushed_listed_and_pinned(
-    tmp_path: Path, guarded: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, registry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The credentials for the registry are those of `buildah login`; push, list and pin give the same digest."""
-    project = make_project(tmp_path / "project", guarded)
+    project = make_project(tmp_path / "project", registry)
     monkeypatch.chdir(project)
-    reference = f"{guarded}/{MODEL_IMAGE}"
-    log_in(tmp_path, guarded, "wrong")
+    reference = f"{registry}/{MODEL_IMAGE}"
+    log_in(tmp_path, registry, "wrong")
     done = trainstack("image", "push", TRAINING)
     assert done.exit_code == 1
     assert (
-        f"{guarded} rejected the credentials, or none are stored for it; run `buildah login {guarded}`" in done.stderr
+        f"{registry} rejected the credentials, or none are stored for it; run `buildah login {registry}`" in done.stderr
     )
     assert "unauthorized: authentication required" in done.stderr
     before = images_by_workload()[TRAINING]
     assert (before["built"], before["registry"]) == (True, "unknown")
-    assert f"{guarded} denies access to ann" in before["problem"]
+    assert f"{registry} denies access to ann" in before["problem"]
 
-    buildah_login(guarded)
+    buildah_login(registry)
     assert {line["registry"] for line in images_by_workload().values()} == {"missing"}
     done = trainstack("image", "push")
     assert done.exit_code == 0, done.stderr
@@ -101,22 +101,22 @@ def test_a_users_image_is_built_pushed_listed_and_pinned(
     assert image["workloads"] == [TRAINING, "traindb-recorded"]
     assert (image["image"], image["platforms"]) == (reference, ["linux/amd64"])
     assert image["sizeBytes"] > 100_000
-    assert after["content"]["image"].startswith(f"{guarded}/trainstack/content:")
+    assert after["content"]["image"].startswith(f"{registry}/trainstack/content:")
     done = trainstack("pin")
     assert done.exit_code == 0, done.stderr
     assert yaml.safe_load((project / "pins" / "traindb.yaml").read_text()) == digests
 
 
 def test_the_error_of_an_unknown_authority_has_the_remedy(
-    tmp_path: Path, guarded: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, registry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It names the path of the authority's certificate."""
-    monkeypatch.chdir(make_project(tmp_path / "project", guarded))
-    log_in(tmp_path, guarded, PASSWORD)
+    monkeypatch.chdir(make_project(tmp_path / "project", registry))
+    log_in(tmp_path, registry, PASSWORD)
     shutil.rmtree(tmp_path / "home")
     done = trainstack("image", "push", TRAINING)
     assert done.exit_code == 1
-    assert f"copy the authority's certificate to /etc/containers/certs.d/{guarded}/ca.crt" in done.stderr
+    assert f"copy the authority's certificate to /etc/containers/certs.d/{registry}/ca.crt" in done.stderr
     assert "certificate verify failed" in images_by_workload()[TRAINING]["problem"]
 
 

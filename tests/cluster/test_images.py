@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.image_runs import run_in_image
-from tests.cluster.registries import free_port, make_access, served
+from tests.cluster.registries import free_port, make_access, running_registry
 from trainstack.dev.cluster import config
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import Recipe, Registry, Storage, ensure_images, helpers
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cluster
 def registry(tmp_path: Path) -> Iterator[RegistryAccess]:
     """Yield an empty registry of the test with the local cluster's configuration."""
     access = make_access(tmp_path)
-    with served(tmp_path, access, config.registry(access, tmp_path / "blobs")):
+    with running_registry(tmp_path, access, config.registry(access, tmp_path / "blobs")):
         yield access
 
 

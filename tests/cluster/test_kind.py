@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.cluster import kind_node
-from tests.cluster.inventory import everything, only_stays
+from tests.cluster.inventory import all_objects, assert_only_retained
 from tests.cluster.kind_node import Built
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 from trainstack.dev.cluster.images import recipe
 from trainstack.dev.cluster.layout import Layout
 
@@ -57,7 +57,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     settings.write_text(f"[containers]\ndefault_ulimits = {json.dumps(limits)}\n")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("CONTAINERS_CONF", str(settings))
-        yield kind_node.ensure()
+        yield kind_node.ensure_built()
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ class Foreign:
         podman("rm", "--force", "--time", "0", self.id)
 
 
-def run(project: Project, *words: str, seconds: float = 120, code: int = 0) -> Done:
+def run(project: Project, *words: str, seconds: float = 120, code: int = 0) -> CommandResult:
     began = time.monotonic()
     done = project.run(list(words), trainstack=True, seconds=seconds)
     print(f"{time.monotonic() - began:6.1f} s  {' '.join(words)}")
@@ -126,7 +126,7 @@ def run(project: Project, *words: str, seconds: float = 120, code: int = 0) -> D
     return done
 
 
-def up(project: Project, built: Built, code: int = 0) -> Done:
+def up(project: Project, built: Built, code: int = 0) -> CommandResult:
     images = ("--node-image", built.node_image, "--registry-image", built.registry_image)
     # Twice the sum of kubeadm's and the driver's own limits.
     return run(project, "cluster", "up", "--driver", "kind", *images, seconds=1100, code=code)
@@ -154,7 +154,7 @@ def test_dev_trains_on_kind_and_is_removed_completely(project: Project, built: B
         assert_running(project, f"{record['name']}-control-plane")
         assert len(inventory()["containers"] - before["containers"]) == 2
 
-        objects = everything(project)
+        objects = all_objects(project)
         done = run(project, "up", "-s", "dev", "--yes", seconds=1500)
         (result,) = (project.root / "results").iterdir()
         assert f"{result.name}\n  test accuracy  0.9" in done.out
@@ -170,7 +170,9 @@ def test_dev_trains_on_kind_and_is_removed_completely(project: Project, built: B
         retained = json.loads(project.pulumi("stack", "output", "--json").out)["retained"]
         run(project, "destroy", "-s", "dev", "--yes", seconds=900)
         # `destroy` without --keep-platform deletes the operators' definitions.
-        only_stays(project, objects, [name for name in retained if not name.startswith("CustomResourceDefinition")])
+        assert_only_retained(
+            project, objects, [name for name in retained if not name.startswith("CustomResourceDefinition")]
+        )
     finally:
         run(project, "cluster", "down", "--wipe", seconds=300)
     assert inventory() == before

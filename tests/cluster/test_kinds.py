@@ -9,21 +9,21 @@ from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
     Config,
-    admitting,
+    admission_enabled,
+    assert_no_changes,
+    assert_up_refused,
     await_end,
     await_pods,
-    bare,
     edit_run,
-    in_pod,
+    exec_in_pod,
     launch,
     launches,
     ledgers,
-    quiet,
-    refused,
     run_id,
     team_config,
     uid,
     uids,
+    unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
 
@@ -39,11 +39,11 @@ def runs() -> list[Config]:
     fixed: Config = {"naming": "fixed", "command": WAITS}
     job_fields: Config = {"completions": 3, "parallelism": 2, "backoffLimit": 4, "ttlSecondsAfterFinished": 3600}
     return [
-        bare("single-pod", "Pod", queue=None, restartPolicy="Never", annotations=NO_PROXY, **fixed),
-        bare("fixed-job", **fixed),
-        bare("fixed-torch", "PyTorchJob", queue=HELD, roles={"Master": {}, "Worker": {}}, **fixed),
-        bare("several", queue=HELD, naming="generated", container="data-loader", command=WAITS, **job_fields),
-        bare("brief", naming="generated", command=["true"], ttlSecondsAfterFinished=1),
+        unmanaged_run("single-pod", "Pod", queue=None, restartPolicy="Never", annotations=NO_PROXY, **fixed),
+        unmanaged_run("fixed-job", **fixed),
+        unmanaged_run("fixed-torch", "PyTorchJob", queue=HELD, roles={"Master": {}, "Worker": {}}, **fixed),
+        unmanaged_run("several", queue=HELD, naming="generated", container="data-loader", command=WAITS, **job_fields),
+        unmanaged_run("brief", naming="generated", command=["true"], ttlSecondsAfterFinished=1),
     ]
 
 
@@ -52,7 +52,7 @@ def test_runs_get_the_declared_names_and_are_launched_once(lab: Project) -> None
 
     An edited run of a fixed name is refused while it is active, and replaced when it has finished.
     """
-    project = lab.other("named", team_config(lab.stack, *runs()))
+    project = lab.other_stack("named", team_config(lab.stack, *runs()))
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -61,13 +61,13 @@ def test_runs_get_the_declared_names_and_are_launched_once(lab: Project) -> None
         assert done.code == 0, done.text
         assert "settled" in done.text
         assert_names(project)
-        quiet(project)
+        assert_no_changes(project)
         assert_refused_while_active(project)
 
-        with admitting(lab, HELD):
+        with admission_enabled(lab, HELD):
             await_pods(project, "several", 2)
             await_pods(project, "fixed-torch", 2)
-            quiet(project)
+            assert_no_changes(project)
             remove_from_state(project, "several")
             before = uids(project)
             # Created are the ledger and the teardown's guard, which depends on everything.
@@ -76,13 +76,13 @@ def test_runs_get_the_declared_names_and_are_launched_once(lab: Project) -> None
             assert done.code == 0, done.text
             assert uids(project) == before
             assert run_id(launch(project, "several")) in ledgers(project)
-            quiet(project)
+            assert_no_changes(project)
 
-            in_pod(project, await_pods(project, "single-pod", 1)[0], "touch", f"{MOUNT}/go")
+            exec_in_pod(project, await_pods(project, "single-pod", 1)[0], "touch", f"{MOUNT}/go")
             done = project.trainstack("wait", "--timeout", "120")
             assert done.code == 0, done.text
             assert_finished(project)
-            quiet(project)
+            assert_no_changes(project)
             assert_replaced_when_finished(project)
             assert_settled_when_deleted(project)
     finally:
@@ -111,7 +111,7 @@ def assert_refused_while_active(project: Project) -> None:
     """Assert that an edited run is refused while the old one is active, and that `stop` replaces the old one."""
     for name in FIXED:
         edit_run(project, name, lambda run: run.update(attempt=2))
-    text = refused(project).text
+    text = assert_up_refused(project).text
     for name in FIXED:
         assert f"{NAMESPACE}/{name} (run {run_id(launch(project, name))}) has been " in text
     for name in ("single-pod", "fixed-torch"):
@@ -160,7 +160,7 @@ def assert_replaced_when_finished(project: Project) -> None:
     await_end(project, "fixed-job", "Complete")
     await_end(project, "fixed-torch", "Succeeded")
     eventually("the Pod's end", lambda: launch(project, "single-pod")["status"]["phase"] == "Succeeded")
-    quiet(project)
+    assert_no_changes(project)
 
 
 def assert_settled_when_deleted(project: Project) -> None:

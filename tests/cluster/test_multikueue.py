@@ -14,11 +14,11 @@ from tests.cluster.multikueue import (
     HUB,
     NAMESPACE,
     WEST,
+    create_kubeconfig_secret,
     environment,
-    give_access,
+    exposed_api_server,
     hub,
     merged_kubeconfig,
-    reachable,
     run,
 )
 from tests.cluster.project import Project, eventually
@@ -70,9 +70,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_path: Path) -> None:
     """Until the worker cluster is connected, the run waits, and `status` has the reason."""
     project = Project.copy(tmp_path, pair)
-    west = project.other(WEST, environment(WEST, 1, receives=[NAMESPACE]))
+    west = project.other_stack(WEST, environment(WEST, 1, receives=[NAMESPACE]))
     nodes = run("nodes", "JobSet", WAITS, replicatedJobs=[{"name": "node", "parallelism": 2}])
-    manager = project.other(HUB, hub(run("probe", "Job", WAITS), run("stopped", "Job", WAITS), nodes))
+    manager = project.other_stack(HUB, hub(run("probe", "Job", WAITS), run("stopped", "Job", WAITS), nodes))
     declare_sweep(manager)
     for stack in (west, manager):
         done = stack.up(seconds=600)
@@ -80,9 +80,9 @@ def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_pat
     output = manager.trainstack("status").out
     assert "lists an admission check that is not active: Kueue does not reach west (" in output
 
-    with reachable(pair.manager, pair.worker) as server:
-        give_access(manager, pair.worker, server)
-        pods = eventually("all runs have their pods in the worker cluster", lambda: running(manager, PODS))
+    with exposed_api_server(pair.manager, pair.worker) as server:
+        create_kubeconfig_secret(manager, pair.worker, server)
+        pods = eventually("all runs have their pods in the worker cluster", lambda: running_pods(manager, PODS))
         assert objects(manager, "pods", HUB) == []
         output = manager.trainstack("status").out
         assert output.count("in cluster west;") == len(LAUNCHES), output
@@ -98,8 +98,8 @@ def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_pat
         "the worker cluster counts as lost", lambda: "Kueue does not reach worker cluster west" in status(manager)
     )
     assert status(manager).count("which Kueue does not reach: its last known state") == len(LAUNCHES)
-    with reachable(pair.manager, pair.worker) as server:
-        give_access(manager, pair.worker, server)
+    with exposed_api_server(pair.manager, pair.worker) as server:
+        create_kubeconfig_secret(manager, pair.worker, server)
         eventually("the worker cluster is connected again", lambda: "does not reach" not in status(manager))
         refresh = manager.changes("--refresh")
         assert refresh == {}
@@ -219,7 +219,7 @@ def objects(project: Project, kind: str, context: str) -> list[dict[str, Any]]:
     return found
 
 
-def running(project: Project, count: int) -> list[dict[str, Any]]:
+def running_pods(project: Project, count: int) -> list[dict[str, Any]]:
     pods = [pod for pod in objects(project, "pods", WEST) if pod["status"]["phase"] == "Running"]
     return pods if len({uid(pod) for pod in pods}) == count else []
 

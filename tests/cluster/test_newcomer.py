@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.project import COMMAND_SECONDS, ROOT, Done, Project, eventually
+from tests.cluster.project import COMMAND_SECONDS, ROOT, CommandResult, Project, eventually
 from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
@@ -25,7 +25,7 @@ def copy(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def newcomer(copy: Project) -> Project:
     """Return an environment like dev that was never deployed."""
-    return copy.other("newcomer", dev_config())
+    return copy.other_stack("newcomer", dev_config())
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def deployed_urns(project: Project) -> list[str]:
     return [resource["urn"] for resource in project.resources() if not resource["type"].startswith("pulumi:")]
 
 
-def refused(project: Project, *words: str, environment: Variables | None = None) -> Done:
+def assert_up_refused(project: Project, *words: str, environment: Variables | None = None) -> CommandResult:
     """Assert that `pulumi up` and `trainstack up` fail with these words; return the result of the latter."""
     assert_failed(project.pulumi("up", "--yes", "--skip-preview", environment=environment), *words)
     done = project.run(["up", "--yes", "-s", project.stack], trainstack=True, environment=environment)
@@ -59,7 +59,7 @@ def refused(project: Project, *words: str, environment: Variables | None = None)
     return done
 
 
-def assert_failed(done: Done, *words: str) -> None:
+def assert_failed(done: CommandResult, *words: str) -> None:
     """Assert that the command failed with these words in its output and without a traceback."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
@@ -88,7 +88,9 @@ def test_an_environment_without_a_file(copy: Project) -> None:
 def test_an_environment_without_settings(newcomer: Project) -> None:
     """`pulumi stack init` leaves such a file: it has only the salt of the passphrase."""
     newcomer.write_stack(newcomer.stack, {})
-    refused(newcomer, "Pulumi.newcomer.yaml: the environment declares nothing", "`trainstack:<section>:`", "dev")
+    assert_up_refused(
+        newcomer, "Pulumi.newcomer.yaml: the environment declares nothing", "`trainstack:<section>:`", "dev"
+    )
 
 
 def test_all_faults_of_a_file_are_reported_with_their_lines(newcomer: Project) -> None:
@@ -107,7 +109,7 @@ def test_all_faults_of_a_file_are_reported_with_their_lines(newcomer: Project) -
         "'2GB' is not a quantity",
         '"1Gi"',
     )
-    refused(newcomer, *words)
+    assert_up_refused(newcomer, *words)
     # A preview fails in the same place.
     assert_failed(newcomer.pulumi("preview"), *words)
 
@@ -121,7 +123,7 @@ def test_unknown_references_are_reported_together(newcomer: Project) -> None:
         run["image"] = {"build": "trainstack/runs/wrapper"}
 
     newcomer.edit_stack(edit)
-    refused(
+    assert_up_refused(
         newcomer,
         f"{line_of(newcomer, 'reserch')}: workloads.runs[digits].queue: ",
         "local queue 'reserch' is not declared in namespace research",
@@ -134,7 +136,7 @@ def test_unknown_references_are_reported_together(newcomer: Project) -> None:
 
 def test_a_missing_or_broken_kubeconfig(newcomer: Project, tmp_path: Path) -> None:
     """The message names the file and the setting that selects another one."""
-    refused(
+    assert_up_refused(
         newcomer,
         f"no kubeconfig at {tmp_path / 'missing'}",
         "set KUBECONFIG to your cluster's file",
@@ -148,7 +150,7 @@ def test_a_missing_or_broken_kubeconfig(newcomer: Project, tmp_path: Path) -> No
 def test_an_unknown_context_of_the_kubeconfig(newcomer: Project) -> None:
     """The message names context, file and setting."""
     newcomer.edit_stack(lambda config: config.update({"trainstack:cluster": {"context": "elsewhere"}}))
-    refused(newcomer, "context 'elsewhere' of", str(newcomer.kubeconfig), "trainstack:cluster: context")
+    assert_up_refused(newcomer, "context 'elsewhere' of", str(newcomer.kubeconfig), "trainstack:cluster: context")
 
 
 def test_the_state_is_kept_if_the_cluster_is_unreachable(dev: Project, tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_the_state_is_kept_if_the_cluster_is_unreachable(dev: Project, tmp_path:
     before = deployed_urns(dev)
     assert before
     expected = ("cannot reach the cluster of context", "https://127.0.0.1:9", str(tmp_path), "check that it is running")
-    refused(dev, *expected, environment=environment)
+    assert_up_refused(dev, *expected, environment=environment)
     assert_failed(dev.pulumi("preview", environment=environment), *expected)
     for command in (["status"], ["destroy", "--yes"], ["destroy", "--keep-platform", "--yes"]):
         assert_failed(dev.run([*command, "-s", "dev"], trainstack=True, environment=environment), *expected)
@@ -187,7 +189,7 @@ def unreachable(kubeconfig: Path, to: Path) -> Path:
 )
 def test_an_invalid_passphrase(newcomer: Project, variables: Variables, engine: str) -> None:
     """The engine reports the fault; `trainstack` adds the source of the passphrase."""
-    up = refused(newcomer, engine, environment=variables)
+    up = assert_up_refused(newcomer, engine, environment=variables)
     assert_failed(up, ".trainstack/passphrase", "PULUMI_CONFIG_PASSPHRASE_FILE")
 
 
@@ -211,7 +213,7 @@ def test_status_names_an_image_that_cannot_be_pulled(copy: Project) -> None:
         "trainstack:queues": {"priorityClasses": None},
         "trainstack:workloads": {"runs": [{**run, "runAsUser": 1000}]},
     }
-    project = copy.other("lost", config)
+    project = copy.other_stack("lost", config)
     try:
         done = project.up()
         assert done.code == 0, done.text

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cluster.page import Page
 from tests.cluster.project import ROOT, Project
-from tests.front_doors import PAGES, Edit, Line, steps
+from tests.start_pages import PAGES, Edit, Line, steps
 from tests.wheel import add_bytecode, build
 from trainstack.runs.images.images import workload_reference
 

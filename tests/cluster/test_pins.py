@@ -11,14 +11,14 @@ from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
     Config,
+    assert_no_changes,
     await_pods,
-    bare,
     launches,
-    quiet,
     run_id,
     team_config,
     uid,
     uids,
+    unmanaged_run,
     volume,
 )
 from tests.cluster.project import Project
@@ -36,8 +36,8 @@ def environment(platform: str) -> Config:
     """Return a team that requires digests, with runs of a named image and of one built here, and a protected volume."""
     config = team_config(
         platform,
-        bare("named", image={"name": IMAGE}, command=WAITS),
-        bare("built", image={"build": "workloads/digits"}, command=WAITS),
+        unmanaged_run("named", image={"name": IMAGE}, command=WAITS),
+        unmanaged_run("built", image={"build": "workloads/digits"}, command=WAITS),
     )
     config["trainstack:environment"]["pinned"] = True
     config["trainstack:storage"] = {"volumes": [{**volume("lab"), "protect": True}]}
@@ -55,7 +55,7 @@ def serve(cluster: Cluster, helper: int) -> str:
 def test_runs_use_pinned_images_and_protected_volumes_are_kept(lab: Project, cluster: Cluster) -> None:
     """A moved tag is reported and changes no run. A destroy is refused as a whole, with the volume's name."""
     digest = serve(cluster, 0)
-    project = lab.other("pinned", environment(lab.stack))
+    project = lab.other_stack("pinned", environment(lab.stack))
     try:
         assert_refused_without_pins(project)
         done = project.trainstack("pin")
@@ -116,7 +116,7 @@ def assert_moved_tag_reported(project: Project, old: str, new: str) -> None:
     assert f"{IMAGE}  {new} (was {old})" in done.text
     assert "pins/pinned.yaml: 1 moved; run `trainstack pin -s pinned`" in done.text
     assert pins(project) == before
-    quiet(project)
+    assert_no_changes(project)
     assert running_image(project, "named") == f"{IMAGE}@{old}"
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.admission.bench import reserves
-from tests.admission.kueue import install, until
+from tests.admission.bench import has_reservation
+from tests.admission.kueue import install, wait_until
 from tests.cluster.placements import (
     BLOCK,
     LEVELS,
@@ -36,7 +36,7 @@ from trainstack.settings.values.kubernetes import HOSTNAME
 
 pytestmark = pytest.mark.cluster
 
-LEAST_TAU, MOST_OFF = 0.95, 0.1
+MIN_TAU, MAX_DEVIATION = 0.95, 0.1
 SCENARIOS = 20
 
 
@@ -90,31 +90,31 @@ def overhead(bench: PlanBench) -> float:
     """Return the seconds of a run in addition to those of its pods, measured on an otherwise idle cluster."""
     alone = Scenario(seed=0, runs=40, nodes=2, seconds=(3, 9), queues=1, pods=(1,))
     observed = bench.run(120, alone)
-    names = {run_name(index): alone.lasts(index) for index in range(alone.runs)}
+    names = {run_name(index): alone.duration_seconds(index) for index in range(alone.runs)}
     return statistics.median(observed.ended[name] - observed.reserved[name] - lasts for name, lasts in names.items())
 
 
 @pytest.mark.slow
 def test_a_scenario_matches_its_forecast(bench: PlanBench, overhead: float) -> None:
     """The order of the starts and the makespan match."""
-    scenario = bench.steady(Scenario(seed=1, runs=40, nodes=2, seconds=(8, 24)), overhead)
+    scenario = bench.find_steady(Scenario(seed=1, runs=40, nodes=2, seconds=(8, 24)), overhead)
     assert_matches_forecast(bench, overhead, 240, scenario)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(SCENARIOS))
 def test_many_scenarios_match_their_forecasts(bench: PlanBench, overhead: float, number: int) -> None:
-    assert_matches_forecast(bench, overhead, 1800, bench.steady(make_scenario(number), overhead))
+    assert_matches_forecast(bench, overhead, 1800, bench.find_steady(make_scenario(number), overhead))
 
 
-def assert_matches_forecast(bench: PlanBench, overhead: float, most_seconds: float, scenario: Scenario) -> None:
+def assert_matches_forecast(bench: PlanBench, overhead: float, max_seconds: float, scenario: Scenario) -> None:
     """Compare a plan, which is made before any run starts, with the observed runs.
 
     The order of the starts is compared by Kendall's tau-b. Kueue's times are in whole seconds, so admissions within a
     second have no order, and the plan's times are rounded down too. A pair that is tied on only one side counts against
     the plan.
     """
-    plan, observed = bench.planned(overhead, scenario), bench.run(most_seconds, scenario)
+    plan, observed = bench.planned_timelines(overhead, scenario), bench.run(max_seconds, scenario)
     ends = [timeline.end for timeline in plan if timeline.end is not None]
     assert len(ends) == scenario.runs
     starts = [
@@ -124,33 +124,31 @@ def assert_matches_forecast(bench: PlanBench, overhead: float, most_seconds: flo
     tau, last, planned = kendall_tau(starts), max(observed.ended.values()), max(ends)
     off = last / planned - 1
     figures = f"tau {tau:.3f}, makespan {last:.0f} s of {planned:.0f} s planned ({off:+.1%}), overhead {overhead:.1f} s"
-    print(f"{scenario.told}: {figures}")
-    assert tau >= LEAST_TAU, figures
-    assert abs(off) <= MOST_OFF, figures
+    print(f"{scenario.description}: {figures}")
+    assert tau >= MIN_TAU, figures
+    assert abs(off) <= MAX_DEVIATION, figures
 
 
 def test_a_forecast_includes_runs_that_wait_on_the_cluster(bench: PlanBench) -> None:
     """`forecast --cluster` lists launched runs with their names and durations, and plans no run twice."""
     scenario = Scenario(seed=3, runs=12, nodes=2, declared=True)
-    with bench.waiting(scenario) as (named, _):
+    with bench.waiting_scenario(scenario) as (named, _):
         done = bench.trainstack("forecast", "--cluster", "--json", "-s", named.name)
         assert done.code == 0, done.text
         rows = {row["name"]: row for row in json.loads(done.out)["runs"]}
-    expected = {
-        timeline.task.workload.name: timeline.start for timeline in bench.predicted(scenario).schedule.timelines
-    }
+    expected = {timeline.task.workload.name: timeline.start for timeline in bench.forecast(scenario).schedule.timelines}
     assert rows.keys() == expected.keys()
     assert {name: row["start"] for name, row in rows.items()} == pytest.approx(expected, abs=0.5)
     assert {row["source"] for row in rows.values()} == {"declared"}
 
 
 @pytest.fixture(scope="module")
-def judge() -> None:
+def kueue_program() -> None:
     """Ensure the program with Kueue's own code, which assigns pods to nodes for `check --cluster`."""
     tools.ensure(["judge-v0.15"])
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("kueue_program")
 def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -> None:
     """Kueue then keeps the run pending with the same message, and places the other runs on the predicted nodes.
 
@@ -166,7 +164,7 @@ def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -
         environment.label(8)
         environment.create("Namespace", "ResourceFlavor", "ClusterQueue", "LocalQueue")
         queue = next(body for body in environment.objects if body["kind"] == "ClusterQueue")
-        until("the topology is missed", lambda: "TopologyNotFound" in json.dumps(bench.api.read(queue)["status"]))
+        wait_until("the topology is missed", lambda: "TopologyNotFound" in json.dumps(bench.api.read(queue)["status"]))
         # The environment declares the topology, so the queue is not reported as inactive.
         before = environment.check()
         environment.create("Topology")
@@ -177,14 +175,14 @@ def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -
         assert {before[name]["judged_by"] for name in outcomes} == {"Kueue v0.15.2"}
 
         # Runs of other owners: the same content under other names.
-        others = environment.others(
+        others = environment.competing_environment(
             run("first", "racks", 2, topologyRequest={"required": RACK}),
             run("second", "racks", 4, topologyRequest={"required": BLOCK}),
         )
         environment.submit("wide")
-        message = environment.refused("wide")
+        message = environment.await_refusal("wide")
         others.submit("first")
-        assert hosts_of_assignment(environment.admitted("first")) == hosts_of_verdict(before["pair"])
+        assert hosts_of_assignment(environment.await_admission("first")) == hosts_of_verdict(before["pair"])
         assert 'topology "racks" allows to fit only 2 out of 3 pod(s)' in message
         assert message.partition(": ")[2] in before["wide"]["lacks"][0]["message"]
 
@@ -192,16 +190,16 @@ def test_check_reports_a_run_that_fits_the_quota_but_no_rack(bench: PlanBench) -
         between = environment.check()
         assert [between[name]["outcome"] for name in ("block-1", "block-2")] == ["fits", "fits"]
         others.submit("second")
-        assert hosts_of_assignment(environment.admitted("second")) == hosts_of_verdict(between["block-1"])
+        assert hosts_of_assignment(environment.await_admission("second")) == hosts_of_verdict(between["block-1"])
         after = environment.check()
         assert after["block-2"]["outcome"] == "waits"
         assert f"no {BLOCK} has room for the 4 pods now" in after["block-2"]["lacks"][0]["message"]
         environment.submit("block-2")
-        assert environment.refused("block-2").partition(": ")[2] in after["block-2"]["lacks"][0]["message"]
+        assert environment.await_refusal("block-2").partition(": ")[2] in after["block-2"]["lacks"][0]["message"]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("kueue_program")
 def test_random_runs_are_placed_as_predicted(bench: PlanBench) -> None:
     """Kueue uses the predicted nodes, prints the predicted messages and preempts the predicted runs.
 
@@ -214,25 +212,25 @@ def test_random_runs_are_placed_as_predicted(bench: PlanBench) -> None:
         environment.create()
         for number in range(STATES):
             others = [draw_run(draw, f"other-{number}-{index}") for index in range(draw.randint(0, 3))]
-            asked = [draw_run(draw, f"asked-{number}-{index}") for index in range(ASKED)]
-            background, state = environment.others(*others), environment.with_runs(*asked)
+            candidates = [draw_run(draw, f"asked-{number}-{index}") for index in range(ASKED)]
+            background, state = environment.competing_environment(*others), environment.with_runs(*candidates)
             for other in others:
                 background.submit(other["name"])
-                environment.settled(other["name"])
+                environment.await_decision(other["name"])
             verdicts = state.check()
             # A run that preempts others changes the state, so it is submitted last.
             for candidate in sorted(
-                asked, key=lambda candidate: verdicts[candidate["name"]]["outcome"] == "fits by preempting"
+                candidates, key=lambda candidate: verdicts[candidate["name"]]["outcome"] == "fits by preempting"
             ):
                 name, verdict = candidate["name"], verdicts[candidate["name"]]
                 state.submit(name)
-                if fault := disagreement(environment, verdict, environment.settled(name)):
+                if fault := disagreement(environment, verdict, environment.await_decision(name)):
                     wrong.append(f"{fault}: {candidate}, beside {others}")
                 outcomes[verdict["outcome"]] += 1
                 if verdict["outcome"] == "fits by preempting":
                     break
-                environment.withdraw(name)
-            environment.withdraw()
+                environment.delete_launches(name)
+            environment.delete_launches()
     print(f"TRAINSTACK_ADMISSION_SEED={seed}: {dict(outcomes)}")
     assert not wrong, (seed, wrong)
     assert outcomes.keys() == {"fits", "waits", "never fits", "fits by preempting"}, outcomes
@@ -262,11 +260,11 @@ def draw_run(draw: random.Random, name: str) -> Config:
 
 def disagreement(environment: Site, verdict: Config, workload: Config) -> str:
     """Return how Kueue's outcome differs from the prediction, or an empty string."""
-    victims = environment.evicted()
+    victims = environment.evicted_workloads()
     if verdict["outcome"] == "fits by preempting":
         return "" if [f"drawn/{name}" for name in victims] == verdict["preempts"] else f"evicted {victims}: {verdict}"
-    if reserves(workload) != (verdict["outcome"] == "fits") or victims:
-        return f"reserved: {reserves(workload)}, evicted {victims}: {verdict}"
+    if has_reservation(workload) != (verdict["outcome"] == "fits") or victims:
+        return f"reserved: {has_reservation(workload)}, evicted {victims}: {verdict}"
     if verdict["outcome"] == "fits":
         hosts = hosts_of_assignment(workload)
         return "" if hosts == hosts_of_verdict(verdict) else f"on {hosts}: {verdict}"
@@ -284,16 +282,16 @@ def test_check_predicts_which_run_fair_sharing_preempts(bench: PlanBench) -> Non
     with site(bench, "fair", fair_config()) as environment:
         environment.create()
         names = [f"{queue}-{number}" for number in (1, 2, 3) for queue in ("heavy", "light")]
-        others = environment.others(*(fair_run(name) for name in names))
+        others = environment.competing_environment(*(fair_run(name) for name in names))
         for name in names:
             others.submit(name)
-            others.admitted(name)
-        asked = environment.check()["asked"]
-        assert (asked["outcome"], len(asked["preempts"])) == ("fits by preempting", 1)
+            others.await_admission(name)
+        verdict = environment.check()["asked"]
+        assert (verdict["outcome"], len(verdict["preempts"])) == ("fits by preempting", 1)
         environment.submit("asked")
-        environment.admitted("asked")
-        (victim,) = environment.evicted()
-        assert asked["preempts"] == [f"fair/{victim}"]
+        environment.await_admission("asked")
+        (victim,) = environment.evicted_workloads()
+        assert verdict["preempts"] == [f"fair/{victim}"]
         assert victim in {environment.workload(name)["metadata"]["name"] for name in names if name.startswith("light")}
 
 

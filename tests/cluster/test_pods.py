@@ -10,7 +10,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from tests.cluster.lab import Config, bare, managed, volume
+from tests.cluster.lab import Config, managed_run, unmanaged_run, volume
 from tests.cluster.project import Project, eventually
 from trainstack.dev.toolchain import gotool
 from trainstack.dev.toolchain.build import Builder
@@ -76,22 +76,22 @@ def runs() -> list[Config]:
     plain = [
         run | {"namespace": NAMESPACE, "queue": None}
         for run in (
-            managed("job", "pass", sharedMemory="16Mi", code=CODE),
-            managed("torch", "pass", "PyTorchJob", roles=roles),
-            managed("train", "pass", "TrainJob", roles=roles),
-            managed("set", "pass", "JobSet", replicatedJobs=jobs),
-            bare("plain-pod", "Pod", command=command),
-            bare("plain-job", command=command, code={**CODE, "secret": None}),
-            bare("plain-torch", "PyTorchJob", command=command, roles=roles),
-            bare("plain-set", "JobSet", command=command, replicatedJobs=jobs),
-            bare("loader", "DataLoader"),
+            managed_run("job", "pass", sharedMemory="16Mi", code=CODE),
+            managed_run("torch", "pass", "PyTorchJob", roles=roles),
+            managed_run("train", "pass", "TrainJob", roles=roles),
+            managed_run("set", "pass", "JobSet", replicatedJobs=jobs),
+            unmanaged_run("plain-pod", "Pod", command=command),
+            unmanaged_run("plain-job", command=command, code={**CODE, "secret": None}),
+            unmanaged_run("plain-torch", "PyTorchJob", command=command, roles=roles),
+            unmanaged_run("plain-set", "JobSet", command=command, replicatedJobs=jobs),
+            unmanaged_run("loader", "DataLoader"),
         )
     ]
     node: Config = {"hostNetwork": True, "capabilities": {"add": ["IPC_LOCK"]}, "volumes": []}
     script = ["sh", "-c", "touch /disk/a /ram/a /claim/a && sleep 600"]
     special = [
-        bare("equipped", command=script, volumes=[], **EQUIPMENT),
-        bare("on-node", "Pod", command=["sleep", "600"], restartPolicy="Never", **node),
+        unmanaged_run("equipped", command=script, volumes=[], **EQUIPMENT),
+        unmanaged_run("on-node", "Pod", command=["sleep", "600"], restartPolicy="Never", **node),
     ]
     return [
         *plain,
@@ -123,7 +123,7 @@ def launch_of(rendered: list[dict[str, Any]], workload: str) -> dict[str, Any]:
 
 
 @contextmanager
-def created(project: Project, body: dict[str, Any], namespace: str) -> Iterator[list[dict[str, Any]]]:
+def created_launch(project: Project, body: dict[str, Any], namespace: str) -> Iterator[list[dict[str, Any]]]:
     """Create a launch that Kueue does not manage, yield its running pods, and delete it afterwards."""
     metadata = body["metadata"]
     stored = {**body, "metadata": {**metadata, "namespace": namespace}}
@@ -160,7 +160,7 @@ def spec_of(spec: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key not in bound}
 
 
-def audited(project: Project) -> float:
+def audit_violations(project: Project) -> float:
     """Return the number of violations of `restricted` in the API server's audit log."""
     done = project.kubectl("get", "--raw", "/metrics")
     assert done.code == 0, done.text
@@ -172,7 +172,7 @@ def audited(project: Project) -> float:
 @pytest.fixture(scope="module")
 def rendered(dev: Project) -> list[dict[str, Any]]:
     """Return the objects of the environment."""
-    done = dev.other("strict", make_environment()).trainstack("render")
+    done = dev.other_stack("strict", make_environment()).trainstack("render")
     assert done.code == 0, done.text
     return [body for body in yaml.safe_load_all(done.out) if body]
 
@@ -211,9 +211,9 @@ def test_pods_of_every_kind_are_accepted_without_warnings(dev: Project, rendered
     assert kinds == {"deployment", "job", "jobset", "pod", "pytorchjob", "trainjob"}
     assert sum(name.startswith("deployment-") for name in pods) == 4
     assert any("initContainers" in spec for spec in pods.values())
-    before = audited(dev)
+    before = audit_violations(dev)
     assert dry_run(dev, pods) == ""
-    assert audited(dev) == before
+    assert audit_violations(dev) == before
 
 
 @pytest.mark.usefixtures("torch")
@@ -236,15 +236,15 @@ def test_live_pods_are_accepted_where_restricted_is_enforced(dev: Project) -> No
         projected = (volume.get("projected", {}) for volume in pod["spec"].get("volumes", ()))
         has_token = any("serviceAccountToken" in item for source in projected for item in source.get("sources", ()))
         assert has_token == (pod["metadata"]["namespace"] in CONTROLLERS), pod["metadata"]["name"]
-    before = audited(dev)
+    before = audit_violations(dev)
     assert dry_run(dev, {f"again-{pod['metadata']['name']}": spec_of(pod["spec"]) for pod in live}) == ""
-    assert audited(dev) == before
+    assert audit_violations(dev) == before
 
 
 def test_live_pods_have_the_fields_of_their_run(dev: Project, rendered: list[dict[str, Any]]) -> None:
     """Affinity, writable scratch volumes, capabilities and the patch apply; a scratch claim is deleted with its pod."""
     body = launch_of(rendered, "equipped")
-    with created(dev, body, NAMESPACE) as (pod,):
+    with created_launch(dev, body, NAMESPACE) as (pod,):
         spec, (main,) = pod["spec"], pod["spec"]["containers"]
         assert spec["affinity"] == AFFINITY
         assert main["securityContext"]["capabilities"] == {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
@@ -263,11 +263,11 @@ def test_live_pods_have_the_fields_of_their_run(dev: Project, rendered: list[dic
 def test_a_pod_on_the_host_network_needs_a_privileged_namespace(dev: Project, rendered: list[dict[str, Any]]) -> None:
     """`restricted` refuses the pod. In a privileged namespace, it has the node's address and resolves Services."""
     body = launch_of(rendered, "on-node")
-    assert dev.other("strict", make_environment()).trainstack("check").code != 0
+    assert dev.other_stack("strict", make_environment()).trainstack("check").code != 0
     done = dev.kubectl("create", "--dry-run=server", stdin=yaml.safe_dump(body))
     assert "host namespaces (hostNetwork=true)" in done.err
     assert "IPC_LOCK" in done.err
-    with created(dev, body, PRIVILEGED) as (pod,):
+    with created_launch(dev, body, PRIVILEGED) as (pod,):
         assert pod["status"]["podIP"] == pod["status"]["hostIP"]
         name = pod["metadata"]["name"]
         found = dev.kubectl("exec", "-n", PRIVILEGED, name, "--", "nslookup", "kubernetes.default.svc.cluster.local")
@@ -285,13 +285,13 @@ def test_the_failing_pods_of_upstream_are_refused(dev: Project) -> None:
         body["metadata"] |= {"name": file.stem.lower().replace("_", "-"), "namespace": NAMESPACE}
         pods[body["metadata"]["name"]] = body
     assert len(pods) > 50
-    before = audited(dev)
+    before = audit_violations(dev)
     done = dev.kubectl("create", "--dry-run=server", stdin=yaml.safe_dump_all(pods.values()))
     assert done.code != 0
     assert done.out == ""
     refused = re.findall(r'pods "(\S+)" is forbidden: violates PodSecurity "restricted:latest"', done.err)
     assert sorted(refused) == sorted(pods)
-    assert audited(dev) == before + len(pods)
+    assert audit_violations(dev) == before + len(pods)
 
 
 def fixtures() -> Path:

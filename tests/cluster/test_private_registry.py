@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.lab import NAMESPACE, await_end, bare, launches, ledgers, team_config, uid, uids
+from tests.cluster.lab import NAMESPACE, await_end, launches, ledgers, team_config, uid, uids, unmanaged_run
 from tests.cluster.project import Project
 from tests.cluster.registries import (
     PASSWORD,
@@ -15,8 +15,8 @@ from tests.cluster.registries import (
     buildah_login,
     log_in,
     make_access,
-    served_with_password,
-    trusted_by_nodes,
+    pulled_by_nodes,
+    running_private_registry,
     write_dockerfile,
 )
 from trainstack.dev.cluster.cluster import Cluster
@@ -34,7 +34,9 @@ def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Ite
     access = make_access(tmp_path, cluster.host_ip)
     kubeconfig = Path(shutil.copy(cluster.kubeconfig, tmp_path / "kubeconfig"))
     image = {"name": f"{access.address}/lab/hello:1"}
-    run = bare("hello", image=image, imagePullSecrets=["hello-registry"], command=["/bin/sh", "-c", "echo trained"])
+    run = unmanaged_run(
+        "hello", image=image, imagePullSecrets=["hello-registry"], command=["/bin/sh", "-c", "echo trained"]
+    )
     # Without Internet access, only the nodes reach the loader's registry.
     known = {"rule": "registry-unreachable", "path": "cluster.loader.image", "reason": "The nodes have a mirror."}
     config = {**team_config(lab.stack, run), "trainstack:checks": {"silenced": [known]}}
@@ -46,7 +48,7 @@ def person(lab: Project, cluster: Cluster, tmp_path: Path, buildah: None) -> Ite
     assert done.code == 0, done.text
     project = lab.environment("registry", kubeconfig)
     try:
-        with trusted_by_nodes(cluster, access):
+        with pulled_by_nodes(cluster, access):
             yield project, access
     finally:
         project.take_down()
@@ -62,7 +64,7 @@ def test_up_prints_the_command_for_a_missing_image(person: tuple[Project, Regist
     project, access = person
     reference = f"{access.address}/lab/hello:1"
     unknown = f"workloads.runs[hello].image: whether the registry has {reference} is unknown: {reference}: "
-    with served_with_password(tmp_path, access):
+    with running_private_registry(tmp_path, access):
         log_in(tmp_path, access.address, "wrong")
         done = project.trainstack("check", "--cluster")
         assert f"{unknown}{access.address} denies access to ann, or has no such image; log in with" in done.out

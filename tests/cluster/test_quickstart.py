@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from tests.cluster.people import Person, make_claim
-from tests.cluster.project import ROOT, Done, Project, emptied, eventually
+from tests.cluster.project import ROOT, CommandResult, Project, await_empty, eventually
 from tests.cluster.registries import (
     PASSWORD,
     USER,
     buildah_variables,
     log_in,
     make_access,
-    served_with_password,
-    trusted_by_nodes,
+    pulled_by_nodes,
+    running_private_registry,
 )
 from trainstack.dev.cluster.access import write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
@@ -44,7 +44,7 @@ class Newcomer:
     variables: dict[str, str | None]
     registry: str
 
-    def trainstack(self, *words: str, code: int = 0, seconds: float = 300) -> Done:
+    def trainstack(self, *words: str, code: int = 0, seconds: float = 300) -> CommandResult:
         """Run a command, and assert its exit code."""
         # Buildah's mounts are removed when the command ends.
         command = [*OWN_MOUNTS, str(self.project.root / ".venv/bin/python"), "-m", "trainstack.cli", *words, "-s", NAME]
@@ -142,7 +142,7 @@ def newcomer(dev: Project, cluster: Cluster, tmp_path: Path) -> Iterator[Newcome
         (tmp_path / "home" / ".kube").mkdir(parents=True)
         kubeconfig = write_kubeconfig(cluster, f"{NAME}/{ACCOUNT}", tmp_path / "home" / ".kube" / "config")
         absent = dict.fromkeys(("KUBECONFIG", "DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"))
-        with served_with_password(tmp_path, access), trusted_by_nodes(cluster, access):
+        with running_private_registry(tmp_path, access), pulled_by_nodes(cluster, access):
             log_in(tmp_path, access.address, PASSWORD)
             person = Project(project.root, kubeconfig, NAME)
             yield Newcomer(person, {**variables, **absent}, access.address)
@@ -182,7 +182,7 @@ def test_quickstart_on_the_cluster_of_another_owner(newcomer: Newcomer, dev: Pro
     newcomer.trainstack("fetch", record.name, "--to", str(fetched))
     assert json.loads((fetched / "run.json").read_text())["state"] == "succeeded"
     newcomer.trainstack("destroy", "--yes")
-    emptied("what the run needed", lambda: object_names(dev) - before, 60)
+    await_empty("what the run needed", lambda: object_names(dev) - before, 60)
     assert object_names(dev) == before
 
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tests.cluster.audit import Request, requests
-from tests.cluster.lab import NAMESPACE, await_end, managed, volume
-from tests.cluster.project import ROOT, Done, Project
+from tests.cluster.lab import NAMESPACE, await_end, managed_run, volume
+from tests.cluster.project import ROOT, CommandResult, Project
 from tests.conftest import start_cluster
 from tests.unit.stacks.test_environment_rights import INSTALLING
 from trainstack.cli.rights import FOLDER, text
@@ -93,7 +93,7 @@ class People:
             "subjects": [subject],
         }
 
-    def granted(self, account: str) -> set[Grant]:
+    def granted_rights(self, account: str) -> set[Grant]:
         """Return the rights of an account, from the live roles."""
         name = f"trainstack-{self.admin.stack}-{account}"
         found = [self.admin.get("clusterrole", name), *self.admin.get("roles")["items"]]
@@ -103,7 +103,7 @@ class People:
         """Return the requests of an account to the API server."""
         return requests(self.cluster, f"system:serviceaccount:{self.namespace}:{account}")
 
-    def bound(self, account: str) -> set[Grant]:
+    def bound_rights(self, account: str) -> set[Grant]:
         """Return the `bind` rights on the roles of the live bindings that an account has written."""
         result = set()
         for request in self.requests_of(account):
@@ -138,8 +138,8 @@ def assert_minimal_rights(
 
     """
     requested = people.requests_of(account)
-    granted = people.granted(account) if granted is None else granted
-    used = {grant for request in requested if request.code != FORBIDDEN for grant in request.took} | also
+    granted = people.granted_rights(account) if granted is None else granted
+    used = {grant for request in requested if request.code != FORBIDDEN for grant in request.used_grants} | also
     idle = {right for right in granted if not any(right.covers(grant) for grant in used)}
     known = {(right.resource, right.verb) for right in idle}
     denied = {_short(request): request.uri for request in requested if request.code == FORBIDDEN}
@@ -156,7 +156,7 @@ def _short(request: Request) -> str:
     return f"{request.verb} {request.grant.resource}" if request.grant else f"{request.verb} {request.uri}"
 
 
-def checked(done: Done) -> Done:
+def assert_succeeded(done: CommandResult) -> CommandResult:
     """Assert that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done
@@ -166,16 +166,16 @@ def run_daily_commands(researcher: Project, run: str, folder: Path, volume: str)
     """Run each daily command once, on a run that completes."""
     (folder / "data").mkdir()
     (folder / "data" / "file").write_text("brought")
-    checked(researcher.trainstack("wait"))
-    (view,) = json.loads(checked(researcher.trainstack("status", "--json")).out)
-    checked(researcher.trainstack("logs", run))
-    checked(researcher.trainstack("events", run))
+    assert_succeeded(researcher.trainstack("wait"))
+    (view,) = json.loads(assert_succeeded(researcher.trainstack("status", "--json")).out)
+    assert_succeeded(researcher.trainstack("logs", run))
+    assert_succeeded(researcher.trainstack("events", run))
     # A run without an object is looked up in the ledgers.
     assert "run 'nobody' has no object in the cluster" in researcher.trainstack("logs", "nobody").text
-    checked(researcher.trainstack("upload", str(folder / "data"), f"{volume}:more"))
-    checked(researcher.trainstack("ls", f"{volume}:more"))
-    checked(researcher.trainstack("fetch", f"{volume}:more", "--to", str(folder / "back")))
-    checked(researcher.trainstack("fetch", view["launch"]["run_id"], "--to", str(folder / "record")))
+    assert_succeeded(researcher.trainstack("upload", str(folder / "data"), f"{volume}:more"))
+    assert_succeeded(researcher.trainstack("ls", f"{volume}:more"))
+    assert_succeeded(researcher.trainstack("fetch", f"{volume}:more", "--to", str(folder / "back")))
+    assert_succeeded(researcher.trainstack("fetch", view["launch"]["run_id"], "--to", str(folder / "record")))
     found = json.loads(researcher.trainstack("check", "--cluster", "--json").out)["findings"]
     # Without Internet access, only the nodes reach the registry. This kubeconfig hides that the cluster is local.
     errors = {(finding["id"], finding["path"]) for finding in found if finding["severity"] == "error"}
@@ -187,14 +187,14 @@ def run_daily_commands(researcher: Project, run: str, folder: Path, volume: str)
 @pytest.fixture(scope="module")
 def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     """Yield the accounts and roles of a tenant of the lab's namespace, whose stack is not deployed yet."""
-    run = managed("short", "print('trained')", record={"volume": CLAIM})
+    run = managed_run("short", "print('trained')", record={"volume": CLAIM})
     run["volumes"] = [{"volume": CLAIM, "mountPath": "/mnt/tenant"}]
     environment = {
         "profile": "tenant",
         "layers": ["training"],
         "existing": {"namespaces": [NAMESPACE], "storageClasses": ["shared"]},
     }
-    admin = lab.other(
+    admin = lab.other_stack(
         TENANT,
         {
             "trainstack:environment": environment,
@@ -203,26 +203,26 @@ def tenant(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
             "trainstack:workloads": {"runs": [run]},
         },
     )
-    checked(admin.trainstack("rights"))
+    assert_succeeded(admin.trainstack("rights"))
     people = People(admin, cluster, NAMESPACE, tmp_path_factory.mktemp("people"))
     people.apply_roles()
     try:
         yield people
     finally:
         admin.take_down()
-        checked(admin.kubectl("delete", "serviceaccount", DEPLOYER, RESEARCHER, "-n", NAMESPACE))
+        assert_succeeded(admin.kubectl("delete", "serviceaccount", DEPLOYER, RESEARCHER, "-n", NAMESPACE))
 
 
 def test_a_tenants_accounts_need_exactly_their_roles(tenant: People, tmp_path: Path) -> None:
     """From the first preview to `destroy`, no right is missing, and none is unused."""
     deployer, researcher = (tenant.projects[account] for account in (DEPLOYER, RESEARCHER))
-    checked(deployer.pulumi("preview"))
-    checked(deployer.up())
+    assert_succeeded(deployer.pulumi("preview"))
+    assert_succeeded(deployer.up())
     await_end(tenant.admin, "short", "Complete")
     assert deployer.changes("--refresh") == {}
-    checked(deployer.trainstack("doctor"))
+    assert_succeeded(deployer.trainstack("doctor"))
     run_daily_commands(researcher, "short", tmp_path, CLAIM)
-    checked(deployer.trainstack("destroy", "--keep-platform", "--yes"))
+    assert_succeeded(deployer.trainstack("destroy", "--keep-platform", "--yes"))
     assert_minimal_rights(
         tenant,
         DEPLOYER,
@@ -242,7 +242,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     try:
         running = start_cluster(state)
         admin = Project.copy(tmp_path_factory.mktemp("dev"), running)
-        checked(admin.kubectl("create", "namespace", PEOPLE))
+        assert_succeeded(admin.kubectl("create", "namespace", PEOPLE))
         people = People(admin, running, PEOPLE, tmp_path_factory.mktemp("people"))
         people.apply_roles()
         yield people
@@ -254,19 +254,19 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
 def test_an_owners_accounts_need_exactly_their_roles(owner: People, tmp_path: Path) -> None:
     """The whole dev environment is deployed, with a distributed run and its data, and destroyed."""
     deployer, researcher = (owner.projects[account] for account in (DEPLOYER, RESEARCHER))
-    checked(deployer.pulumi("preview"))
-    checked(deployer.up(seconds=580))
+    assert_succeeded(deployer.pulumi("preview"))
+    assert_succeeded(deployer.up(seconds=580))
     data = tmp_path / "digits"
     subprocess.run([sys.executable, "-m", "workloads.digits.prepare", str(data)], cwd=owner.admin.root, check=True)
-    checked(researcher.trainstack("upload", str(data), "training:data/digits"))
+    assert_succeeded(researcher.trainstack("upload", str(data), "training:data/digits"))
     run_daily_commands(researcher, "digits", tmp_path, "training")
     # A role is deleted with its namespace, so this one is checked before the destroy.
     assert_minimal_rights(owner, RESEARCHER, set(), unused=RARELY_USED[RESEARCHER], refused={"get nodes/proxy"})
     assert deployer.changes("--refresh") == {}
-    checked(deployer.trainstack("doctor"))
+    assert_succeeded(deployer.trainstack("doctor"))
     # The destroy deletes the roles with their namespaces.
-    written, granted = owner.bound(DEPLOYER), owner.granted(DEPLOYER)
-    checked(deployer.trainstack("destroy", "--keep-platform", "--yes", seconds=580))
+    written, granted = owner.bound_rights(DEPLOYER), owner.granted_rights(DEPLOYER)
+    assert_succeeded(deployer.trainstack("destroy", "--keep-platform", "--yes", seconds=580))
     again = deployer.up()
     assert again.code != 0
     assert (

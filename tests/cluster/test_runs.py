@@ -16,25 +16,25 @@ from tests.cluster.lab import (
     MOUNT,
     NAMESPACE,
     OPEN,
-    WAITS,
+    WAIT_PROGRAM,
     Config,
-    admitting,
+    admission_enabled,
+    assert_no_changes,
+    assert_up_refused,
     await_end,
     await_pods,
-    bare,
     edit_run,
-    in_pod,
+    exec_in_pod,
     launch,
     launches,
     ledgers,
-    managed,
-    quiet,
-    refused,
+    managed_run,
     run_id,
     team_config,
     true_conditions,
     uid,
     uids,
+    unmanaged_run,
     volume,
 )
 from tests.cluster.people import Person, make_claim
@@ -53,7 +53,7 @@ FAILS = "raise SystemExit(3)"
 @contextmanager
 def team(lab: Project, name: str, *runs: Config) -> Iterator[Project]:
     """Yield a team's stack with these runs, deployed, and destroy it afterwards."""
-    project = lab.other(name, team_config(lab.stack, *runs))
+    project = lab.other_stack(name, team_config(lab.stack, *runs))
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -67,11 +67,11 @@ def runs_of_every_kind() -> list[Config]:
     role = {"restartPolicy": "OnFailure"}
     unmanaged = ["sh", "-c", f"trap 'exit 143' TERM; until [ -e {MOUNT}/go ]; do sleep 0.1; done"]
     return [
-        managed("single", WAITS, queue=HELD, sharedMemory="16Mi"),
-        managed("multi", WAITS, queue=HELD, completions=3, parallelism=3),
-        managed("torch", WAITS, "PyTorchJob", queue=HELD, roles={"Master": role, "Worker": role}),
-        bare("plain", queue=HELD, command=unmanaged, backoffLimit=0),
-        bare("loader", "DataLoader", queue=HELD),
+        managed_run("single", WAIT_PROGRAM, queue=HELD, sharedMemory="16Mi"),
+        managed_run("multi", WAIT_PROGRAM, queue=HELD, completions=3, parallelism=3),
+        managed_run("torch", WAIT_PROGRAM, "PyTorchJob", queue=HELD, roles={"Master": role, "Worker": role}),
+        unmanaged_run("plain", queue=HELD, command=unmanaged, backoffLimit=0),
+        unmanaged_run("loader", "DataLoader", queue=HELD),
     ]
 
 
@@ -84,14 +84,14 @@ def test_up_does_not_change_runs_of_any_kind_at_any_stage(lab: Project) -> None:
         started = uids(project)
         assert len(started) == len(PODS)
         assert_queued(project)
-        quiet(project)
+        assert_no_changes(project)
 
-        with admitting(lab, HELD):
+        with admission_enabled(lab, HELD):
             pods = {name: await_pods(project, name, count) for name, count in PODS.items()}
             assert_as_declared(project, pods)
-            quiet(project)
+            assert_no_changes(project)
             with edited_wrapper(project):
-                quiet(project)
+                assert_no_changes(project)
                 project.edit_stack(lambda config: config["trainstack:storage"]["volumes"].append(volume("another")))
                 assert project.changes("--refresh") == {"create": 1}
                 done = project.up("--refresh")
@@ -99,11 +99,11 @@ def test_up_does_not_change_runs_of_any_kind_at_any_stage(lab: Project) -> None:
                 assert "1 created" in done.out
                 assert uids(project) == started
 
-                in_pod(project, pods["loader"][0], *GO)
+                exec_in_pod(project, pods["loader"][0], *GO)
                 for name in ("single", "multi", "torch", "plain"):
                     await_end(project, name, "Complete", "Succeeded")
                 assert_recorded_once(project, pods["loader"][0])
-                quiet(project)
+                assert_no_changes(project)
 
         remembered = ledgers(project)
         project.kubectl("delete", "jobs,pytorchjobs", "-n", NAMESPACE, "-l", "trainstack.dev/stack=kinds")
@@ -150,7 +150,7 @@ def assert_as_declared(project: Project, pods: dict[str, list[dict[str, Any]]]) 
             for container in pod["spec"]["containers"]:
                 assert container["securityContext"]["allowPrivilegeEscalation"] is False
                 assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    shm = in_pod(project, pods["single"][0], "df", "--output=size", "--block-size=1M", "/dev/shm")
+    shm = exec_in_pod(project, pods["single"][0], "df", "--output=size", "--block-size=1M", "/dev/shm")
     assert shm.split()[-1] == "16"
     (verbatim,) = pods["plain"][0]["spec"]["containers"]
     assert verbatim["command"] == runs_of_every_kind()[3]["command"]
@@ -159,12 +159,12 @@ def assert_as_declared(project: Project, pods: dict[str, list[dict[str, Any]]]) 
 
 def assert_recorded_once(project: Project, loader: dict[str, Any]) -> None:
     """Assert that each managed run has one record per completion, and that unmanaged runs have none."""
-    found = in_pod(project, loader, "find", f"{MOUNT}/runs", "-name", "_SUCCESS").split()
+    found = exec_in_pod(project, loader, "find", f"{MOUNT}/runs", "-name", "_SUCCESS").split()
     ids = {name: run_id(launch(project, name)) for name in ("single", "multi", "torch")}
     records = [ids["single"], ids["torch"], *(f"{ids['multi']}/{index}" for index in range(3))]
     assert sorted(found) == sorted(f"{MOUNT}/runs/{record}/_SUCCESS" for record in records)
     for record in records:
-        assert json.loads(in_pod(project, loader, "cat", f"{MOUNT}/runs/{record}/run.json"))["attempts"] == 1
+        assert json.loads(exec_in_pod(project, loader, "cat", f"{MOUNT}/runs/{record}/run.json"))["attempts"] == 1
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def delete_ledger_and_commit(project: Project, name: str) -> None:
 
 def test_an_active_run_is_only_replaced_if_stop_names_it(lab: Project) -> None:
     """A memory edit takes effect at the next launch. An edit of the program is refused unless `stop` names the run."""
-    with team(lab, "active", managed("fit", WAITS), bare("loader", "DataLoader")) as project:
+    with team(lab, "active", managed_run("fit", WAIT_PROGRAM), unmanaged_run("loader", "DataLoader")) as project:
         (loader,) = await_pods(project, "loader", 1)
         await_pods(project, "fit", 1)
         first = launch(project, "fit")
@@ -199,7 +199,7 @@ def test_an_active_run_is_only_replaced_if_stop_names_it(lab: Project) -> None:
         assert done.code == 0, done.text
         assert uid(launch(project, "fit")) == uid(first)
         assert run_id(first) in ledgers(project)
-        quiet(project)
+        assert_no_changes(project)
 
         edit_run(project, "fit", lambda run: run["resources"]["requests"].update(memory="65Mi"))
         noted = project.up("--refresh", "--expect-no-changes")
@@ -208,8 +208,8 @@ def test_an_active_run_is_only_replaced_if_stop_names_it(lab: Project) -> None:
         assert "takes effect at the next launch" in noted.text
         assert uid(launch(project, "fit")) == uid(first)
 
-        edit_run(project, "fit", lambda run: run.update(args=[WAITS, "again"]))
-        text = refused(project).text
+        edit_run(project, "fit", lambda run: run.update(args=[WAIT_PROGRAM, "again"]))
+        text = assert_up_refused(project).text
         assert first["metadata"]["name"] in text
         assert run_id(first) in text
         assert "has been running for" in text
@@ -219,7 +219,7 @@ def test_an_active_run_is_only_replaced_if_stop_names_it(lab: Project) -> None:
         # The run is also protected if the files no longer name its namespace.
         original = (project.root / f"Pulumi.{project.stack}.yaml").read_text()
         project.edit_stack(move_to_another_namespace)
-        assert run_id(first) in refused(project).text
+        assert run_id(first) in assert_up_refused(project).text
         (project.root / f"Pulumi.{project.stack}.yaml").write_text(original)
 
         project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[run_id(first)]))
@@ -232,7 +232,7 @@ def test_an_active_run_is_only_replaced_if_stop_names_it(lab: Project) -> None:
         # The stopped run no longer exists: its entry causes a warning and no change.
         assert f"stop names {run_id(first)}" in project.up("--refresh", "--expect-no-changes").text
         project.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
-        in_pod(project, loader, *GO)
+        exec_in_pod(project, loader, *GO)
         await_end(project, "fit", "Complete")
         edit_run(project, "fit", lambda run: run.update(attempt=2))
         done = project.up("--refresh")
@@ -250,7 +250,7 @@ def move_to_another_namespace(config: Config) -> None:
 
 def test_a_stack_with_a_lost_state_takes_over_its_running_objects(lab: Project) -> None:
     """The refusal prints the entry for `takeOver`. The objects stay the same, and later edits cause no conflicts."""
-    with team(lab, "lost", managed("fit", WAITS)) as project:
+    with team(lab, "lost", managed_run("fit", WAIT_PROGRAM)) as project:
         await_pods(project, "fit", 1)
         before = uids(project)
         done = project.pulumi("stack", "rm", "--force", "--yes", "--preserve-config")
@@ -264,7 +264,7 @@ def test_a_stack_with_a_lost_state_takes_over_its_running_objects(lab: Project) 
         assert done.code == 0, done.text
         assert uids(project) == before
         project.edit_stack(lambda config: config.pop("trainstack:cluster"))
-        quiet(project)
+        assert_no_changes(project)
         project.edit_stack(lambda config: config["trainstack:storage"]["volumes"][0].update(labels={"kept": "yes"}))
         done = project.up("--refresh")
         assert done.code == 0, done.text
@@ -274,7 +274,7 @@ def test_a_stack_with_a_lost_state_takes_over_its_running_objects(lab: Project) 
 
 def test_a_replacement_waits_for_the_deletion_of_its_predecessor(lab: Project) -> None:
     """An edit of the terminating object would be lost with it: no run would train, and the claim would be lost."""
-    with team(lab, "back", managed("fit", WAITS)) as project:
+    with team(lab, "back", managed_run("fit", WAIT_PROGRAM)) as project:
         await_pods(project, "fit", 1)
         original = (project.root / f"Pulumi.{project.stack}.yaml").read_text()
         spare = make_claim("spare", "shared", "ReadWriteMany", NAMESPACE)
@@ -303,12 +303,12 @@ def test_a_replacement_waits_for_the_deletion_of_its_predecessor(lab: Project) -
         assert (uid(second) != uid(first), second["metadata"]["name"]) == (True, first["metadata"]["name"])
         assert uid(project.get("persistentvolumeclaim", "spare", NAMESPACE)) != uid(claim)
         await_pods(project, "fit", 1)
-        quiet(project)
+        assert_no_changes(project)
 
 
 def test_a_terminating_launch_in_the_state_is_replaced(lab: Project) -> None:
     """The ledger is missing, as after an interrupted `up`, and the launch is being deleted."""
-    with team(lab, "again", managed("fit", WAITS)) as project:
+    with team(lab, "again", managed_run("fit", WAIT_PROGRAM)) as project:
         await_pods(project, "fit", 1)
         first = launch(project, "fit")
         delete_ledger_and_commit(project, "fit")
@@ -323,7 +323,7 @@ def test_a_terminating_launch_in_the_state_is_replaced(lab: Project) -> None:
         assert done.code == 0, done.text
         assert uid(launch(project, "fit")) != uid(first)
         await_pods(project, "fit", 1)
-        quiet(project)
+        assert_no_changes(project)
 
 
 def display_name(body: dict[str, Any]) -> str:
@@ -369,15 +369,15 @@ def replacement_launch(project: Project, name: str, previous: dict[str, Any]) ->
 
 def test_a_failed_run_is_relaunched_only_after_an_edit(lab: Project) -> None:
     """More memory relaunches the same run, and a higher attempt launches another one. A TTL relaunches nothing."""
-    brief = managed("brief", "print('done')", ttlSecondsAfterFinished=1)
-    with team(lab, "failed", managed("fit", FAILS), brief) as project:
+    brief = managed_run("brief", "print('done')", ttlSecondsAfterFinished=1)
+    with team(lab, "failed", managed_run("fit", FAILS), brief) as project:
         first = await_end(project, "fit", "Failed")
         eventually("the TTL took the finished run", lambda: not launches(project, "brief"))
         done = project.up("--refresh")
         assert done.code == 0, done.text
         assert list(uids(project)) == [first["metadata"]["name"]]
         assert len(ledgers(project)) == 2
-        quiet(project)
+        assert_no_changes(project)
 
         edit_run(project, "fit", lambda run: run["resources"]["requests"].update(memory="65Mi"))
         done = project.up("--refresh")
@@ -414,7 +414,7 @@ def test_a_run_with_a_deleted_master_resumes_and_has_one_record(lab: Project) ->
         "args": args,
         "roles": {"Worker": {"replicas": 1}},
     }
-    project = lab.other("killed", team_config(lab.stack, digits))
+    project = lab.other_stack("killed", team_config(lab.stack, digits))
     try:
         with ThreadPoolExecutor(1) as pool:
             deployment = pool.submit(project.trainstack, "up", "--yes", seconds=240)

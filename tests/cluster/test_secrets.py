@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import Config, bare
-from tests.cluster.project import Done, Project
+from tests.cluster.lab import Config, unmanaged_run
+from tests.cluster.project import CommandResult, Project
 
 pytestmark = pytest.mark.cluster
 
@@ -52,7 +52,7 @@ def leaks(text: bytes, canaries: list[str]) -> list[bytes]:
 def make_environment() -> Config:
     """Return an environment with empty Secrets in a namespace, and a run that uses them."""
     code = {"git": "https://git.example.org/code.git", "revision": "1" * 40, "mountPath": "/code", "secret": "git"}
-    run = bare("user", namespace=NAMESPACE, queue=None, volumes=[], command=["true"], code=code)
+    run = unmanaged_run("user", namespace=NAMESPACE, queue=None, volumes=[], command=["true"], code=code)
     run |= {"imagePullSecrets": ["registry"]}
     run |= {"secretEnv": {key: {"secret": "object-store", "key": key} for key in SLOTS["object-store", "Opaque"]}}
     entries = [{"name": name, "namespace": NAMESPACE, "type": kind} for name, kind in SLOTS]
@@ -67,7 +67,7 @@ def make_environment() -> Config:
 @pytest.fixture
 def sealed(checkout: Project) -> Iterator[Project]:
     """Yield the stack, and destroy it afterwards."""
-    project = checkout.other("sealed", make_environment())
+    project = checkout.other_stack("sealed", make_environment())
     try:
         yield project
     finally:
@@ -97,12 +97,16 @@ def set_canaries(project: Project, *names: str) -> dict[tuple[str, str], str]:
 def test_canaries_reach_the_cluster_and_nothing_else(sealed: Project) -> None:
     """No state, backup, preview, review, output or pod spec has them, whether plain, escaped or in base64."""
     canaries = set_canaries(sealed)
-    commands = [checked(sealed.pulumi("preview", "--json")), checked(sealed.up())]
+    commands = [assert_succeeded(sealed.pulumi("preview", "--json")), assert_succeeded(sealed.up())]
     assert_live(sealed, canaries)
     rotated = canaries | set_canaries(sealed, "git")
-    commands += [checked(sealed.pulumi("preview", "--json")), *reviewed(sealed), checked(sealed.up())]
+    commands += [
+        assert_succeeded(sealed.pulumi("preview", "--json")),
+        *run_review(sealed),
+        assert_succeeded(sealed.up()),
+    ]
     assert_live(sealed, rotated)
-    commands.append(checked(sealed.up("--refresh", "--expect-no-changes")))
+    commands.append(assert_succeeded(sealed.up("--refresh", "--expect-no-changes")))
     commands += [sealed.trainstack(*words) for words in (("render",), ("check",), ("render", "--explain"), ("status",))]
     commands += [sealed.pulumi("stack", "export"), sealed.pulumi("stack", "output", "--json"), sealed.pulumi("config")]
     assert [done.text for done in commands if done.code] == []
@@ -115,13 +119,13 @@ def test_canaries_reach_the_cluster_and_nothing_else(sealed: Project) -> None:
     assert leaks(objects.encode(), values) == []
 
 
-def checked(done: Done) -> Done:
+def assert_succeeded(done: CommandResult) -> CommandResult:
     """Assert that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done
 
 
-def reviewed(project: Project) -> list[Done]:
+def run_review(project: Project) -> list[CommandResult]:
     """Run the review's steps of a pull request; the copy keeps their reports and the comment."""
     reports = str(project.root / "reviewed")
     options = ["--base", str(project.root), "--head", str(project.root), "--reports", reports]

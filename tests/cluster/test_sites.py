@@ -66,7 +66,7 @@ def test_the_training_operator_of_a_stateful_set_is_recognized(sites: Cluster, o
     for stack in ("vsphere", "traindb"):
         assert operator_findings(copy.environment(stack, sites.kubeconfig)) == []
     config = {"trainstack:operators": {"trainingOperator": {}}, "trainstack:queues": {"priorityClasses": None}}
-    second = copy.other("second", config)
+    second = copy.other_stack("second", config)
     assert operator_findings(second) == [("operator-duplicate", "error", "operators.trainingOperator")]
     done = second.up()
     assert done.code != 0
@@ -85,7 +85,7 @@ def operator_findings(project: Project) -> list[tuple[str, str, str]]:
     ]
 
 
-def refused(person: Person, body: dict[str, Any], message: str) -> None:
+def await_refusal(person: Person, body: dict[str, Any], message: str) -> None:
     """Wait until the API server refuses an object with this message. A new policy takes effect with a delay."""
     eventually(message, lambda: message in person.kubectl("create", "--dry-run=server", body=body).err, 30)
 
@@ -100,23 +100,25 @@ def test_the_tenants_rules(owner: Person, tenant: Person) -> None:
     for message, violate in violations.items():
         job = make_job()
         violate(job)
-        refused(tenant, job, message)
+        await_refusal(tenant, job, message)
     pod = make_pod("alone", "busybox")
     pod["metadata"]["namespace"] = NAMESPACE
-    refused(tenant, pod, "a pod of this service has an owner")
+    await_refusal(tenant, pod, "a pod of this service has an owner")
     job = tenant.create(make_job(command="echo trained", activeDeadlineSeconds=3024000))
     assert job["spec"]["ttlSecondsAfterFinished"] == 604800
     assert tenant.create(make_job(ttlSecondsAfterFinished=60))["spec"]["ttlSecondsAfterFinished"] == 60
-    assert list(tenant.ended(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
+    assert list(tenant.await_succeeded(f"job-name={job['metadata']['name']}", NAMESPACE, 1).values()) == ["trained\n"]
     workloads = tenant.items("workloads", NAMESPACE)
     assert any(workload["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"] for workload in workloads)
-    elsewhere = make_pod("elsewhere", "busybox", command=["true"])
-    assert owner.create(elsewhere)["metadata"]["name"] == "elsewhere"
+    unrestricted_pod = make_pod("elsewhere", "busybox", command=["true"])
+    assert owner.create(unrestricted_pod)["metadata"]["name"] == "elsewhere"
 
 
-@pytest.mark.parametrize("what", ["nodes", "storageclasses", "clusterqueues", "resourceflavors", "namespaces", "pv"])
-def test_a_tenant_cannot_read_cluster_scoped_objects(tenant: Person, what: str) -> None:
-    done = tenant.kubectl("get", what)
+@pytest.mark.parametrize(
+    "resource", ["nodes", "storageclasses", "clusterqueues", "resourceflavors", "namespaces", "pv"]
+)
+def test_a_tenant_cannot_read_cluster_scoped_objects(tenant: Person, resource: str) -> None:
+    done = tenant.kubectl("get", resource)
     assert done.code == 1
     assert "is forbidden" in done.err
 
@@ -146,21 +148,21 @@ def test_the_model_is_in_the_nodes_folder(sites: Cluster, owner: Person) -> None
     selector = {"matchLabels": {"type": "by-hand"}}
     owner.create(make_claim("models", "manual", "ReadWriteMany", "default", selector=selector))
     owner.create(make_pod("trainer", "busybox", claim="models", command=["touch", "/data/mnist_cnn.pt"]))
-    assert list(owner.ended("test=trainer", "default", 1).values()) == [""]
+    assert list(owner.await_succeeded("test=trainer", "default", 1).values()) == [""]
     script = ["sh", "-c", "touch /data/written && ls /data"]
     owner.create(make_pod("reader", "busybox", claim="models", command=script, securityContext={"runAsUser": 1000}))
-    assert list(owner.ended("test=reader", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
+    assert list(owner.await_succeeded("test=reader", "default", 1).values()) == ["mnist_cnn.pt\nwritten\n"]
     assert not list(Path(FOLDERS[0]).iterdir())
     kept = Path(sites.state, "node-folders", FOLDERS[0].lstrip("/"))
     assert sorted(path.name for path in kept.iterdir()) == ["mnist_cnn.pt", "written"]
 
 
-def assert_nothing_left(state: Path, inside: traces.Inside, before: traces.Traces) -> None:
+def assert_nothing_left(state: Path, inside: traces.ProcessNamespaces, before: traces.Traces) -> None:
     """Assert that this machine has no trace of the cluster.
 
     Other clusters may have started, stopped or covered the same folders meanwhile.
     """
-    now, layout, hierarchies = traces.look(state, inside), Layout.of(state), cgroups.hierarchies()
+    now, layout, hierarchies = traces.collect_traces(state, inside), Layout.of(state), cgroups.hierarchies()
     assert (now.processes, now.mounts, now.cgroups) == (before.processes, before.mounts, before.cgroups)
     assert (now.firewall, now.sysctls) == (before.firewall, before.sysctls)
     assert not network.joined(layout.cgroup)
@@ -170,12 +172,12 @@ def assert_nothing_left(state: Path, inside: traces.Inside, before: traces.Trace
 
 @pytest.mark.last
 def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
-    machine: traces.Traces, sites: Cluster, owner: Person
+    traces_before_sites: traces.Traces, sites: Cluster, owner: Person
 ) -> None:
     """The files are in the node's folders."""
-    inside = traces.inside_of(sites.pid)
+    inside = traces.process_namespaces(sites.pid)
     devcluster.down(sites.state)
-    assert_nothing_left(sites.state, inside, machine)
+    assert_nothing_left(sites.state, inside, traces_before_sites)
     done = cluster_command("up", "--state", str(sites.state))
     assert done.code == 0, done.text
     restarted = devcluster.status(sites.state)
@@ -184,8 +186,8 @@ def test_a_restart_keeps_sites_and_files_and_a_final_down_leaves_nothing(
     assert restarted.cluster.server == sites.server
     words = ["ls", "/data/mnist_cnn.pt", "/data/written"]
     owner.create(make_pod("later", "busybox", claim="models", command=words))
-    assert list(owner.ended("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
-    inside = traces.inside_of(restarted.cluster.pid)
+    assert list(owner.await_succeeded("test=later", "default", 1).values()) == ["/data/mnist_cnn.pt\n/data/written\n"]
+    inside = traces.process_namespaces(restarted.cluster.pid)
     devcluster.down(sites.state, keep_data=False)
-    assert_nothing_left(sites.state, inside, machine)
+    assert_nothing_left(sites.state, inside, traces_before_sites)
     assert not sites.state.exists()

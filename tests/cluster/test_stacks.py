@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, bare, outputs, run_id, team_config
+from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, outputs, run_id, team_config, unmanaged_run
 from tests.cluster.project import Project
 from trainstack.dev.cluster.cluster import Cluster
 
@@ -29,7 +29,7 @@ def test_a_platform_exports_what_teams_need(lab: Project) -> None:
 
 def test_a_team_can_use_only_the_queues_of_its_platform(lab: Project) -> None:
     """An unknown queue is refused before anything is created; with an existing one, the run completes."""
-    project = lab.other("team", team_config(lab.stack, bare("brief", queue="opne", command=["true"])))
+    project = lab.other_stack("team", team_config(lab.stack, unmanaged_run("brief", queue="opne", command=["true"])))
     try:
         for done in (project.pulumi("preview"), project.up()):
             assert done.code != 0
@@ -92,7 +92,9 @@ def static_config(folder: Path) -> dict[str, Any]:
                 }
             ],
         },
-        "trainstack:workloads": {"runs": [bare("writer", namespace="lab-static", queue=None, command=command)]},
+        "trainstack:workloads": {
+            "runs": [unmanaged_run("writer", namespace="lab-static", queue=None, command=command)]
+        },
     }
 
 
@@ -104,7 +106,7 @@ def test_a_static_volume_is_selected_by_its_labels(installed: Project, cluster: 
         (folder / name).mkdir(parents=True)
         # Kubernetes does not change the owner of a hostPath, so the folder must be writable for the pod's user.
         (folder / name).chmod(0o777)
-    project = installed.other("static", static_config(folder))
+    project = installed.other_stack("static", static_config(folder))
     try:
         done = project.up()
         assert done.code == 0, done.text

@@ -11,16 +11,26 @@ from tests.cluster.lab import (
     NAMESPACE,
     OPEN,
     Config,
-    admitting,
-    bare,
+    admission_enabled,
+    assert_no_changes,
     launch,
     launches,
-    quiet,
     true_conditions,
     uid,
+    unmanaged_run,
 )
 from tests.cluster.project import Project, eventually
-from tests.cluster.search import GO, launched, program, records, search_config, space, told, trials_of, up
+from tests.cluster.search import (
+    GO,
+    launches_by_id,
+    records,
+    search_config,
+    sweep_report,
+    sweep_run,
+    trials_of,
+    up,
+    write_space,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -52,15 +62,15 @@ pathlib.Path(os.environ["TRAINSTACK_OUTPUT"], "metrics.jsonl").write_text('{{"ep
 
 def write_sweep(project: Project, name: str, *behaviours: str, form: str = "indexed", **changes: object) -> Config:
     """Write the space of a sweep whose trials have these behaviours, and return its entry."""
-    space(project, name, {"what": {"categorical": list(behaviours)}}, env={"WHAT": "${parameters.what}"})
+    write_space(project, name, {"what": {"categorical": list(behaviours)}}, env={"WHAT": "${parameters.what}"})
     gang = {"parallelism": len(behaviours)} if form == "indexed" else {}
-    return {"name": name, "form": form, **gang, "run": program(name, PROGRAM, **{"priority": "low", **changes})}
+    return {"name": name, "form": form, **gang, "run": sweep_run(name, PROGRAM, **{"priority": "low", **changes})}
 
 
 @contextmanager
-def searching(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
+def deployed_sweeps(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
     """Yield a team's stack with these sweeps, deployed, and destroy it afterwards."""
-    project = lab.other(name, search_config(lab.stack, *sweeps))
+    project = lab.other_stack(name, search_config(lab.stack, *sweeps))
     try:
         up(project)
         yield project
@@ -70,7 +80,7 @@ def searching(lab: Project, name: str, *sweeps: Config) -> Iterator[Project]:
 
 def only_job(project: Project, name: str) -> Config:
     """Return the only Job of a sweep."""
-    (body,) = launched(project, name).values()
+    (body,) = launches_by_id(project, name).values()
     return body
 
 
@@ -95,13 +105,13 @@ def test_failed_trials_are_reported_and_do_not_affect_others(lab: Project) -> No
         write_sweep(lab, "again", "flaky", "long", "fine", backoffLimit=1),
         write_sweep(lab, "alone", "long-alone", form="jobs", backoffLimit=0),
     )
-    with preempting(lab), searching(lab, "faults", *sweeps) as project:
+    with preempting(lab), deployed_sweeps(lab, "faults", *sweeps) as project:
         eventually(
             "the Job of three trials has failed", lambda: "Failed" in true_conditions(only_job(project, "together"))
         )
         assert_failures_of_one_job(project)
         eventually(
-            "each trial for itself has ended", lambda: all(map(is_finished, launched(project, "apart").values()))
+            "each trial for itself has ended", lambda: all(map(is_finished, launches_by_id(project, "apart").values()))
         )
         assert_failures_of_separate_jobs(project)
         assert_sweep_status(project)
@@ -110,7 +120,7 @@ def test_failed_trials_are_reported_and_do_not_affect_others(lab: Project) -> No
         )
         preempt_and_readmit(project)
         assert_records(project)
-        quiet(project)
+        assert_no_changes(project)
 
 
 @contextmanager
@@ -154,7 +164,7 @@ def assert_failures_of_one_job(project: Project) -> None:
 def assert_failures_of_separate_jobs(project: Project) -> None:
     """Assert the failures by the condition of each Job."""
     reasons = {}
-    for body in launched(project, "apart").values():
+    for body in launches_by_id(project, "apart").values():
         (condition,) = (
             condition for condition in body["status"]["conditions"] if condition["type"] in ("Complete", "Failed")
         )
@@ -182,7 +192,7 @@ def assert_sweep_status(project: Project) -> None:
 
 def states_of(project: Project, sweep: str) -> dict[str, tuple[str, str]]:
     """Return the states and reasons of trials, by behaviour."""
-    trials = told(project, "status", sweep)["trials"]
+    trials = sweep_report(project, "status", sweep)["trials"]
     return {trial["parameters"]["what"]: (trial["state"], trial["reason"]) for trial in trials}
 
 
@@ -190,7 +200,7 @@ def preempt_and_readmit(project: Project) -> None:
     """Preempt two Jobs with a run of higher priority; they report the reason, and later resume."""
     before = {name: uid(only_job(project, name)) for name in ("again", "alone")}
     waits = ["sh", "-c", "trap 'exit 143' TERM; sleep 1000 & wait"]
-    urgent = bare("urgent", command=waits, priority="high")
+    urgent = unmanaged_run("urgent", command=waits, priority="high")
     urgent["resources"] = {"requests": {"cpu": "50m", "memory": "8150Mi"}}
     project.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(urgent))
     up(project)
@@ -202,7 +212,7 @@ def preempt_and_readmit(project: Project) -> None:
     assert {preempted.pop(behaviour) for behaviour in ("flaky", "fine")} == {("succeeded", "")}
     assert [state for state, _ in preempted.values()] == ["queued", "queued"]
     assert all(f"it was preempted by {NAMESPACE}/urgent-" in reason for _, reason in preempted.values()), preempted
-    quiet(project)
+    assert_no_changes(project)
     name = launch(project, "urgent")["metadata"]["labels"]["trainstack.dev/run"]
     project.edit_stack(lambda config: config["trainstack:workloads"].update(runs=[], stop=[name]))
     up(project)
@@ -265,8 +275,8 @@ def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
     }
     # Both sweeps share the volume, so their trials need different files to end.
     apart = write_sweep(lab, "apart", "long-e", "long-f", "long-g", "long-h", form="jobs", queue=HELD)
-    with searching(lab, "taken-out", together, apart) as project:
-        assert len(launched(project, "apart")) == 4
+    with deployed_sweeps(lab, "taken-out", together, apart) as project:
+        assert len(launches_by_id(project, "apart")) == 4
         pods = eventually("two trials at work", lambda: running_pods(project, "together", 2))
         first = uid(only_job(project, "together"))
         run_ids = {
@@ -276,7 +286,7 @@ def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
         for name, remaining in (("together", ("long-a", "long-c")), ("apart", ("long-e", "long-g"))):
             write_sweep(project, name, *remaining)
         up(project)
-        assert len(launched(project, "apart")) == 2
+        assert len(launches_by_id(project, "apart")) == 2
         assert len(running_pods(project, "together", 2)) == 2
         touch(project, pods["0"], "long-a")
         # The Job skips the index of the removed set, and the third trial starts.
@@ -294,22 +304,22 @@ def test_removed_sets_stop_if_queued_or_named_in_stop(lab: Project) -> None:
         assert [found[behaviour]["finished"] for behaviour in sorted(found)] == [True, False, True]
         assert [failure["withdrawn"] for failure in found["long-b"]["failures"]] == [True]
 
-        with admitting(lab, HELD):
+        with admission_enabled(lab, HELD):
             assert_running_trial_stops_only_if_named(project)
 
 
 def assert_running_trial_stops_only_if_named(project: Project) -> None:
     """Remove the set of a running trial in form `jobs`, and assert that the trial continues until `stop` names it."""
     eventually("both trials that are left", lambda: running_pods(project, "apart", 2))
-    before = set(launched(project, "apart"))
+    before = set(launches_by_id(project, "apart"))
     write_sweep(project, "apart", "long-e", form="jobs")
     text = up(project)
     assert "still running although the set was removed" in text
-    assert set(launched(project, "apart")) == before
+    assert set(launches_by_id(project, "apart")) == before
     (named,) = (run_id for run_id in before if f"stop: [{run_id}]" in text)
     project.edit_stack(lambda config: config["trainstack:workloads"].update(stop=[named]))
     up(project)
-    eventually("the named one goes alone", lambda: set(launched(project, "apart")) == before - {named})
+    eventually("the named one goes alone", lambda: set(launches_by_id(project, "apart")) == before - {named})
 
 
 def running_pods(project: Project, name: str, count: int, index: str = "") -> dict[str, str]:

@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.lab import Config, true_conditions
 from tests.cluster.pods import make_pod
 from tests.cluster.project import Project, eventually
-from tests.cluster.search import search_config, space, trials_of
+from tests.cluster.search import search_config, trials_of, write_space
 from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.api import Api
 from trainstack.dev.cluster.cluster import Cluster
@@ -54,7 +54,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def platform(simulated: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield a deployed platform with Kueue, a wide queue with all GPUs, and a narrow queue on hold."""
     checkout = Project.copy(tmp_path_factory.mktemp("platform"), simulated)
-    project = checkout.other("scale", platform_config())
+    project = checkout.other_stack("scale", platform_config())
     done = project.trainstack("up", "--yes", "--no-wait", seconds=600)
     assert done.code == 0, done.text
     yield project
@@ -106,11 +106,11 @@ def training(queue: str, seconds: int, **changes: Any) -> Config:
 
 def test_a_thousand_trials_need_at_most_five_resources(platform: Project) -> None:
     """One `pulumi up` takes seconds, the trials run with the given parallelism, and a further `up` changes nothing."""
-    space(platform, "thousand", {"seed": {"int": {"low": 1, "high": 1000}}}, args=["--seed=${parameters.seed}"])
+    write_space(platform, "thousand", {"seed": {"int": {"low": 1, "high": 1000}}}, args=["--seed=${parameters.seed}"])
     recorded = {"record": {"volume": "lab"}, "volumes": [{"volume": "lab", "mountPath": "/mnt/lab"}]}
     run = training("wide", 2, **recorded)
     empty = search_config("scale", namespace=NAMESPACE)
-    project = platform.other("thousand", empty)
+    project = platform.other_stack("thousand", empty)
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -195,7 +195,7 @@ def peak_gpus(reservations: Mapping[str, Reservation], jobs: Iterable[Config]) -
 
 
 @dataclass
-class Sampled:
+class Samples:
     """The maxima of repeated samples of the cluster."""
 
     samples: int = 0
@@ -209,9 +209,9 @@ class Sampled:
     """The quota reservations, by the UID of their Job."""
 
 
-def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | None = None) -> Sampled:
+def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | None = None) -> Samples:
     """Sample the namespace until the condition is true."""
-    sampled = Sampled(most_of=dict.fromkeys(capped, 0))
+    sampled = Samples(most_of=dict.fromkeys(capped, 0))
     end = time.monotonic() + 900
     api = Api(server_of(project), Layout.of(project.kubeconfig.parent).certs)
     while not until() and not (stop and stop.is_set()):
@@ -221,7 +221,7 @@ def watch(project: Project, until: Any, capped: dict[str, int], stop: Event | No
     return sampled
 
 
-def sample(api: Api, sampled: Sampled) -> None:
+def sample(api: Api, sampled: Samples) -> None:
     """Take one sample of pods, workloads and Jobs."""
     pods = api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
     # In the stored version, because Kueue would have to convert every object to another one.
@@ -278,12 +278,12 @@ def test_two_hundred_trials_as_separate_jobs(platform: Project) -> None:
     """
     sizes = {"high": 60, "normal": 60, "low": 60, "capped": 20}
     for name, size in sizes.items():
-        space(platform, name, {"seed": {"int": {"low": 1, "high": size}}}, args=["--seed=${parameters.seed}"])
+        write_space(platform, name, {"seed": {"int": {"low": 1, "high": size}}}, args=["--seed=${parameters.seed}"])
     # Long enough that no trial starts and ends between two samples, even on a busy machine.
     run = training("narrow", 6, managed=False)
     sweeps = [{"name": name, "run": {**run, "priority": name}} for name in PRIORITIES]
     capped = {"name": "capped", "parallelism": 4, "run": {**run, "queue": "wide", "priority": "low"}}
-    project = platform.other("hundreds", search_config("scale", *sweeps, capped, namespace=NAMESPACE))
+    project = platform.other_stack("hundreds", search_config("scale", *sweeps, capped, namespace=NAMESPACE))
     stop = Event()
     try:
         with ThreadPoolExecutor(2) as pool:

@@ -7,21 +7,21 @@ import pytest
 import yaml
 
 from tests.cluster import forge
-from tests.cluster.lab import NAMESPACE, OPEN, Config, outputs, quiet, true_conditions, uid
+from tests.cluster.lab import NAMESPACE, OPEN, Config, assert_no_changes, outputs, true_conditions, uid
 from tests.cluster.project import ROOT, Project, eventually
 from tests.cluster.search import (
     DIGITS,
     edit_sweep,
     expire,
-    launched,
+    launches_by_id,
     records,
     search_config,
-    sets,
-    space,
-    told,
+    sorted_parameters,
+    sweep_report,
     trials_of,
     up,
     values,
+    write_space,
 )
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, git, workload
@@ -46,7 +46,7 @@ ARGS = ["--batch-size=${parameters.batch_size}", "--lr=${parameters.lr}"]
 
 def digits_space(project: Project, *rates: float) -> None:
     """Write the space of the repository's example with these learning rates."""
-    space(project, "digits-search", {"batch_size": values(*SIZES), "lr": values(*rates)}, args=ARGS)
+    write_space(project, "digits-search", {"batch_size": values(*SIZES), "lr": values(*rates)}, args=ARGS)
 
 
 def trained_run_ids(project: Project) -> set[str]:
@@ -69,11 +69,11 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
     """
     digits_space(lab, *RATES)
     sweep = {"name": "digits-search", "form": "indexed", "parallelism": 2, "run": DIGITS}
-    project = lab.other("search", search_config(lab.stack, sweep))
+    project = lab.other_stack("search", search_config(lab.stack, sweep))
     try:
         done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
-        ((batch, first),) = launched(project, "digits-search").items()
+        ((batch, first),) = launches_by_id(project, "digits-search").items()
         assert (first["spec"]["completions"], first["spec"]["parallelism"]) == (TRIALS, 2)
         assert first["status"]["completedIndexes"] == f"0-{TRIALS - 1}"
         first_trials = {trial["run_id"] for trial in trials_of(project, first)}
@@ -81,23 +81,23 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
         found = records(project)
         assert set(found) == first_trials
         assert all(record["finished"] and record["attempts"] == 1 for record in found.values())
-        assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
+        assert sorted_parameters(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
         assert_trained_with_own_sets(found, 12)
-        best = max(found.values(), key=validation)
+        best = max(found.values(), key=best_validation_accuracy)
         assert best["metrics"][-1]["test_accuracy"] >= 0.95
         assert_best_reported(project, found)
-        quiet(project)
+        assert_no_changes(project)
 
         digits_space(project, *RATES, 0.2)
         up(project)
-        jobs = launched(project, "digits-search")
+        jobs = launches_by_id(project, "digits-search")
         (added,) = (body for run_id, body in jobs.items() if run_id != batch)
         assert uid(jobs[batch]) == uid(first)
         assert [trial["parameters"] for trial in trials_of(project, added)] == [
             {"batch_size": size, "lr": 0.2} for size in SIZES
         ]
-        eventually("the new trials", lambda: "Complete" in true_conditions(second_of(project, batch)))
-        quiet(project)
+        eventually("the new trials", lambda: "Complete" in true_conditions(second_job(project, batch)))
+        assert_no_changes(project)
 
         # All trials remain settled after a TTL, and in the other form too.
         expire(project, "digits-search")
@@ -106,7 +106,7 @@ def test_trials_on_real_data_as_one_job(lab: Project) -> None:
             text = up(project)
             assert f"{TRIALS} trials were launched before and are settled" in text
             assert f"{len(SIZES)} trials were launched before and are settled" in text
-            assert launched(project, "digits-search") == {}
+            assert launches_by_id(project, "digits-search") == {}
         assert len(trained_run_ids(project)) == TRIALS + len(SIZES)
     finally:
         project.take_down()
@@ -119,84 +119,88 @@ def test_trials_on_real_data_as_separate_jobs(lab: Project, epochs: int) -> None
     base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
     args = [f"--epochs={epochs}" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     sweep = {"name": "digits-search", "parallelism": 4, "run": {**DIGITS, "args": args}}
-    project = lab.other(f"one-by-one-{epochs}", search_config(lab.stack, sweep))
+    project = lab.other_stack(f"one-by-one-{epochs}", search_config(lab.stack, sweep))
     try:
         up(project)
-        assert len(launched(project, "digits-search")) == 4
+        assert len(launches_by_id(project, "digits-search")) == 4
         assert outputs(project)["waitingTrials"] == {"digits-search": TRIALS - 4}
         done = project.trainstack("up", "--yes", seconds=500)
         assert done.code == 0, done.text
         assert "digits-search: 4 of 4 slots in use" in done.text
-        jobs = launched(project, "digits-search")
+        jobs = launches_by_id(project, "digits-search")
         assert len(jobs) == TRIALS
         assert all("Complete" in true_conditions(body) for body in jobs.values())
         assert outputs(project)["waitingTrials"] == {}
         # The folder also has the records of other launches of this sweep.
         found = {run_id: record for run_id, record in records(project).items() if run_id in jobs}
         assert set(found) == set(jobs)
-        assert sets(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
+        assert sorted_parameters(list(found.values())) == sorted((size, rate) for size in SIZES for rate in RATES)
         assert_trained_with_own_sets(found, epochs)
         assert_best_reported(project, found)
         if epochs == 12:
-            best = max(found.values(), key=validation)
+            best = max(found.values(), key=best_validation_accuracy)
             assert best["metrics"][-1]["test_accuracy"] >= 0.95
-        quiet(project)
+        assert_no_changes(project)
     finally:
         project.take_down()
 
 
 def test_data_is_loaded_while_waiting_trials_hold_all_quota(lab: Project) -> None:
     """Four trials hold the queue's memory and two are queued; the loader is admitted, and all trials get their data."""
-    space(lab, "digits-search", {"batch_size": values(64, 128), "lr": values(0.01, 0.05, 0.1)}, args=ARGS)
+    write_space(lab, "digits-search", {"batch_size": values(64, 128), "lr": values(0.01, 0.05, 0.1)}, args=ARGS)
     base = yaml.safe_load((ROOT / "workloads" / "digits" / "workload.yaml").read_text())
     args = ["--epochs=1" if arg.startswith("--epochs=") else arg for arg in base["args"]]
     quarter = {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
     sweep = {"name": "digits-search", "run": {**DIGITS, "args": args, "resources": quarter}}
-    project = lab.other("all-quota", search_config(lab.stack, sweep))
+    project = lab.other_stack("all-quota", search_config(lab.stack, sweep))
     try:
         up(project)
-        eventually("all quota is taken", lambda: reserved(project) == "8Gi")
+        eventually("all quota is taken", lambda: reserved_memory(project) == "8Gi")
         done = project.trainstack("up", "--yes", seconds=400)
         assert done.code == 0, done.text
-        assert len(launched(project, "digits-search")) == 6
-        assert [trial["state"] for trial in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
+        assert len(launches_by_id(project, "digits-search")) == 6
+        assert [trial["state"] for trial in sweep_report(project, "status", "digits-search")["trials"]] == [
+            "succeeded"
+        ] * 6
         expire(project, "digits-search")
         up(project)
-        assert launched(project, "digits-search") == {}
-        assert [trial["state"] for trial in told(project, "status", "digits-search")["trials"]] == ["succeeded"] * 6
+        assert launches_by_id(project, "digits-search") == {}
+        assert [trial["state"] for trial in sweep_report(project, "status", "digits-search")["trials"]] == [
+            "succeeded"
+        ] * 6
     finally:
         project.take_down()
 
 
-def reserved(project: Project) -> str:
+def reserved_memory(project: Project) -> str:
     """Return the reserved memory of the open queue."""
     (flavor,) = project.get("clusterqueue", f"{NAMESPACE}-{OPEN}")["status"]["flavorsReservation"]
     (total,) = (resource["total"] for resource in flavor["resources"] if resource["name"] == "memory")
     return str(total)
 
 
-def second_of(project: Project, first: str) -> Config:
+def second_job(project: Project, first: str) -> Config:
     """Return the sweep's Job that is not the first."""
-    (other,) = (body for run_id, body in launched(project, "digits-search").items() if run_id != first)
+    (other,) = (body for run_id, body in launches_by_id(project, "digits-search").items() if run_id != first)
     return other
 
 
-def validation(record: Config) -> float:
+def best_validation_accuracy(record: Config) -> float:
     """Return the best validation accuracy in a record, independently of our code."""
     return max(float(line["val_accuracy"]) for line in record["metrics"] if "val_accuracy" in line)
 
 
 def assert_best_reported(project: Project, found: dict[str, Config]) -> None:
     """Assert that the commands report the objective of every trial's metrics file, and the best trial."""
-    states = told(project, "status", "digits-search")
+    states = sweep_report(project, "status", "digits-search")
     assert [trial["state"] for trial in states["trials"]] == ["succeeded"] * TRIALS
-    results = told(project, "results", "digits-search")
+    results = sweep_report(project, "results", "digits-search")
     assert {trial["run_id"]: trial["objective"] for trial in results["trials"]} == {
-        run_id: validation(record) for run_id, record in found.items()
+        run_id: best_validation_accuracy(record) for run_id, record in found.items()
     }
-    (best,) = told(project, "best", "digits-search")["best"]
-    best_run_ids = [run_id for run_id, record in found.items() if validation(record) == best["value"]]
-    assert best["value"] == max(map(validation, found.values()))
+    (best,) = sweep_report(project, "best", "digits-search")["best"]
+    best_run_ids = [run_id for run_id, record in found.items() if best_validation_accuracy(record) == best["value"]]
+    assert best["value"] == max(map(best_validation_accuracy, found.values()))
     assert best["run_id"] in best_run_ids
     assert best["number"] == min(trial["number"] for trial in results["trials"] if trial["run_id"] in best_run_ids)
 
@@ -226,32 +230,34 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
     ensure_images(recipes, cluster.registry, lambda _: None)
     try:
         server = forge.start(lab, tmp_path, PUBLISHED_PROGRAM)
-        forge.secret(lab, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
-        project = lab.other("published", search_config(lab.stack, published(server.url("public"), server.commits[2])))
+        forge.create_secret(lab, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
+        project = lab.other_stack(
+            "published", search_config(lab.stack, published_config(server.url("public"), server.commits[2]))
+        )
         try:
             up(project)
-            first = ended(project, 4)
+            first = await_succeeded(project, 4)
             assert printed_batch_sizes(project, first) == {
                 str(number): size for number, size in enumerate((32, 64, 128, 512), 1)
             }
             for body in first.values():
                 assert_verbatim(body)
-            before = told(project, "best", "mnist-single-job")
+            before = sweep_report(project, "best", "mnist-single-job")
             assert [(trial["number"], trial["parameters"], trial["value"]) for trial in before["best"]] == [
                 (2, {"batch_size": 64}, 1.0)
             ]
             assert before["unranked"] == []
             # The ledgers now have the outcomes, but are still as declared.
-            quiet(project)
+            assert_no_changes(project)
 
-            space(
+            write_space(
                 project,
                 "mnist-single-job",
                 {"batch_size": values(16, 32, 64, 128, 512)},
                 file=f"{PLACE}/hyperparams.yml",
             )
             up(project)
-            jobs = ended(project, 5)
+            jobs = await_succeeded(project, 5)
             assert {run_id: uid(jobs[run_id]) for run_id in first} == {run_id: uid(first[run_id]) for run_id in first}
             # Each Job keeps the file that its JOB_ID refers to.
             assert printed_batch_sizes(project, {run_id: jobs[run_id] for run_id in jobs.keys() - first.keys()}) == {
@@ -259,14 +265,14 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
             }
             files = project.select("configmaps", "trainstack.dev/sweep,!trainstack.dev/ledger", NAMESPACE)
             assert len(files) == 2
-            quiet(project)
+            assert_no_changes(project)
 
-            results = told(project, "results", "mnist-single-job")
+            results = sweep_report(project, "results", "mnist-single-job")
             expire(project, "mnist-single-job")
             selector = "trainstack.dev/sweep=mnist-single-job"
             eventually("the pods are gone", lambda: not project.select("pods", selector, NAMESPACE))
-            assert told(project, "results", "mnist-single-job") == results
-            (best,) = told(project, "best", "mnist-single-job")["best"]
+            assert sweep_report(project, "results", "mnist-single-job") == results
+            (best,) = sweep_report(project, "best", "mnist-single-job")["best"]
             assert (best["number"], best["parameters"], best["value"]) == (3, {"batch_size": 64}, 1.0)
         finally:
             project.take_down()
@@ -274,7 +280,7 @@ def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: C
         forge.stop(lab)
 
 
-def published(url: str, revision: str) -> Config:
+def published_config(url: str, revision: str) -> Config:
     """Return the repository's example on the lab's queue."""
     run = {
         "kind": "Job",
@@ -292,11 +298,11 @@ def published(url: str, revision: str) -> Config:
     return {"name": "mnist-single-job", "run": run}
 
 
-def ended(project: Project, count: int) -> dict[str, Config]:
+def await_succeeded(project: Project, count: int) -> dict[str, Config]:
     """Wait until this number of Jobs of the published sweep have succeeded, and return them."""
 
     def found() -> dict[str, Config]:
-        jobs = launched(project, "mnist-single-job")
+        jobs = launches_by_id(project, "mnist-single-job")
         assert not [body for body in jobs.values() if "Failed" in true_conditions(body)]
         done = {run_id: body for run_id, body in jobs.items() if "Complete" in true_conditions(body)}
         return done if len(done) == count else {}

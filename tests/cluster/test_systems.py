@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from tests.cluster import forge
-from tests.cluster.lab import launch, launches, outputs, quiet, run_id, true_conditions
+from tests.cluster.lab import assert_no_changes, launch, launches, outputs, run_id, true_conditions
 from tests.cluster.page import Page
 from tests.cluster.people import NAMESPACE, PRODUCT, QUEUE, Person
 from tests.cluster.project import Project, eventually
-from tests.cluster.users_registry import UsersRegistry, executed_image_rows, users_registry
+from tests.cluster.users_registry import UsersRegistry, execute_image_rows, users_registry
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, git
 
@@ -99,7 +99,7 @@ def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_pat
     ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], sites.registry, lambda _: None)
     try:
         server = forge.start(copy, tmp_path, MAIN)
-        forge.secret(copy, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
+        forge.create_secret(copy, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)
         code = {"git": server.url("public"), "revision": server.commits[2], "secret": "code-authority"}
         for page in environment(copy, sites, "sweeps", tenant.kubeconfig):
             # The page requires an address and a commit that the cluster can reach.
@@ -127,7 +127,7 @@ def up(project: Project, *words: str) -> str:
     return done.text
 
 
-def ended(project: Project, name: str, namespace: str) -> dict[str, Any]:
+def await_succeeded(project: Project, name: str, namespace: str) -> dict[str, Any]:
     """Wait until a workload has succeeded, and return its object."""
 
     def found() -> dict[str, Any] | None:
@@ -142,7 +142,7 @@ def ended(project: Project, name: str, namespace: str) -> dict[str, Any]:
 
 def assert_model_fetched(project: Project, name: str, namespace: str, folder: Path) -> None:
     """Assert that the complete record of a run, with its model, can be fetched."""
-    body = ended(project, name, namespace)
+    body = await_succeeded(project, name, namespace)
     done = project.trainstack("fetch", run_id(body), "--to", str(folder))
     assert done.code == 0, done.text
     assert (folder / "_SUCCESS").is_file()
@@ -156,7 +156,7 @@ def only_container(template: Mapping[str, Any]) -> dict[str, Any]:
     return dict(container)
 
 
-def picked(body: Mapping[str, Any], *keys: str) -> list[Any]:
+def values_of(body: Mapping[str, Any], *keys: str) -> list[Any]:
     """Return the values of some keys, None for missing ones."""
     return [body.get(key) for key in keys]
 
@@ -171,13 +171,13 @@ def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_pat
     project = eidf.project
     eidf.copy("pulumi up")
     claim = tenant.get("pvc", "pytorch-pvc", NAMESPACE)["spec"]
-    assert picked(claim, "storageClassName", "accessModes") == ["csi-cephfs-sc", ["ReadWriteMany"]]
+    assert values_of(claim, "storageClassName", "accessModes") == ["csi-cephfs-sc", ["ReadWriteMany"]]
     assert claim["resources"]["requests"]["storage"] == "2Gi"
     job = launch(project, "lightweight-job", NAMESPACE)
     assert_loader_as_published(job)
     # Runs that depend on the files are not launched before the upload.
     assert [body["metadata"]["generateName"] for body in launches(project, namespace=NAMESPACE)] == ["lightweight-job-"]
-    assert assigned(owner, job) == {"cpu", "memory"}
+    assert assigned_resources(owner, job) == {"cpu", "memory"}
     loader = running_pod(tenant, job)
     assert re.search(r"pytorch-pvc +Bound", eidf.type("kubectl get pvc pytorch-pvc -n eidf001").out)
     assert re.search(r"pytorch-pvc +Bound", eidf.type("trainstack status lightweight-job -s eidf").out)
@@ -196,9 +196,9 @@ def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_pat
     eidf.copy("pulumi up")
     job = launch(project, "pytorch-job", NAMESPACE)
     assert_training_as_published(job, completions=1, backoff_limit=1, ttl_seconds=1800)
-    assert assigned(owner, job) == {"cpu", "memory", "nvidia.com/gpu"}
+    assert assigned_resources(owner, job) == {"cpu", "memory", "nvidia.com/gpu"}
     assert "epoch 5/5" in eidf.copy("trainstack logs").out
-    ended(project, "pytorch-job", NAMESPACE)
+    await_succeeded(project, "pytorch-job", NAMESPACE)
     assert re.search(r"Complete +True", eidf.type("trainstack status pytorch-job -s eidf").out)
     assert "SuccessfulCreate" in eidf.type("trainstack events pytorch-job -s eidf").out
     eidf.copy("trainstack fetch")
@@ -208,17 +208,17 @@ def test_a_shared_gpu_service(eidf: Page, tenant: Person, owner: Person, tmp_pat
     multi = launch(project, "pytorch-job-multi", NAMESPACE)
     assert_training_as_published(multi, completions=3, backoff_limit=4, ttl_seconds=3600)
     eidf.copy("trainstack wait")
-    assert ended(project, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
+    assert await_succeeded(project, "pytorch-job-multi", NAMESPACE)["status"]["succeeded"] == 3
     output = eidf.type("trainstack status pytorch-job-multi -s eidf").out
     assert replica_counts(output) == {"pod": (3, 3)}
-    quiet(project, NAMESPACE)
+    assert_no_changes(project, NAMESPACE)
 
     assert_model_fetched(project, "pytorch-job-recorded", NAMESPACE, tmp_path / "record")
     assert retained(project) == [f"PersistentVolumeClaim {NAMESPACE}/pytorch-pvc"]
     eidf.copy("trainstack destroy")
     assert_nothing_left(eidf, NAMESPACE)
     eidf.type("kubectl delete pvc pytorch-pvc -n eidf001")
-    eidf.completed()
+    eidf.assert_completed()
 
 
 def replica_counts(printed: str) -> dict[str, tuple[int, int]]:
@@ -231,9 +231,9 @@ def assert_loader_as_published(job: dict[str, Any]) -> None:
     """Assert that the loader is a light Job on the queue that only sleeps, with the volume at /mnt/ceph."""
     assert job["metadata"]["name"].startswith("lightweight-job-")
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE
-    assert picked(job["spec"], "completions", "backoffLimit", "ttlSecondsAfterFinished") == [1, 1, 1800]
+    assert values_of(job["spec"], "completions", "backoffLimit", "ttlSecondsAfterFinished") == [1, 1, 1800]
     container = only_container(job["spec"]["template"])
-    assert picked(container, "name", "image", "command") == ["data-loader", "busybox", ["sleep", "infinity"]]
+    assert values_of(container, "name", "image", "command") == ["data-loader", "busybox", ["sleep", "infinity"]]
     resources = {"cpu": "1", "memory": "1Gi"}
     assert container["resources"] == {"requests": resources, "limits": resources}
     assert container["volumeMounts"] == [{"name": "pytorch-pvc", "mountPath": "/mnt/ceph"}]
@@ -245,14 +245,14 @@ def assert_training_as_published(job: dict[str, Any], completions: int, backoff_
     assert job["metadata"]["name"].startswith("pytorch-job-")
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE
     spec = job["spec"]
-    assert picked(spec, "completions", "backoffLimit", "ttlSecondsAfterFinished") == [
+    assert values_of(spec, "completions", "backoffLimit", "ttlSecondsAfterFinished") == [
         completions,
         backoff_limit,
         ttl_seconds,
     ]
     container = only_container(spec["template"])
     command = ["python3", "/mnt/ceph/example_pytorch_code.py"]
-    assert picked(container, "name", "image", "command") == ["pytorch-con", GPU_IMAGE, command]
+    assert values_of(container, "name", "image", "command") == ["pytorch-con", GPU_IMAGE, command]
     assert container["resources"] == {
         "requests": {"cpu": "2", "memory": "1Gi"},
         "limits": {"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "1"},
@@ -273,7 +273,7 @@ def running_pod(tenant: Person, job: dict[str, Any]) -> str:
     return pod
 
 
-def assigned(owner: Person, job: dict[str, Any]) -> set[str]:
+def assigned_resources(owner: Person, job: dict[str, Any]) -> set[str]:
     """Return an active Job's resources with assigned quota, all from the flavor with the product's label."""
 
     def admission() -> dict[str, str] | None:
@@ -324,11 +324,11 @@ def test_distributed_training_matches_its_baseline(vsphere: Page, owner: Person)
     vsphere.copy("pulumi up")
     claim = owner.get("pvc", "data", "user")
     assert claim["metadata"]["labels"]["app"] == "data"
-    assert picked(claim["spec"], "storageClassName", "accessModes") == ["k8s-storage-policy", ["ReadWriteOnce"]]
+    assert values_of(claim["spec"], "storageClassName", "accessModes") == ["k8s-storage-policy", ["ReadWriteOnce"]]
     assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
     # The namespace belongs to its owner, so nothing is added to it.
     after = owner.get("namespace", "user")["metadata"]
-    assert picked(after, "uid", "labels", "annotations") == picked(before, "uid", "labels", "annotations")
+    assert values_of(after, "uid", "labels", "annotations") == values_of(before, "uid", "labels", "annotations")
     assert owner.items("networkpolicies", "user") == []
     assert launched(project) == [DISTRIBUTED]
     assert_logs_of_each_replica(vsphere)
@@ -350,7 +350,7 @@ def test_distributed_training_matches_its_baseline(vsphere: Page, owner: Person)
     assert {"model.pt", "metrics.jsonl"} <= files
     vsphere.copy("trainstack fetch")
     assert (project.root / "model.pt").stat().st_size > 1000
-    quiet(project, "user")
+    assert_no_changes(project, "user")
     assert retained(project) == ["PersistentVolumeClaim user/data"]
 
     # Without `exclude`, the GPU variant is trained too, at the same time as the endless baseline.
@@ -363,7 +363,7 @@ def test_distributed_training_matches_its_baseline(vsphere: Page, owner: Person)
     assert f"{DISTRIBUTED}-gpu ran on node local at the same time for" in warning
     vsphere.copy("trainstack destroy")
     assert_nothing_left(vsphere, "user")
-    vsphere.completed()
+    vsphere.assert_completed()
 
 
 def assert_logs_of_each_replica(vsphere: Page) -> None:
@@ -400,26 +400,26 @@ def launched(project: Project) -> list[str]:
 
 def assert_distributed_job_as_published(project: Project, owner: Person) -> None:
     """Assert the CPU variant: only the master mounts the claim, and the image's entry point runs."""
-    job = ended(project, DISTRIBUTED, "user")
+    job = await_succeeded(project, DISTRIBUTED, "user")
     assert job["metadata"]["name"] == DISTRIBUTED
     assert_replicas(owner, job, Master=1, Worker=2)
     assert (mounts(job, "Master"), mounts(job, "Worker")) == ([("data", "/opt/pytorch/output")], [])
     for spec in job["spec"]["pytorchReplicaSpecs"].values():
         assert spec["template"]["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
         container = only_container(spec["template"])
-        assert picked(container, "image", "imagePullPolicy") == [f"{VSPHERE}cpu-py3.8-v0.1", "IfNotPresent"]
-        assert picked(container, "command", "args") == [None, None]
+        assert values_of(container, "image", "imagePullPolicy") == [f"{VSPHERE}cpu-py3.8-v0.1", "IfNotPresent"]
+        assert values_of(container, "command", "args") == [None, None]
     assert len(owner.pods(f"training.kubeflow.org/job-name={DISTRIBUTED}", "user")) == 3
 
 
 def assert_gpu_job_as_published(project: Project, owner: Person) -> None:
     """Assert the GPU variant, which is excluded by default."""
-    gpu = ended(project, f"{DISTRIBUTED}-gpu", "user")
+    gpu = await_succeeded(project, f"{DISTRIBUTED}-gpu", "user")
     assert gpu["metadata"]["name"] == f"{DISTRIBUTED}-gpu"
     assert_replicas(owner, gpu, Master=1, Worker=1)
     for spec in gpu["spec"]["pytorchReplicaSpecs"].values():
         container = only_container(spec["template"])
-        assert picked(container, "image", "args") == [f"{VSPHERE}gpu-cu11.6-py3.8-v0.1", ["--backend", "nccl"]]
+        assert values_of(container, "image", "args") == [f"{VSPHERE}gpu-cu11.6-py3.8-v0.1", ["--backend", "nccl"]]
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
     log = project.trainstack("logs", f"{DISTRIBUTED}-gpu", "--role", "master").out
     assert "no GPU here: gloo stands in for nccl\n" in log
@@ -438,11 +438,11 @@ def assert_baseline_as_published(vsphere: Page) -> None:
     assert (pod["kind"], pod["metadata"]["name"]) == ("Pod", BASELINE_POD)
     assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
     container = only_container(pod)
-    assert picked(container, "name", "image", "imagePullPolicy") == ["pytorch", BASELINE, "IfNotPresent"]
+    assert values_of(container, "name", "image", "imagePullPolicy") == ["pytorch", BASELINE, "IfNotPresent"]
     assert pod["spec"]["restartPolicy"] == "Always"
     done = vsphere.project.trainstack("status", BASELINE_POD, "--json")
     (view,) = json.loads(done.out)
-    assert picked(view["launch"], "phase", "endless", "completed") == ["running", True, True]
+    assert values_of(view["launch"], "phase", "endless", "completed") == ["running", True, True]
     assert view["pods"][0]["last_attempt"]["exit_code"] == 0
     log = vsphere.type(f"trainstack logs {BASELINE_POD} -s vsphere").out
     # The attempt that succeeded is printed first.
@@ -472,7 +472,7 @@ def comparison_warnings(project: Project) -> list[str]:
 def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -> None:
     """The user's image trains on CPUs; the commands print conditions, replica states, events, node usage and logs."""
     project = azurestack.project
-    executed_image_rows(azurestack, registry, GLOO, GLOO_IMAGE)
+    execute_image_rows(azurestack, registry, GLOO, GLOO_IMAGE)
     azurestack.copy("pulumi up")
     await_node_usage(azurestack)
     printed = azurestack.copy("trainstack logs").out
@@ -486,20 +486,20 @@ def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -
         assert replicas == {"master-0", "worker-0", "worker-1", "worker-2"}, printed
         assert re.search(pattern, master, re.MULTILINE)
 
-    job = ended(project, GLOO, "default")
+    job = await_succeeded(project, GLOO, "default")
     assert (job["metadata"]["name"], job["metadata"]["namespace"]) == (GLOO, "default")
     assert_replicas(owner, job, Master=1, Worker=3)
     assert mounts(job, "Master") == []
     assert [claim for claim, _ in mounts(job, "Worker")] == ["local-storage"]
     for spec in job["spec"]["pytorchReplicaSpecs"].values():
         container = only_container(spec["template"])
-        assert picked(container, "image", "args") == [GLOO_IMAGE, ["--backend", "gloo", "--no-cuda"]]
+        assert values_of(container, "image", "args") == [GLOO_IMAGE, ["--backend", "gloo", "--no-cuda"]]
     conditions = job["status"]["conditions"]
     assert [condition["type"] for condition in conditions] == ["Created", "Running", "Succeeded"]
     assert all(condition["reason"] and condition["lastTransitionTime"] for condition in conditions)
     assert_gloo_demo_status(azurestack)
     storage = owner.get("storageclass", "local-storage")
-    assert picked(storage, "provisioner", "volumeBindingMode") == [
+    assert values_of(storage, "provisioner", "volumeBindingMode") == [
         "kubernetes.io/no-provisioner",
         "WaitForFirstConsumer",
     ]
@@ -510,11 +510,11 @@ def test_a_gloo_demo(azurestack: Page, owner: Person, registry: UsersRegistry) -
     record = project.root / "results" / run_id(launch(project, "gloo-recorded", "default"))
     assert (record / "_SUCCESS").is_file()
     assert [file.stat().st_size > 0 for file in (record / "result").glob("*.pt*")] == [True]
-    quiet(project, "default")
+    assert_no_changes(project, "default")
     assert retained(project) == ["PersistentVolumeClaim default/local-storage", "PersistentVolume local-storage-0"]
     azurestack.copy("trainstack destroy")
     assert_nothing_left(azurestack, "default")
-    azurestack.completed()
+    azurestack.assert_completed()
 
 
 def await_node_usage(azurestack: Page) -> None:
@@ -550,14 +550,14 @@ def assert_gloo_demo_status(azurestack: Page) -> None:
 def test_models_in_a_folder_of_the_node(traindb: Page, owner: Person, registry: UsersRegistry) -> None:
     """The claim selects the volume by two labels, and the model is in the node's folder after the job."""
     project = traindb.project
-    executed_image_rows(traindb, registry, MODELS, MODEL_IMAGE)
+    execute_image_rows(traindb, registry, MODELS, MODEL_IMAGE)
     traindb.copy("pulumi up")
     volume = owner.get("pv", "traindb-models-volume")
     assert {key: volume["metadata"]["labels"][key] for key in ("type", "name")} == {
         "type": "traindb",
         "name": "traindb-models-volume",
     }
-    assert picked(volume["spec"], "storageClassName", "accessModes") == ["manual", ["ReadWriteMany"]]
+    assert values_of(volume["spec"], "storageClassName", "accessModes") == ["manual", ["ReadWriteMany"]]
     assert volume["spec"]["capacity"]["storage"] == "10Gi"
     assert volume["spec"]["hostPath"]["path"] == "/home/traindbjst/traindb/models"
     printed = traindb.copy("trainstack logs").out
@@ -566,18 +566,18 @@ def test_models_in_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
     assert re.search(r"Train Epoch: 1 \[640/1440 \(\d+%\)\]\s+Loss: \d\.\d{6}$", master, re.MULTILINE)
     assert re.search(r"Test set: Average loss: \d\.\d{4}, Accuracy: \d+/160 \(\d+%\)$", master, re.MULTILINE)
     traindb.type(f"trainstack wait {MODELS} -s traindb")
-    job = ended(project, MODELS, "kubeflow")
+    job = await_succeeded(project, MODELS, "kubeflow")
     assert job["metadata"]["name"] == MODELS
     assert_replicas(owner, job, Master=1, Worker=1)
     claim = owner.get("pvc", "traindb-models-claim", "kubeflow")
-    assert picked(claim["spec"], "storageClassName", "volumeName") == ["manual", "traindb-models-volume"]
+    assert values_of(claim["spec"], "storageClassName", "volumeName") == ["manual", "traindb-models-volume"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "3Gi"
     assert claim["spec"]["selector"]["matchLabels"] == {"type": "traindb", "name": "traindb-models-volume"}
     for role, spec in job["spec"]["pytorchReplicaSpecs"].items():
         container = only_container(spec["template"])
-        assert picked(container, "image", "imagePullPolicy") == [MODEL_IMAGE, "Always"]
+        assert values_of(container, "image", "imagePullPolicy") == [MODEL_IMAGE, "Always"]
         command = ["python3", "/opt/mnist/src/mnist_training.py", "--epochs=1"]
-        assert picked(container, "command", "args") == [command, None]
+        assert values_of(container, "command", "args") == [command, None]
         assert mounts(job, role) == [("traindb-models-claim", "/opt/mnist/models")]
     assert_training_status(traindb)
 
@@ -585,7 +585,7 @@ def test_models_in_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
     record = project.root / "results" / run_id(launch(project, "traindb-recorded", "kubeflow"))
     assert (record / "_SUCCESS").is_file()
     assert [file.stat().st_size > 0 for file in (record / "result").glob("*.pt*")] == [True]
-    quiet(project, "kubeflow")
+    assert_no_changes(project, "kubeflow")
     traindb.type(f"kubectl delete pytorchjob {MODELS} -n kubeflow")
     assert "settled" in traindb.type("pulumi up -s traindb --refresh").out
     assert launches(project, MODELS, "kubeflow") == []
@@ -599,7 +599,7 @@ def test_models_in_a_folder_of_the_node(traindb: Page, owner: Person, registry: 
     ]
     traindb.copy("trainstack destroy")
     assert_nothing_left(traindb, "kubeflow")
-    traindb.completed()
+    traindb.assert_completed()
 
 
 def assert_training_status(traindb: Page) -> None:
@@ -633,7 +633,7 @@ def test_a_sweep_on_the_gpu_service(sweeps: Page, tenant: Person) -> None:
         assert job["metadata"]["name"].startswith(f"{SWEEP}-")
         assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE
         container = only_container(job["spec"]["template"])
-        assert picked(container, "image", "command", "workingDir") == [
+        assert values_of(container, "image", "command", "workingDir") == [
             "nvcr.io/nvidia/pytorch:22.01-py3",
             ["bash", "-c", "python main.py"],
             "/mnist-training",
@@ -661,7 +661,7 @@ def test_a_sweep_on_the_gpu_service(sweeps: Page, tenant: Person) -> None:
     assert launches(project, SWEEP, NAMESPACE) == []
     sweeps.copy("trainstack destroy")
     assert_nothing_left(sweeps, NAMESPACE)
-    sweeps.completed()
+    sweeps.assert_completed()
 
 
 def best_set(project: Project) -> tuple[int, dict[str, Any], float]:

@@ -27,7 +27,7 @@ def platform_config() -> dict[str, object]:
 @pytest.fixture(scope="module")
 def platform(dev: Project) -> Iterator[Project]:
     """Yield a platform's stack to which `add-team` has added a team, deployed."""
-    project = dev.other(PLATFORM, platform_config())
+    project = dev.other_stack(PLATFORM, platform_config())
     done = project.trainstack("add-team", TEAM, "--quota", "cpu=1", "--quota", "memory=1Gi")
     assert done.code == 0, done.text
     try:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.audit import writes
-from tests.cluster.inventory import Name, everything
-from tests.cluster.lab import Config, bare, run_id, volume
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.inventory import ObjectKey, all_objects
+from tests.cluster.lab import Config, run_id, unmanaged_run, volume
+from tests.cluster.project import CommandResult, Project, eventually
 from trainstack.dev.cluster.access import write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
 
@@ -50,7 +50,7 @@ def run(name: str, cpu: str) -> Config:
     requests = {"requests": {"cpu": cpu, "memory": "64Mi"}}
     # A shell that waits for its child ends on the signal, without the grace period of 30 s.
     command = ["sh", "-c", "trap 'exit 1' TERM; sleep 3600 & wait"]
-    return bare(name, namespace=NAMESPACE, volumes=mounts, resources=requests, command=command)
+    return unmanaged_run(name, namespace=NAMESPACE, volumes=mounts, resources=requests, command=command)
 
 
 LOCAL_QUEUE = f"""
@@ -64,7 +64,7 @@ spec: {{clusterQueue: {NAMESPACE}}}
 @pytest.fixture
 def leaving(dev: Project) -> Iterator[Project]:
     """Yield the stack, deployed, with one running run and one that waits for its quota."""
-    project = dev.other(NAMESPACE, config(run("trains", "800m"), run("waits", "800m")))
+    project = dev.other_stack(NAMESPACE, config(run("trains", "800m"), run("waits", "800m")))
     done = project.up()
     assert done.code == 0, done.text
     yield project
@@ -130,7 +130,7 @@ def test_keep_platform_keeps_retained_objects(leaving: Project) -> None:
     stops = [word for active in runs for word in ("--stop", active)]
     done = leaving.trainstack("destroy", "--keep-platform", "--yes", *stops)
     assert done.code == 0, done.text
-    assert marked(leaving) == KEPT
+    assert stack_objects(leaving) == KEPT
     assert f"kept: PersistentVolumeClaim {NAMESPACE}/kept: its data is kept" in done.out
     assert f"kept: Namespace {NAMESPACE}: " in done.out
 
@@ -146,7 +146,7 @@ def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving:
     assert len(runs) == 2
     applied = leaving.kubectl("apply", stdin=LOCAL_QUEUE)
     assert applied.code == 0, applied.text
-    before = marked(leaving)
+    before = stack_objects(leaving)
 
     refused = teardown(leaving, "--yes")
     assert refused.code == 3
@@ -156,7 +156,7 @@ def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving:
         assert f"LocalQueue default/theirs, of another owner, points to ClusterQueue {NAMESPACE}" in output
         assert all(f"(run {active}) has been " in output for active in runs)
         assert "Traceback" not in done.text
-        assert marked(leaving) == before
+        assert stack_objects(leaving) == before
     deleted = leaving.kubectl("delete", "localqueue", "theirs", "-n", "default", "--timeout=30s")
     assert deleted.code == 0, deleted.text
 
@@ -164,30 +164,30 @@ def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving:
     plan = json.loads(teardown(leaving, "--json", *stops).out)
     assert plan["refusals"] == []
     assert set(plan["stays"]) == {f"PersistentVolumeClaim {NAMESPACE}/kept", f"Namespace {NAMESPACE}"}
-    assert marked(leaving) == before
+    assert stack_objects(leaving) == before
 
     done = teardown(leaving, "--yes", *stops)
     assert done.code == 0, done.text
-    assert marked(leaving) == KEPT
+    assert stack_objects(leaving) == KEPT
     assert f"kept: PersistentVolumeClaim {NAMESPACE}/kept: its data is kept" in done.out
     again = teardown(leaving, "--yes")
     assert again.code == 0, again.text
     assert f"no object of {NAMESPACE} is deleted" in again.out
 
 
-def teardown(project: Project, *words: str) -> Done:
+def teardown(project: Project, *words: str) -> CommandResult:
     """Run `trainstack destroy`."""
     return project.trainstack("destroy", *words)
 
 
-def engine_destroy(project: Project) -> Done:
+def engine_destroy(project: Project) -> CommandResult:
     """Run `pulumi destroy`, which hooks make equivalent to `trainstack destroy`."""
     return project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
 
 
-def marked(project: Project) -> frozenset[Name]:
+def stack_objects(project: Project) -> frozenset[ObjectKey]:
     """Return all objects in the cluster with the stack's label."""
-    return everything(project, SELECTED)
+    return all_objects(project, SELECTED)
 
 
 def phases(project: Project) -> dict[str, str]:

@@ -50,7 +50,7 @@ RECORDED_SET: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster on which no other test has installed Kueue."""
     state = tmp_path_factory.mktemp("trainer")
     try:
@@ -60,9 +60,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def project(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Return the dev environment with Trainer and JobSet instead of the training operator, and the queue on hold."""
-    checkout = Project.copy(tmp_path_factory.mktemp("project"), own)
+    checkout = Project.copy(tmp_path_factory.mktemp("project"), dedicated_cluster)
     config: dict[str, Any] = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
     config["trainstack:operators"] = {
         "kueue": {**SMALL, "configuration": {"frameworks": FRAMEWORKS}},
@@ -72,7 +72,7 @@ def project(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     config["trainstack:queues"]["clusterQueues"][0]["stopPolicy"] = "Hold"
     # The kind is the only change to the run of workloads/digits, a PyTorchJob.
     config["trainstack:workloads"]["runs"][0]["kind"] = "TrainJob"
-    return checkout.other("trainer", config)
+    return checkout.other_stack("trainer", config)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def run_id(body: dict[str, Any]) -> str:
     return str(body["metadata"]["labels"]["trainstack.dev/run"])
 
 
-def quiet(project: Project) -> None:
+def assert_no_changes(project: Project) -> None:
     """Assert that a further `up`, which reads all live objects, changes nothing."""
     done = project.up("--refresh", "--expect-no-changes")
     assert done.code == 0, done.text
@@ -143,13 +143,13 @@ def test_digits_train_as_a_trainjob_of_three_nodes(up: Project) -> None:
     assert (pods["name"], pods["count"]) == ("node", 3)
     (view,) = json.loads(up.trainstack("status", "--json").out)
     assert (view["launch"]["phase"], view["queue"]) == ("queued", "research")
-    quiet(up)
+    assert_no_changes(up)
 
     open_queue(up)
     eventually("the Workload is admitted", lambda: "Admitted" in true_conditions(kueue_workload(up, digits)))
     # The pods wait for their data, which is not uploaded yet.
     eventually("three pods run", lambda: phases(up, "digits") == ["Running"] * 3)
-    quiet(up)
+    assert_no_changes(up)
 
     done = up.trainstack("up", "--yes", seconds=420)
     assert done.code == 0, done.text
@@ -164,7 +164,7 @@ def test_digits_train_as_a_trainjob_of_three_nodes(up: Project) -> None:
         assert f"world size 3 rank {rank} " in logs[f"rank-{rank}"]
     last = json.loads((record / "result" / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["test_accuracy"] >= 0.95
-    quiet(up)
+    assert_no_changes(up)
 
 
 def test_a_run_keeps_the_runtime_that_it_was_launched_with(up: Project) -> None:
@@ -176,7 +176,7 @@ def test_a_run_keeps_the_runtime_that_it_was_launched_with(up: Project) -> None:
     (companion,) = json.loads(ledger["data"]["companions"])
     assert companion["spec"]["template"] != {}
     up.edit_stack(lambda config: config["trainstack:workloads"]["runs"][0].update(sharedMemory="128Mi"))
-    quiet(up)
+    assert_no_changes(up)
 
 
 def test_a_jobset_succeeds_with_its_driver(up: Project) -> None:
@@ -190,7 +190,7 @@ def test_a_jobset_succeeds_with_its_driver(up: Project) -> None:
     eventually("three pods run", lambda: phases(up, "pair") == ["Running"] * 3)
     (view,) = (view for view in json.loads(up.trainstack("status", "--json").out) if view["launch"]["kind"] == "JobSet")
     assert (view["launch"]["phase"], view["admitted"]) == ("running", True)
-    quiet(up)
+    assert_no_changes(up)
 
     up.edit_stack(lambda config: config["trainstack:workloads"]["runs"].remove(SET))
     refused = up.up()
@@ -204,7 +204,7 @@ def test_a_jobset_succeeds_with_its_driver(up: Project) -> None:
     done = up.trainstack("wait", run_id(pair))
     assert done.code == 0, done.text
     assert "Completed" in true_conditions(only_object(up, "jobsets", "pair"))
-    quiet(up)
+    assert_no_changes(up)
 
 
 def test_digits_train_as_a_jobset_of_two_nodes(up: Project, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_digits_train_as_a_jobset_of_two_nodes(up: Project, tmp_path: Path) -> N
     nodes = only_object(up, "jobsets", RECORDED_SET["name"])
     done = up.trainstack("wait", run_id(nodes), seconds=420)
     assert done.code == 0, done.text
-    quiet(up)
+    assert_no_changes(up)
     done = up.trainstack("fetch", run_id(nodes), "--to", str(tmp_path))
     assert done.code == 0, done.text
     for rank in range(2):

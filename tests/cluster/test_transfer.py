@@ -133,7 +133,7 @@ def loader(volume: Path) -> Iterator[Loader]:
 
 
 @pytest.fixture(scope="module")
-def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def large_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with one big file."""
     folder = tmp_path_factory.mktemp("big")
     (folder / "model of -\xe4.pt").write_bytes(os.urandom(SIZE))
@@ -145,7 +145,7 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
     return {path.relative_to(folder): None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
 
 
-def arrived(folder: Path) -> int:
+def partial_bytes(folder: Path) -> int:
     """Return the number of bytes in the partial files of a transfer."""
     try:
         return sum(path.stat().st_size for path in (folder / PARTIAL).iterdir())
@@ -179,13 +179,13 @@ def first_process(pod: str) -> int:
 def await_bytes(folder: Path, size: int, seconds: float = 120) -> None:
     """Wait until this many bytes have arrived. It polls often, because a transfer may take only two seconds."""
     end = time.monotonic() + seconds
-    while arrived(folder) < size:
+    while partial_bytes(folder) < size:
         assert time.monotonic() < end, f"not within {seconds} s: {size} bytes in {folder}"
         time.sleep(0.02)
 
 
 @contextmanager
-def cutting(folder: Path, cuts: dict[int, Callable[[], None]]) -> Iterator[None]:
+def connection_cuts(folder: Path, cuts: dict[int, Callable[[], None]]) -> Iterator[None]:
     """While the block runs, call each function once this many bytes have arrived in the folder."""
     failed: list[BaseException] = []
 
@@ -259,10 +259,10 @@ def assert_survives_cuts(loader: Loader, volume: Path, source: Path, target: Pat
         return {size * 3 // 8: kill_kubectl, size * 3 // 4: lambda: os.kill(process, signal.SIGKILL)}
 
     first = loader.pod
-    with cutting(volume / source.name, cuts()):
+    with connection_cuts(volume / source.name, cuts()):
         sent = upload(loader, source, source.name)
     second = loader.pod
-    with cutting(target, cuts()):
+    with connection_cuts(target, cuts()):
         fetched = fetch(loader, source.name, target)
     assert len({first, second, loader.pod}) == 3
     (file,) = source.iterdir()
@@ -274,10 +274,10 @@ def assert_survives_cuts(loader: Loader, volume: Path, source: Path, target: Pat
 
 
 def test_a_cut_transfer_resumes_after_the_last_complete_chunk(
-    loader: Loader, volume: Path, big: Path, tmp_path: Path
+    loader: Loader, volume: Path, large_folder: Path, tmp_path: Path
 ) -> None:
     """Uploads and fetches resume without a new command."""
-    assert_survives_cuts(loader, volume, big, tmp_path / "target", SIZE)
+    assert_survives_cuts(loader, volume, large_folder, tmp_path / "target", SIZE)
 
 
 @pytest.mark.slow
@@ -318,11 +318,11 @@ def upload_command(folder: Path, environment: str, source: Path, place: str) -> 
 
 @pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_stopped_command_deletes_its_loader_and_the_next_one_resumes(
-    volume: Path, big: Path, tmp_path: Path, stop: signal.Signals
+    volume: Path, large_folder: Path, tmp_path: Path, stop: signal.Signals
 ) -> None:
     """Ctrl-C and SIGTERM stop the command."""
     place = f"stopped-{stop.name.lower()}"
-    words, environment = upload_command(tmp_path, ENVIRONMENT, big, place)
+    words, environment = upload_command(tmp_path, ENVIRONMENT, large_folder, place)
     started = len(jobs())
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
         await_bytes(volume / place, 2 * CHUNK)
@@ -337,7 +337,7 @@ def test_a_stopped_command_deletes_its_loader_and_the_next_one_resumes(
     result = json.loads(done.stdout)
     assert result["resumed_bytes"] >= CHUNK
     assert result["resumed_bytes"] + result["sent_bytes"] == SIZE
-    assert contents(volume / place) == contents(big)
+    assert contents(volume / place) == contents(large_folder)
 
 
 def test_the_guard_deletes_the_waiting_loader_of_a_killed_command(volume: Path, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ SOURCES = (
     Source("kueue", "sigs.k8s.io/kueue", "cmd/kueueviz/examples"),
     Source("jobset", "sigs.k8s.io/jobset", "config/samples"),
 )
-EXPRESSED = [
+EXPRESSIBLE = [
     pytest.param(source, file.relative_to(SETTINGS / source.name).as_posix(), id=f"{source.name}/{file.stem}")
     for source in SOURCES
     for file in sorted((SETTINGS / source.name).rglob("*.yaml"))
@@ -68,14 +68,14 @@ def namespace(owner: Person) -> Iterator[None]:
     assert done.code == 0, done.text
 
 
-@pytest.mark.parametrize(("source", "file"), EXPRESSED)
+@pytest.mark.parametrize(("source", "file"), EXPRESSIBLE)
 @pytest.mark.usefixtures("namespace")
 def test_an_example_round_trips(owner: Person, tmp_path: Path, source: Source, file: str) -> None:
     """Whole objects are compared, as the API server completes, converts and stores them.
 
     Only our labels and annotations are removed.
     """
-    left_out = refused(source, file)
+    left_out = inexpressible_objects(source, file)
     originals = {key: body for key, body in by_key(documents(source.originals() / file)).items() if key not in left_out}
     rendered = by_key(render(SETTINGS / source.name / file, tmp_path))
     assert rendered.keys() == originals.keys()
@@ -102,8 +102,8 @@ def test_the_page_lists_every_example(source: Source) -> None:
     without = {file for file, rest in rows(source) if file not in expressed}
     assert files.keys() == settings | without
     for file in without | settings:
-        assert refused(source, file) <= by_key(documents(files[file])).keys()
-        assert file in settings or refused(source, file) == by_key(documents(files[file])).keys()
+        assert inexpressible_objects(source, file) <= by_key(documents(files[file])).keys()
+        assert file in settings or inexpressible_objects(source, file) == by_key(documents(files[file])).keys()
 
 
 def rows(source: Source) -> Iterator[tuple[str, str]]:
@@ -113,7 +113,7 @@ def rows(source: Source) -> Iterator[tuple[str, str]]:
             yield row["file"].removeprefix(f"{source.folder}/"), row["rest"]
 
 
-def refused(source: Source, file: str) -> set[str]:
+def inexpressible_objects(source: Source, file: str) -> set[str]:
     """Return the objects of a file that the page lists as impossible to express, as `kind name`."""
     return {name for row, rest in rows(source) if row == file for name in re.findall(r"`([A-Z]\w+ \S+)`", rest)}
 
@@ -156,7 +156,7 @@ def normalised(owner: Person, bodies: dict[str, Manifest], versions: dict[str, s
             body = as_list(list(bodies.values()))
             done = owner.kubectl("delete", "--ignore-not-found", "-n", NAMESPACE, body=body)
         assert done.code == 0, done.text
-    return {key: stable(body) for key, body in by_key(answers).items()}
+    return {key: without_server_values(body) for key, body in by_key(answers).items()}
 
 
 def responses(owner: Person, *words: str, bodies: list[Manifest]) -> list[Manifest]:
@@ -173,7 +173,7 @@ def as_list(bodies: list[Manifest]) -> Manifest:
     return {"apiVersion": "v1", "kind": "List", "items": bodies}
 
 
-def stable(body: Manifest) -> Manifest:
+def without_server_values(body: Manifest) -> Manifest:
     """Return an object without status and without values that each create changes: UIDs, times, generated names."""
     metadata = body["metadata"]
     text = json.dumps({key: part for key, part in body.items() if key != "status"})

@@ -51,7 +51,7 @@ class Traces:
 
 
 @dataclass(frozen=True)
-class Inside:
+class ProcessNamespaces:
     """Identifies the processes inside a cluster."""
 
     namespaces: frozenset[str] = frozenset()
@@ -60,10 +60,10 @@ class Inside:
     """In clock ticks since boot: a process that started later belongs to another cluster."""
 
 
-NOTHING = Inside()
+NOT_RUNNING = ProcessNamespaces()
 
 
-def _processes(layout: Layout, within: Inside) -> frozenset[str]:
+def _processes(layout: Layout, within: ProcessNamespaces) -> frozenset[str]:
     """Return the processes that name the state folder, or are in its cgroup or inside the cluster."""
     found = set()
     for entry in Path("/proc").iterdir():
@@ -82,10 +82,10 @@ def _processes(layout: Layout, within: Inside) -> frozenset[str]:
     return frozenset(found)
 
 
-def inside_of(pid: int) -> Inside:
+def process_namespaces(pid: int) -> ProcessNamespaces:
     """Return the namespaces of the cluster with this process, and the current time."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-    return Inside(frozenset(str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("pid", "net")), now)
+    return ProcessNamespaces(frozenset(str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("pid", "net")), now)
 
 
 def _others(layout: Layout) -> set[str]:
@@ -110,7 +110,7 @@ def _covered(folder: Path, others: set[str]) -> bool:
     return not {f"{HIDDEN_MARK}.{name}" for name in others}.isdisjoint(os.listxattr(folder))
 
 
-def look(state: Path, inside: Inside = NOTHING) -> Traces:
+def collect_traces(state: Path, inside: ProcessNamespaces = NOT_RUNNING) -> Traces:
     """Return the current traces on this machine; `inside` is known while the cluster runs."""
     layout = Layout.of(state)
     others = _others(layout)

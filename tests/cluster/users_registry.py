@@ -12,7 +12,7 @@ from tests.cluster.registries import (
     buildah_variables,
     log_in,
     make_access,
-    served_with_password,
+    running_private_registry,
     write_dockerfile,
 )
 
@@ -31,11 +31,11 @@ def users_registry(folder: Path) -> Iterator[UsersRegistry]:
     """Run the registry for the duration of the block; buildah's files are in the folder."""
     access = make_access(folder)
     log_in(folder, access.address, PASSWORD)
-    with served_with_password(folder, access):
+    with running_private_registry(folder, access):
         yield UsersRegistry(access.address, buildah_variables(folder))
 
 
-def executed_image_rows(page: Page, registry: UsersRegistry, workload: str, image: str) -> None:
+def execute_image_rows(page: Page, registry: UsersRegistry, workload: str, image: str) -> None:
     """Build, push and list an image of the user's own Dockerfile, under a name in his registry.
 
     The cluster trains on the published image, which the environment names again afterwards.

@@ -514,7 +514,7 @@ def changes(draw: st.DrawFn) -> list[Change]:
     return [(place, draw(OF_SECTIONS[place])) for place in places]
 
 
-def changed(listed: list[Change]) -> Config:
+def apply_changes(listed: list[Change]) -> Config:
     """Return the environment with these values. A covered resource is also set in its flavor."""
     config = copy.deepcopy(BASE)
     for place, value in listed:

@@ -58,11 +58,11 @@ def _form(schema: dict[str, Any]) -> str:
     return str(schema["type"])
 
 
-def text(found: dict[str, dict[str, str]]) -> str:
+def serialize(found: dict[str, dict[str, str]]) -> str:
     """Return the file's text, with one line per type."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(found[name])}" for name in found)
     return f"{{\n{lines}\n}}\n"
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(fields(document())), encoding="utf-8")
+    FILE.write_text(serialize(fields(document())), encoding="utf-8")

@@ -40,7 +40,7 @@ class Server:
     """The API server, and the objects that it has already accepted."""
 
     def __init__(self, server: ApiServer) -> None:
-        self.asked = 0
+        self.dry_run_count = 0
         """The number of dry runs."""
         self._server = server
         self._taken: set[str] = set()
@@ -49,9 +49,9 @@ class Server:
         """Return the reasons why objects, or the pods that their controllers would create, are refused."""
         found = []
         for body in manifests:
-            companions = [each for each in manifests if each["kind"] == "TrainingRuntime"]
-            pods = [_pod(each.template) for each in launched_pods(body, companions)] if body["kind"] != "Pod" else []
-            found += [fault for each in (body, *pods) if (fault := self.refusal(each))]
+            companions = [manifest for manifest in manifests if manifest["kind"] == "TrainingRuntime"]
+            pods = [_pod(pod.template) for pod in launched_pods(body, companions)] if body["kind"] != "Pod" else []
+            found += [fault for manifest in (body, *pods) if (fault := self.refusal(manifest))]
         return found
 
     def refusal(self, body: Manifest) -> str:
@@ -59,7 +59,7 @@ class Server:
         key = json.dumps(body, sort_keys=True)
         if key in self._taken:
             return ""
-        self.asked += 1
+        self.dry_run_count += 1
         path = collection(body["apiVersion"], body["kind"], body["metadata"].get("namespace"))
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "trainstack"}
         name = body["metadata"].get("name", "")
@@ -119,7 +119,8 @@ def _wait_for_definitions(server: ApiServer) -> None:
             found["status"].get("conditions") or () for found in server.send("GET", _DEFINITIONS).checked()["items"]
         ]
         if len(conditions) == len(_KINDS) and all(
-            any(one["type"] == "Established" and one["status"] == "True" for one in listed) for listed in conditions
+            any(condition["type"] == "Established" and condition["status"] == "True" for condition in listed)
+            for listed in conditions
         ):
             return
         time.sleep(0.1)

@@ -10,8 +10,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from tests.dryrun.course import SEED, SUPPRESSED
-from tests.dryrun.pod_fields import FILE, document, fields, text
+from tests.dryrun.dry_run_project import SEED, SUPPRESSED
+from tests.dryrun.pod_fields import FILE, document, fields, serialize
 from tests.unit.make import make_run
 from tests.unit.workloads.launches import make_launch
 from trainstack.dev.toolchain.tools import program
@@ -152,4 +152,4 @@ def test_patches_are_merged_as_kubectl_merges_them(tmp_path: Path) -> None:
 
 def test_the_table_of_fields_is_that_of_the_pinned_release() -> None:
     """The keys by which lists are merged are equal too."""
-    assert FILE.read_text(encoding="utf-8") == text(fields(document()))
+    assert FILE.read_text(encoding="utf-8") == serialize(fields(document()))

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.dryrun import draws
-from tests.dryrun.course import SEED, SUPPRESSED, Course
+from tests.dryrun.dry_run_project import SEED, SUPPRESSED, DryRunProject
 from tests.dryrun.server import dry_run_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-EACH = 150
+EXAMPLES_PER_FIELD = 150
 """The number of random values per field."""
 WORD, PATH, SIZE, NUMBER = "known-value", "/known-value", "12321Mi", 12321
 _JOB = ("workloads", "runs", draws.RUNS.index("job"))
@@ -37,7 +37,7 @@ def as_label(value: Any) -> Any:
     return {"a": value}
 
 
-def as_it_is(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
     """Return the value."""
     return value
 
@@ -46,15 +46,15 @@ def as_it_is(value: Any) -> Any:
 class Field:
     """A field, and what is drawn for it."""
 
-    place: tuple[str | int, ...]
+    path: tuple[str | int, ...]
     known: Any
-    drawn: st.SearchStrategy[Any]
-    wrapped: Callable[[Any], Any] = as_it_is
+    strategy: st.SearchStrategy[Any]
+    wrap: Callable[[Any], Any] = unchanged
     """The function that makes the setting from the value."""
 
     def config(self, value: Any) -> draws.Config:
         """Return the environment with this value."""
-        return draws.changed([(self.place, self.wrapped(value))])
+        return draws.apply_changes([(self.path, self.wrap(value))])
 
 
 FIELDS = {
@@ -93,48 +93,52 @@ FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DryRunProject]:
     """Run an API server, and create a project for the random environments."""
     folder: Path = tmp_path_factory.mktemp("single")
     with dry_run_server(tmp_path_factory.mktemp("server")) as server:
-        yield Course(folder, server)
+        yield DryRunProject(folder, server)
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_no_value_is_accepted_that_the_api_server_refuses(name: str, course: Course) -> None:
+def test_no_value_is_accepted_that_the_api_server_refuses(name: str, project: DryRunProject) -> None:
     """The test prints the values that only check refuses."""
     field = FIELDS[name]
-    sound = course.accepted(field.config(field.known)) or []
+    sound = project.accepted(field.config(field.known)) or []
     # A dry run in a namespace that does not exist fails.
-    built = [body for body in sound if holds(body, field.known) and body["metadata"].get("namespace") != field.known]
+    built = [
+        body for body in sound if contains_known(body, field.known) and body["metadata"].get("namespace") != field.known
+    ]
     assert built
     counts: Counter[str] = Counter()
     stricter: set[str] = set()
 
     @hypothesis.seed(SEED)
-    @hypothesis.settings(max_examples=EACH, deadline=None, database=None, suppress_health_check=SUPPRESSED)
-    @hypothesis.given(field.drawn)
+    @hypothesis.settings(
+        max_examples=EXAMPLES_PER_FIELD, deadline=None, database=None, suppress_health_check=SUPPRESSED
+    )
+    @hypothesis.given(field.strategy)
     def agree(value: Any) -> None:
-        taken = course.accepted(field.config(value)) is not None
-        refusals = course.server.refusals([put(body, field.known, value) for body in built])
-        counts[f"check {'accepts' if taken else 'refuses'}, server {'refuses' if refusals else 'accepts'}"] += 1
-        if not taken and not refusals:
+        accepted = project.accepted(field.config(value)) is not None
+        refusals = project.server.refusals([replace_known(body, field.known, value) for body in built])
+        counts[f"check {'accepts' if accepted else 'refuses'}, server {'refuses' if refusals else 'accepts'}"] += 1
+        if not accepted and not refusals:
             stricter.add(repr(value)[:50])
-        assert not (taken and refusals), (value, refusals)
+        assert not (accepted and refusals), (value, refusals)
 
     agree()
     print(f"\n{name}: {dict(counts)}; refused by check alone: {', '.join(sorted(stricter)) or 'none'}")
 
 
-def put(body: Any, known: Any, value: Any) -> Any:
+def replace_known(body: Any, known: Any, value: Any) -> Any:
     """Return the object with every known value replaced by the value."""
     if isinstance(body, dict):
-        return {put(key, known, value): put(item, known, value) for key, item in body.items()}
+        return {replace_known(key, known, value): replace_known(item, known, value) for key, item in body.items()}
     if isinstance(body, list):
-        return [put(item, known, value) for item in body]
+        return [replace_known(item, known, value) for item in body]
     return value if type(body) is type(known) and body == known else body
 
 
-def holds(body: Any, known: Any) -> bool:
+def contains_known(body: Any, known: Any) -> bool:
     """Return whether the known value is anywhere in the object."""
-    return bool(put(body, known, f"{known} replaced") != body)
+    return bool(replace_known(body, known, f"{known} replaced") != body)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damaged
-from tests.odd_files import make_huge, make_socket
+from tests.faults.hostile import FRAGMENTS, LOOKALIKES, damage
+from tests.special_files import make_socket, make_sparse_file
 from trainstack.settings.search_space.spaces import sweeps
 from trainstack.settings.values.stack_name import stacks
 
@@ -32,12 +32,12 @@ _HOLE = "Hole{}Hole"
 """Stands in the written text for what a writer of YAML would not write."""
 
 
-NO_FILES: dict[str, Callable[[Path], object]] = {
+NON_REGULAR_FILES: dict[str, Callable[[Path], object]] = {
     "a FIFO": os.mkfifo,
     "a directory": Path.mkdir,
     "a socket": make_socket,
     "a device": lambda path: path.symlink_to("/dev/zero"),
-    "1 TiB": make_huge,
+    "1 TiB": make_sparse_file,
     "a link to itself": lambda path: path.symlink_to(path.name),
     "a link to nothing": lambda path: path.symlink_to("nothing"),
 }
@@ -84,25 +84,25 @@ def targets(checkout: Path) -> list[tuple[str, str]]:
     return [*environments, ("defaults.yaml", "dev"), *workloads, *spaces]
 
 
-def changed(checkout: Path, chance: random.Random) -> Case:
+def draw_case(checkout: Path, rng: random.Random) -> Case:
     """Return one of the files with one to three faults."""
-    file, stack = chance.choice(targets(checkout))
+    file, stack = rng.choice(targets(checkout))
     content = (checkout / file).read_bytes()
     changes: list[str] = []
-    if chance.random() < 0.85:
-        content = _restructured(content.decode(), chance, changes).encode()
-    if not changes or chance.random() < 0.1:
-        content = damaged(content, chance, changes)
+    if rng.random() < 0.85:
+        content = _restructured(content.decode(), rng, changes).encode()
+    if not changes or rng.random() < 0.1:
+        content = damage(content, rng, changes)
     return Case(file, stack, content, tuple(changes))
 
 
-def _restructured(text: str, chance: random.Random, changes: list[str]) -> str:
+def _restructured(text: str, rng: random.Random, changes: list[str]) -> str:
     top = yaml.compose(text, Loader=yaml.CSafeLoader)
     if not isinstance(top, yaml.MappingNode | yaml.SequenceNode):
         return text
     holes: list[str] = []
-    for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        chance.choice(_STRUCTURAL)(top, chance, changes, holes)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        rng.choice(_STRUCTURAL)(top, rng, changes, holes)
     written: str = yaml.serialize(top, Dumper=yaml.SafeDumper, allow_unicode=True, width=200)
     for number, fragment in enumerate(holes):
         written = written.replace(_HOLE.format(number), fragment)
@@ -123,13 +123,13 @@ def _below(node: yaml.Node) -> list[yaml.Node]:
     return list(found.values())
 
 
-def _any(top: yaml.Node, chance: random.Random) -> tuple[yaml.CollectionNode, int]:
+def _any(top: yaml.Node, rng: random.Random) -> tuple[yaml.CollectionNode, int]:
     """Return a random map or list in the file, and the index of one of its entries; -1 if all are empty."""
-    found = [each for each in _below(top) if isinstance(each, yaml.CollectionNode) and each.value]
+    found = [node for node in _below(top) if isinstance(node, yaml.CollectionNode) and node.value]
     if not found:
         return yaml.SequenceNode("tag:yaml.org,2002:seq", []), -1
-    where = chance.choice(found)
-    return where, chance.randrange(len(where.value))
+    where = rng.choice(found)
+    return where, rng.randrange(len(where.value))
 
 
 def _value(where: yaml.CollectionNode, index: int) -> yaml.Node:
@@ -154,81 +154,81 @@ def _hole(text: str, holes: list[str]) -> yaml.ScalarNode:
     return yaml.ScalarNode("tag:yaml.org,2002:str", _HOLE.format(len(holes) - 1))
 
 
-def _hostile(top: yaml.Node, chance: random.Random, changes: list[str], holes: list[str]) -> None:
+def _hostile(top: yaml.Node, rng: random.Random, changes: list[str], holes: list[str]) -> None:
     """Replace a value with a hostile fragment."""
-    where, index = _any(top, chance)
+    where, index = _any(top, rng)
     if index >= 0:
-        name = chance.choice(sorted(FRAGMENTS))
+        name = rng.choice(sorted(FRAGMENTS))
         changes.append(f"{_named(where, index)} becomes {name}")
         _put(where, index, _hole(FRAGMENTS[name], holes))
 
 
-def _hostile_key(top: yaml.Node, chance: random.Random, changes: list[str], holes: list[str]) -> None:
+def _hostile_key(top: yaml.Node, rng: random.Random, changes: list[str], holes: list[str]) -> None:
     """Replace a key with a hostile fragment."""
-    where, index = _any(top, chance)
+    where, index = _any(top, rng)
     if isinstance(where, yaml.MappingNode) and index >= 0:
-        name = chance.choice(sorted(FRAGMENTS))
+        name = rng.choice(sorted(FRAGMENTS))
         changes.append(f"the key {_named(where, index)} becomes {name}")
         where.value[index] = (_hole(FRAGMENTS[name], holes), where.value[index][1])
 
 
-def _dropped(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+def _dropped(top: yaml.Node, rng: random.Random, changes: list[str], _holes: list[str]) -> None:
     """Drop an entry."""
-    where, index = _any(top, chance)
+    where, index = _any(top, rng)
     if index >= 0:
         changes.append(f"{_named(where, index)} is dropped")
         del where.value[index]
 
 
-def _doubled(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+def _doubled(top: yaml.Node, rng: random.Random, changes: list[str], _holes: list[str]) -> None:
     """Duplicate an entry."""
-    where, index = _any(top, chance)
+    where, index = _any(top, rng)
     if index >= 0:
         changes.append(f"{_named(where, index)} is there twice")
-        where.value.insert(chance.randrange(len(where.value) + 1), where.value[index])
+        where.value.insert(rng.randrange(len(where.value) + 1), where.value[index])
 
 
-def _swapped(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+def _swapped(top: yaml.Node, rng: random.Random, changes: list[str], _holes: list[str]) -> None:
     """Swap two values, so that each is of a type that is valid elsewhere."""
-    (one, here), (other, there) = _any(top, chance), _any(top, chance)
+    (one, here), (other, there) = _any(top, rng), _any(top, rng)
     if here < 0 or there < 0:
         return
     first, second = _value(one, here), _value(other, there)
-    if any(first is each for each in _below(second)) or any(second is each for each in _below(first)):
+    if any(first is node for node in _below(second)) or any(second is node for node in _below(first)):
         return  # one would hold itself, which an alias does too
     changes.append(f"{_named(one, here)} and {_named(other, there)} change places")
     _put(one, here, second)
     _put(other, there, first)
 
 
-def _aliased(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+def _aliased(top: yaml.Node, rng: random.Random, changes: list[str], _holes: list[str]) -> None:
     """Alias a value in another place, perhaps within itself."""
-    (one, here), (other, there) = _any(top, chance), _any(top, chance)
+    (one, here), (other, there) = _any(top, rng), _any(top, rng)
     if here >= 0 and there >= 0:
         changes.append(f"{_named(other, there)} is an alias of {_named(one, here)}")
         _put(other, there, _value(one, here))
 
 
-def _renamed(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+def _renamed(top: yaml.Node, rng: random.Random, changes: list[str], _holes: list[str]) -> None:
     """Misspell a key or a text, sometimes with a letter of another alphabet."""
-    where, index = _any(top, chance)
+    where, index = _any(top, rng)
     if index < 0:
         return
     entry = where.value[index]
-    node = chance.choice(entry) if isinstance(entry, tuple) else entry
+    node = rng.choice(entry) if isinstance(entry, tuple) else entry
     if isinstance(node, yaml.ScalarNode) and node.value:
-        position = chance.randrange(len(node.value))
+        position = rng.randrange(len(node.value))
         letter = node.value[position]
-        strange = chance.choice(" .-_/:#@\t\n\x1b\x00")
-        new = chance.choice((LOOKALIKES.get(letter, letter.swapcase()), "", letter * 2, strange))
+        strange = rng.choice(" .-_/:#@\t\n\x1b\x00")
+        new = rng.choice((LOOKALIKES.get(letter, letter.swapcase()), "", letter * 2, strange))
         changes.append(f"{node.value!r} is misspelt")
         node.value = node.value[:position] + new + node.value[position + 1 :]
         node.style = '"'
 
 
-def _flattened(top: yaml.Node, chance: random.Random, changes: list[str], _holes: list[str]) -> None:
+def _flattened(top: yaml.Node, rng: random.Random, changes: list[str], _holes: list[str]) -> None:
     """Convert a map to a list, a list to a map, or wrap a value in a list."""
-    where, index = _any(top, chance)
+    where, index = _any(top, rng)
     if index < 0:
         return
     node = _value(where, index)

@@ -61,35 +61,35 @@ class Share:
 
     name: str
     kind: Kind
-    at_once: int
+    parallelism: int
     """The pods that run at once and record their start and end, when all of them are admitted."""
-    ends: int
+    completions: int
     """The number of complete trainings: pods that succeed, or trials."""
-    objects: int
+    launch_count: int
     """Launches."""
     units: int
     """The cpu request of a pod, in multiples of `UNIT`."""
-    least: int | None
+    min_pods: int | None
     """The minimum number of pods for an admission; None: all of them."""
-    brief: bool
+    short_ttl: bool
     """Its own TTL removes it as soon as it has finished."""
     config: Config
     """As an entry of `workloads.runs`, or of `sweeps.sweeps`."""
 
     @property
-    def recorded(self) -> bool:
+    def is_managed(self) -> bool:
         """Whether it is managed, so that the wrapper also keeps a record."""
         return self.kind in ("recorded", "indexed", "recorded distributed", "batch")
 
     @property
-    def swept(self) -> bool:
+    def is_sweep(self) -> bool:
         """Whether it is a sweep."""
         return self.kind in ("trials", "batch")
 
     @property
     def pods(self) -> int:
         """The pods that hold quota when all of them are admitted."""
-        return {"distributed": 2, "recorded distributed": 2}.get(self.kind, self.at_once)
+        return {"distributed": 2, "recorded distributed": 2}.get(self.kind, self.parallelism)
 
 
 @dataclass(frozen=True)
@@ -128,102 +128,113 @@ class Configuration:
     @property
     def description(self) -> str:
         """Return a description in one line."""
-        workloads = [f"{share.name}: {share.kind}{' with a TTL' if share.brief else ''}" for share in self.shares]
-        return f"{self.name} ({', '.join(workloads)}, admitted with {self.admitted_count} of {self.partly.at_once})"
+        workloads = [f"{share.name}: {share.kind}{' with a TTL' if share.short_ttl else ''}" for share in self.shares]
+        return f"{self.name} ({', '.join(workloads)}, admitted with {self.admitted_count} of {self.partly.parallelism})"
 
 
 def draw(seed: int, environment: Environment, number: int) -> Configuration:
     """Return the configuration of a seed and a number; over all numbers, each kind is both `late` and `now`."""
     kinds = list(KINDS if environment != "site" else OF_JOBS)
     random.Random(f"{seed} {environment}").shuffle(kinds)
-    chance = random.Random(f"{seed} {environment} {number}")
+    rng = random.Random(f"{seed} {environment} {number}")
     base = Configuration(environment, number, _NONE, 0, _NONE, _NONE)
     late = kinds[number % len(kinds)]
     now = kinds[(number + 1 + number // len(kinds)) % len(kinds)]
-    at_once = chance.randint(3, 4)
-    admitted_count = chance.randint(1, at_once - 1)
-    brief = chance.choice(("partly", "late", "now"))
-    several = {"at_once": at_once, "ends": at_once + chance.randint(0, 1), "least": chance.randint(1, admitted_count)}
+    parallelism = rng.randint(3, 4)
+    admitted_count = rng.randint(1, parallelism - 1)
+    expiring = rng.choice(("partly", "late", "now"))
+    several = {
+        "parallelism": parallelism,
+        "completions": parallelism + rng.randint(0, 1),
+        "min_pods": rng.randint(1, admitted_count),
+    }
     return replace(
         base,
         partly=_share(
-            base, chance, "partly", chance.choice(("several", "indexed")), brief=brief == "partly", **several
+            base, rng, "partly", rng.choice(("several", "indexed")), short_ttl=expiring == "partly", **several
         ),
         admitted_count=admitted_count,
-        late=_share(base, chance, "late", late, brief=brief == "late"),
-        now=_share(base, chance, "now", now, brief=brief == "now"),
+        late=_share(base, rng, "late", late, short_ttl=expiring == "late"),
+        now=_share(base, rng, "now", now, short_ttl=expiring == "now"),
     )
 
 
-def _share(whole: Configuration, chance: random.Random, name: str, kind: Kind, *, brief: bool, **counts: int) -> Share:
-    ends = counts.get("ends") or {"several": chance.randint(2, 3), "indexed": 2, "trials": SETS, "batch": SETS}.get(
-        kind, 1
+def _share(
+    configuration: Configuration, rng: random.Random, name: str, kind: Kind, *, short_ttl: bool, **counts: int
+) -> Share:
+    completions = counts.get("completions") or {
+        "several": rng.randint(2, 3),
+        "indexed": 2,
+        "trials": SETS,
+        "batch": SETS,
+    }.get(kind, 1)
+    parallelism = counts.get("parallelism") or (
+        rng.randint(1, completions) if kind in ("several", "batch") else completions
     )
-    at_once = counts.get("at_once") or (chance.randint(1, ends) if kind in ("several", "batch") else ends)
     share = Share(
         name=name,
         kind=kind,
-        at_once=at_once,
-        ends=ends,
-        objects=SETS if kind == "trials" else 1,
-        units=chance.randint(1, 3),
-        least=counts.get("least"),
-        brief=brief,
+        parallelism=parallelism,
+        completions=completions,
+        launch_count=SETS if kind == "trials" else 1,
+        units=rng.randint(1, 3),
+        min_pods=counts.get("min_pods"),
+        short_ttl=short_ttl,
         config={},
     )
-    run = _run(whole, share, chance)
-    if not share.swept:
+    run = _run(configuration, share, rng)
+    if not share.is_sweep:
         return replace(share, config=run)
-    sweep = {"name": name, "run": {key: each for key, each in run.items() if key != "name"}}
-    indexed = {"form": "indexed", "parallelism": at_once} if kind == "batch" else {}
+    sweep = {"name": name, "run": {key: value for key, value in run.items() if key != "name"}}
+    indexed = {"form": "indexed", "parallelism": parallelism} if kind == "batch" else {}
     return replace(share, config={**sweep, **indexed})
 
 
-def _run(whole: Configuration, share: Share, chance: random.Random) -> Config:
+def _run(configuration: Configuration, share: Share, rng: random.Random) -> Config:
     """Return the workload; fields that do not affect its states are random."""
-    ttl = {"ttlSecondsAfterFinished": 1} if share.brief else chance.choice(({}, {"ttlSecondsAfterFinished": 86400}))
+    ttl = {"ttlSecondsAfterFinished": 1} if share.short_ttl else rng.choice(({}, {"ttlSecondsAfterFinished": 86400}))
     run: Config = {
         "name": share.name,
         "kind": "PyTorchJob" if "distributed" in share.kind else "Job",
-        "namespace": whole.name,
-        "queue": whole.queue,
+        "namespace": configuration.name,
+        "queue": configuration.queue,
         "priority": "low" if share.name == "partly" else "normal",
-        "managed": share.recorded,
-        "image": {"build": "workloads/digits"} if share.recorded else {"name": "busybox:1.35"},
+        "managed": share.is_managed,
+        "image": {"build": "workloads/digits"} if share.is_managed else {"name": "busybox:1.35"},
         "command": ["sh", "-c", _SCRIPT],
         "env": {"NAME": share.name},
         "volumes": [{"volume": "again", "mountPath": MOUNT}],
-        "resources": {"requests": {"cpu": f"{share.units * UNIT}m", "memory": chance.choice(("32Mi", "48Mi"))}},
+        "resources": {"requests": {"cpu": f"{share.units * UNIT}m", "memory": rng.choice(("32Mi", "48Mi"))}},
         "runAsUser": 1000,
-        "backoffLimit": chance.randint(0, 3),
+        "backoffLimit": rng.randint(0, 3),
         **ttl,
     }
-    if share.recorded:
-        run["record"] = {"volume": "again", "path": chance.choice(("runs", "kept/runs"))}
+    if share.is_managed:
+        run["record"] = {"volume": "again", "path": rng.choice(("runs", "kept/runs"))}
     if "distributed" in share.kind:
         run["roles"] = {"Master": {}, "Worker": {}}
     if share.kind in ("several", "indexed"):
-        run |= {"completions": share.ends, "parallelism": share.at_once}
-    if share.least is not None:
-        run["minParallelism"] = share.least
+        run |= {"completions": share.completions, "parallelism": share.parallelism}
+    if share.min_pods is not None:
+        run["minParallelism"] = share.min_pods
     if share.name == "late":
-        run["nodeSelector"] = {f"{LATE}-{whole.name}": "yes"}
-    return {**run, **_drawn_extras(whole, share, chance)}
+        run["nodeSelector"] = {f"{LATE}-{configuration.name}": "yes"}
+    return {**run, **_drawn_extras(configuration, share, rng)}
 
 
-def _drawn_extras(whole: Configuration, share: Share, chance: random.Random) -> Config:
-    names = ["derived", "generated"] if share.swept else ["derived", "generated", "fixed"]
+def _drawn_extras(configuration: Configuration, share: Share, rng: random.Random) -> Config:
+    names = ["derived", "generated"] if share.is_sweep else ["derived", "generated", "fixed"]
     # A site that demands generated names demands them of all.
-    extras: Config = {"naming": "generated" if whole.environment == "site" else chance.choice(names)}
-    if chance.random() < 0.5:
-        extras["labels"] = {"again.example.org/drawn": str(chance.randint(0, 9))}
-    if chance.random() < 0.5:
+    extras: Config = {"naming": "generated" if configuration.environment == "site" else rng.choice(names)}
+    if rng.random() < 0.5:
+        extras["labels"] = {"again.example.org/drawn": str(rng.randint(0, 9))}
+    if rng.random() < 0.5:
         extras["sharedMemory"] = "16Mi"
-    if chance.random() < 0.5:
-        extras["seed"] = chance.randint(0, 9)
-    if "distributed" not in share.kind and share.kind != "batch" and chance.random() < 0.5:
+    if rng.random() < 0.5:
+        extras["seed"] = rng.randint(0, 9)
+    if "distributed" not in share.kind and share.kind != "batch" and rng.random() < 0.5:
         extras["activeDeadlineSeconds"] = 86400
     return extras
 
 
-_NONE = Share("", "one", 0, 0, 0, 0, None, brief=False, config={})
+_NONE = Share("", "one", 0, 0, 0, 0, None, short_ttl=False, config={})

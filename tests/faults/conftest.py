@@ -12,7 +12,7 @@ from trainstack.dev.cluster.images import helpers, operators, workload
 
 
 @pytest.fixture(scope="session")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster with the images of Kueue, the training operator and a workload."""
     images = [*operators(["kueue", "training-operator"]), *helpers(), workload(ROOT / "workloads" / "digits")]
     with own_cluster(tmp_path_factory, "outages", images) as running:
@@ -20,9 +20,11 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def platform(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def platform(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Deploy both operators, a storage class, a namespace and two queues."""
-    project = Project.copy(tmp_path_factory.mktemp("outages"), own).other("platform", outages.platform())
+    project = Project.copy(tmp_path_factory.mktemp("outages"), dedicated_cluster).other_stack(
+        "platform", outages.platform()
+    )
     done = project.up(seconds=600)
     assert done.code == 0, done.text
     return project

@@ -8,217 +8,230 @@ from tests.cluster.lab import true_conditions
 from tests.cluster.people import make_job
 from tests.cluster.project import eventually
 from tests.faults.configurations import LATE
-from tests.faults.places import Body, Place, View
-from tests.faults.surroundings import stack_config
+from tests.faults.configured_stacks import Body, ConfiguredStack, NamespaceView
+from tests.faults.stack_configs import stack_config
 
 SECONDS = 400
 """The timeout for a state, on a busy machine."""
-PAUSE = 2
+POLL_SECONDS = 2
 """Seconds between polls: four configurations poll at the same time."""
 RIVAL = "rival"
-NOWHERE = {"again.example.org/nowhere": "yes"}
+UNMATCHED_NODE_LABEL = {"again.example.org/nowhere": "yes"}
 """A label that no node has: the rival takes quota, but no cpu."""
 
 
-def follow(place: Place) -> None:
+def run_course(stack: ConfiguredStack) -> None:
     """Bring the runs into every state, from queued to removed by a TTL; a second `up` changes nothing in any."""
-    whole = place.whole
-    if whole.environment == "owner":
+    configuration = stack.configuration
+    if configuration.environment == "owner":
         # The queue must exist before the rival and the runs.
-        _up(place)
-    _create_rival(place)
-    place.project.write_stack(whole.name, stack_config(whole))
-    _up(place)
-    _reach(place, "queued", _queued)
-    _up_changes_nothing(place)
+        _up(stack)
+    _create_rival(stack)
+    stack.project.write_stack(configuration.name, stack_config(configuration))
+    _up(stack)
+    _await_state(stack, "queued", _queued)
+    _assert_up_changes_nothing(stack)
 
-    _delete_rival(place)
-    _reach(place, "admitted, in part, and running", _admitted)
-    _up_changes_nothing(place)
-    stopped = {share.name: place.marks(share.name, "begun") for share in whole.shares}
+    _delete_rival(stack)
+    _await_state(stack, "admitted, in part, and running", _admitted)
+    _assert_up_changes_nothing(stack)
+    stopped = {share.name: stack.count_marks(share.name, "begun") for share in configuration.shares}
 
-    _create_rival(place)
-    _reach(place, "preempted", _preempted)
-    _up_changes_nothing(place)
+    _create_rival(stack)
+    _await_state(stack, "preempted", _preempted)
+    _assert_up_changes_nothing(stack)
 
-    _delete_rival(place)
-    _label_node(place, "yes")
-    (place.volume / "go").touch()
-    _reach(place, "completed, and the brief one removed by its TTL", _completed)
-    trained_once(place, stopped)
-    _nothing_is_launched(place, settled=True)
-    _up_changes_nothing(place)
+    _delete_rival(stack)
+    _label_node(stack, "yes")
+    (stack.volume / "go").touch()
+    _await_state(stack, "completed, and the brief one removed by its TTL", _completed)
+    assert_trained_once(stack, stopped)
+    _assert_nothing_is_launched(stack, settled=True)
+    _assert_up_changes_nothing(stack)
 
-    _expire(place)
-    _nothing_is_launched(place, settled=True)
-    assert place.view().launches == []
-    trained_once(place, stopped)
+    _expire(stack)
+    _assert_nothing_is_launched(stack, settled=True)
+    assert stack.view().launches == []
+    assert_trained_once(stack, stopped)
 
 
-def clean_up(place: Place) -> None:
+def clean_up(stack: ConfiguredStack) -> None:
     """Remove the stack in any state."""
-    _delete_rival(place)
-    _label_node(place, "")
-    place.project.take_down()
+    _delete_rival(stack)
+    _label_node(stack, "")
+    stack.project.take_down()
 
 
-def _up(place: Place, *words: str) -> str:
-    done = place.project.up(*words)
-    assert done.code == 0, f"{place.whole.description}: {done.text}"
+def _up(stack: ConfiguredStack, *words: str) -> str:
+    done = stack.project.up(*words)
+    assert done.code == 0, f"{stack.configuration.description}: {done.text}"
     return done.text
 
 
-def _up_changes_nothing(place: Place) -> None:
+def _assert_up_changes_nothing(stack: ConfiguredStack) -> None:
     """Check that a second `up --refresh` finds no changes and keeps the launches."""
-    before = place.uids()
-    _up(place, "--refresh", "--expect-no-changes")
-    assert place.uids() == before, place.whole.description
+    before = stack.uids()
+    _up(stack, "--refresh", "--expect-no-changes")
+    assert stack.uids() == before, stack.configuration.description
 
 
-def _nothing_is_launched(place: Place, *, settled: bool) -> None:
+def _assert_nothing_is_launched(stack: ConfiguredStack, *, settled: bool) -> None:
     """Check that `up` drops the objects that a TTL removed from the state, and does not create them again."""
-    before, remembered = place.uids(), place.ledgers()
-    output = _up(place, "--refresh")
-    assert ("settled" in output) is settled, f"{place.whole.description}: {output}"
-    assert place.uids() == before, place.whole.description
-    assert place.ledgers() == remembered, place.whole.description
+    before, remembered = stack.uids(), stack.ledgers()
+    output = _up(stack, "--refresh")
+    assert ("settled" in output) is settled, f"{stack.configuration.description}: {output}"
+    assert stack.uids() == before, stack.configuration.description
+    assert stack.ledgers() == remembered, stack.configuration.description
 
 
-def _reach(place: Place, state: str, look: Callable[[Place, View], Any]) -> None:
+def _await_state(
+    stack: ConfiguredStack, state: str, is_reached: Callable[[ConfiguredStack, NamespaceView], Any]
+) -> None:
     try:
-        eventually(f"{place.whole.description} is {state}", lambda: look(place, place.view()), SECONDS, every=PAUSE)
+        eventually(
+            f"{stack.configuration.description} is {state}",
+            lambda: is_reached(stack, stack.view()),
+            SECONDS,
+            every=POLL_SECONDS,
+        )
     except AssertionError as error:
-        raise AssertionError("\n".join((str(error), *_current_state(place, place.view())))) from None
+        raise AssertionError("\n".join((str(error), *_current_state(stack, stack.view())))) from None
 
 
-def _current_state(place: Place, view: View) -> Iterator[str]:
+def _current_state(stack: ConfiguredStack, view: NamespaceView) -> Iterator[str]:
     """Yield a description of the current state, for the message of a timeout."""
     for body in view.launches:
         metadata, workload = body["metadata"], view.workloads.get(body["metadata"]["uid"], {})
         yield f"{body['kind']} {metadata['name']}: {true_conditions(body)}, its Workload: {true_conditions(workload)}"
-    for share in place.whole.shares:
-        pods = [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in view.pods(share)]
-        marks = {which: place.marks(share.name, which) for which in ("begun", "ended")}
+    for share in stack.configuration.shares:
+        pods = [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in view.pods_of(share)]
+        marks = {which: stack.count_marks(share.name, which) for which in ("begun", "ended")}
         yield f"{share.name}: pods {pods}, {marks}"
 
 
-def _create_rival(place: Place) -> None:
+def _create_rival(stack: ConfiguredStack) -> None:
     """Create another user's Job with a high priority, which takes all of the queue's quota."""
-    whole = place.whole
-    job = make_job(image="busybox:1.35", requests={"cpu": f"{whole.quota}m", "memory": "16Mi"})
-    labels = {"kueue.x-k8s.io/queue-name": whole.queue, "kueue.x-k8s.io/priority-class": "high"}
-    job["metadata"] = {"generateName": f"{RIVAL}-", "namespace": whole.name, "labels": {**labels, RIVAL: "yes"}}
+    configuration = stack.configuration
+    job = make_job(image="busybox:1.35", requests={"cpu": f"{configuration.quota}m", "memory": "16Mi"})
+    labels = {"kueue.x-k8s.io/queue-name": configuration.queue, "kueue.x-k8s.io/priority-class": "high"}
+    job["metadata"] = {"generateName": f"{RIVAL}-", "namespace": configuration.name, "labels": {**labels, RIVAL: "yes"}}
     pod = job["spec"]["template"]["spec"]
-    pod["nodeSelector"] = NOWHERE
+    pod["nodeSelector"] = UNMATCHED_NODE_LABEL
     pod["securityContext"] = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
     pod["containers"][0]["securityContext"] = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
     }
-    uid = place.owner.create(job)["metadata"]["uid"]
-    _reach(place, "behind a rival", lambda _, view: _held_quota(view, uid))
+    uid = stack.owner.create(job)["metadata"]["uid"]
+    _await_state(stack, "behind a rival", lambda _, view: _held_quota(view, uid))
 
 
-def _delete_rival(place: Place) -> None:
-    done = place.owner.kubectl("delete", "jobs", "-n", place.whole.name, "-l", f"{RIVAL}=yes")
+def _delete_rival(stack: ConfiguredStack) -> None:
+    done = stack.owner.kubectl("delete", "jobs", "-n", stack.configuration.name, "-l", f"{RIVAL}=yes")
     assert done.code == 0, done.text
 
 
-def _label_node(place: Place, value: str) -> None:
+def _label_node(stack: ConfiguredStack, value: str) -> None:
     """Set the label that the pods of `late` require on the nodes; remove it if the value is empty."""
-    word = f"{LATE}-{place.whole.name}"
-    done = place.owner.kubectl("label", "nodes", "--all", "--overwrite", f"{word}={value}" if value else f"{word}-")
+    word = f"{LATE}-{stack.configuration.name}"
+    done = stack.owner.kubectl("label", "nodes", "--all", "--overwrite", f"{word}={value}" if value else f"{word}-")
     assert done.code == 0, done.text
 
 
-def _held_quota(view: View, uid: str) -> bool:
+def _held_quota(view: NamespaceView, uid: str) -> bool:
     """Return whether the launch with this UID has quota."""
     return "QuotaReserved" in true_conditions(view.workloads.get(uid, {}))
 
 
-def _waiting(view: View) -> list[Body]:
+def _waiting(view: NamespaceView) -> list[Body]:
     """Return the Workloads of all launches if all of them wait in the queue, else an empty list."""
     launches = view.launches
     uids = {body["metadata"]["uid"] for body in launches}
     found = [body for uid, body in view.workloads.items() if uid in uids]
-    count = sum(share.objects for share in view.whole.shares)
+    count = sum(share.launch_count for share in view.configuration.shares)
     whole = len(found) == len(launches) == view.waiting == count
     stopped = all(body["spec"].get("runPolicy", body["spec"])["suspend"] for body in launches)
     return found if whole and stopped and not any(_held_quota(view, uid) for uid in uids) else []
 
 
-def _queued(_: Place, view: View) -> bool:
+def _queued(_: ConfiguredStack, view: NamespaceView) -> bool:
     """Return whether all wait and none was admitted before."""
     found = _waiting(view)
     return bool(found) and not any("Evicted" in true_conditions(body) for body in found)
 
 
-def _preempted(_: Place, view: View) -> bool:
+def _preempted(_: ConfiguredStack, view: NamespaceView) -> bool:
     """Return whether all are preempted, none of their pods exist, and the parallelism is the declared one again."""
-    found, partly = _waiting(view), view.whole.partly
+    found, partly = _waiting(view), view.configuration.partly
     if not found:
         return False
     reasons = {
-        each["reason"]
+        condition["reason"]
         for body in found
-        for each in body["status"]["conditions"]
-        if each["type"] == "Evicted" and each["status"] == "True"
+        for condition in body["status"]["conditions"]
+        if condition["type"] == "Evicted" and condition["status"] == "True"
     }
     evicted = all("Evicted" in true_conditions(body) for body in found)
-    here = [pod for share in view.whole.shares for pod in view.pods(share)]
-    asked = view.of(partly)[0]["spec"]["parallelism"] == partly.at_once
-    return asked and evicted and reasons == {"Preempted"} and not here
+    pods = [pod for share in view.configuration.shares for pod in view.pods_of(share)]
+    is_restored = view.launches_of(partly)[0]["spec"]["parallelism"] == partly.parallelism
+    return is_restored and evicted and reasons == {"Preempted"} and not pods
 
 
-def _admitted(place: Place, view: View) -> bool:
+def _admitted(stack: ConfiguredStack, view: NamespaceView) -> bool:
     """Return whether all are admitted: one partially, one with unschedulable pods, one that runs."""
-    whole = view.whole
+    configuration = view.configuration
     mine = [view.workloads.get(body["metadata"]["uid"], {}) for body in view.launches]
     if not all("Admitted" in true_conditions(body) for body in mine):
         return False
-    in_part = view.of(whole.partly)[0]["spec"]["parallelism"] == whole.admitted_count
-    late = [pod["status"]["phase"] for pod in view.pods(whole.late)]
-    begun = [place.marks(share.name, "begun") for share in whole.shares]
-    running = [whole.now.at_once, 0, whole.admitted_count]
-    return in_part and late == ["Pending"] * whole.late.pods and begun == running
+    in_part = view.launches_of(configuration.partly)[0]["spec"]["parallelism"] == configuration.admitted_count
+    late = [pod["status"]["phase"] for pod in view.pods_of(configuration.late)]
+    begun = [stack.count_marks(share.name, "begun") for share in configuration.shares]
+    running = [configuration.now.parallelism, 0, configuration.admitted_count]
+    return in_part and late == ["Pending"] * configuration.late.pods and begun == running
 
 
-def _completed(_: Place, view: View) -> bool:
+def _completed(_: ConfiguredStack, view: NamespaceView) -> bool:
     """Return whether all have succeeded and the ones with a TTL of a second are removed."""
-    for share in view.whole.shares:
-        launches = view.of(share)
+    for share in view.configuration.shares:
+        launches = view.launches_of(share)
         ended = all(true_conditions(body) & {"Complete", "Succeeded"} for body in launches)
-        if not ended or len(launches) != (0 if share.brief else share.objects):
+        if not ended or len(launches) != (0 if share.short_ttl else share.launch_count):
             return False
     return True
 
 
-def trained_once(place: Place, stopped: dict[str, int]) -> None:
+def assert_trained_once(stack: ConfiguredStack, stopped: dict[str, int]) -> None:
     """Check the files on the volume: every training ended once, and started once more if it was preempted.
 
     `stopped`: the number of starts of each workload before its preemption.
     """
-    for share in place.whole.shares:
-        marks = {which: place.marks(share.name, which) for which in ("begun", "ended")}
-        assert marks == {"begun": share.ends + stopped[share.name], "ended": share.ends}, (
-            place.whole.description,
+    for share in stack.configuration.shares:
+        marks = {which: stack.count_marks(share.name, which) for which in ("begun", "ended")}
+        assert marks == {"begun": share.completions + stopped[share.name], "ended": share.completions}, (
+            stack.configuration.description,
             share.name,
         )
-        if share.recorded:
+        if share.is_managed:
             path = share.config.get("run", share.config)["record"]["path"]
-            runs = [file for file in (place.volume / path).rglob("run.json") if f"/{share.name}-" in str(file)]
-            assert all((file.parent / "_SUCCESS").is_file() for file in runs), (place.whole.description, share.name)
+            runs = [file for file in (stack.volume / path).rglob("run.json") if f"/{share.name}-" in str(file)]
+            assert all((file.parent / "_SUCCESS").is_file() for file in runs), (
+                stack.configuration.description,
+                share.name,
+            )
             attempts = sorted(json.loads(file.read_text())["attempts"] for file in runs)
             again = stopped[share.name]
-            assert attempts == [1] * (share.ends - again) + [2] * again, (place.whole.description, share.name)
+            assert attempts == [1] * (share.completions - again) + [2] * again, (
+                stack.configuration.description,
+                share.name,
+            )
 
 
-def _expire(place: Place) -> None:
+def _expire(stack: ConfiguredStack) -> None:
     """Set a TTL of 0 on all finished launches, as the cluster's owner, and wait for their removal."""
-    for body in place.view().launches:
+    for body in stack.view().launches:
         ttl: Body = {"ttlSecondsAfterFinished": 0}
         spec = {"runPolicy": ttl} if "runPolicy" in body["spec"] else ttl
-        words = (body["kind"].lower(), body["metadata"]["name"], "-n", place.whole.name)
-        done = place.owner.kubectl("patch", *words, "--type=merge", "-p", json.dumps({"spec": spec}))
+        words = (body["kind"].lower(), body["metadata"]["name"], "-n", stack.configuration.name)
+        done = stack.owner.kubectl("patch", *words, "--type=merge", "-p", json.dumps({"spec": spec}))
         assert done.code == 0, done.text
-    _reach(place, "removed", lambda _, view: not view.launches)
+    _await_state(stack, "removed", lambda _, view: not view.launches)

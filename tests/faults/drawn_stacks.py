@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cluster.lab import Config, bare
+from tests.cluster.lab import Config, unmanaged_run
 
 STACK = "drawn"
 _CLASS = {"name": "drawn", "provisioner": "rancher.io/local-path"}
@@ -14,7 +14,7 @@ ENDLESS = ["sh", "-c", "trap 'exit 1' TERM; sleep 36000 & wait"]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnStack:
     """An environment."""
 
     config: Config
@@ -23,11 +23,11 @@ class Drawn:
     runs: int
     protected: tuple[str, ...]
     """The claims that stop a teardown, as `<namespace>/<name>`."""
-    kept: frozenset[str]
+    retained: frozenset[str]
     """The claims that stay."""
 
 
-def draw(seed: int, number: int) -> Drawn:
+def draw(seed: int, number: int) -> DrawnStack:
     """Return the environment with this number in the series of a seed; every fourth has operators."""
     rng, operators = random.Random(f"{seed}/{number}"), number % 4 == 3
     namespaces = [f"drawn-{letter}" for letter in "ab"[: rng.randint(1, 2)]]
@@ -45,12 +45,12 @@ def draw(seed: int, number: int) -> Drawn:
     }
     if operators:
         config |= kueue()
-    return Drawn(
+    return DrawnStack(
         config=config,
         operators=operators,
         runs=len(runs),
-        protected=tuple(f"{each['namespace']}/{each['name']}" for each in volumes if each["protect"]),
-        kept=frozenset(f"{each['namespace']}/{each['name']}" for each in volumes if each["retain"]),
+        protected=tuple(f"{volume['namespace']}/{volume['name']}" for volume in volumes if volume["protect"]),
+        retained=frozenset(f"{volume['namespace']}/{volume['name']}" for volume in volumes if volume["retain"]),
     )
 
 
@@ -111,9 +111,9 @@ def _group(flavor: str) -> dict[str, Any]:
 def _run(rng: random.Random, index: int, queues: Config, volumes: list[Config]) -> Config:
     """Return a run that requests about half of a queue's quota, or a tenth, so that some wait."""
     queue = rng.choice(queues["localQueues"])
-    there = [each["name"] for each in volumes if each["namespace"] == queue["namespace"]]
-    mounted = rng.sample(there, rng.randint(0, len(there)))
-    return bare(
+    claims = [volume["name"] for volume in volumes if volume["namespace"] == queue["namespace"]]
+    mounted = rng.sample(claims, rng.randint(0, len(claims)))
+    return unmanaged_run(
         f"run-{index}",
         namespace=queue["namespace"],
         queue=queue["name"],

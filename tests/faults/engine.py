@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 
 
 @dataclass(frozen=True)
-class Ended:
+class EngineResult:
     """The result of an engine that has exited or was killed."""
 
-    done: Done
+    done: CommandResult
     moments: int
-    struck: bool
-    """Whether the moment was reached and `strike` succeeded."""
+    fault_injected: bool
+    """Whether the moment was reached and `inject` succeeded."""
     session: int
     """The session id of all its processes."""
 
@@ -30,18 +30,18 @@ def run(
     *words: str,
     log: Path,
     moment: int = 0,
-    strike: Callable[[int], bool] | None = None,
+    inject: Callable[[int], bool] | None = None,
     environment: Mapping[str, str] | None = None,
     seconds: float = 300,
-) -> Ended:
-    """Run a command of the engine to its end, and call `strike` at a moment.
+) -> EngineResult:
+    """Run a command of the engine to its end, and call `inject` at a moment.
 
     Args:
         project: the stack.
         words: the command and its arguments.
         log: the engine's event log; its output is written to a file beside it.
         moment: the number of starts and ends of operations on objects before the call.
-        strike: called with the session until it returns True.
+        inject: called with the session until it returns True.
         environment: additional variables.
         seconds: the timeout.
 
@@ -68,18 +68,18 @@ def run(
             start_new_session=True,
         )
         try:
-            seen, struck, end = _Moments(log), False, time.monotonic() + seconds
+            seen, injected, end = _Moments(log), False, time.monotonic() + seconds
             while engine.poll() is None:
                 assert time.monotonic() < end, f"{words[0]} has not ended: {output.read_text()}"
-                if strike is not None and not struck and seen.read() >= moment:
-                    struck = strike(engine.pid)
+                if inject is not None and not injected and seen.read() >= moment:
+                    injected = inject(engine.pid)
                 time.sleep(0.002)
         except BaseException:
             end_leftovers(engine.pid)
             raise
         finally:
             engine.wait()
-    return Ended(Done(engine.returncode, output.read_text(), ""), seen.read(), struck, engine.pid)
+    return EngineResult(CommandResult(engine.returncode, output.read_text(), ""), seen.read(), injected, engine.pid)
 
 
 class _Moments:

@@ -30,7 +30,10 @@ def watch(record: str, signal: int, at: int, counted: str) -> None:
         nonlocal seen
         if event not in CHANGES and not (event == "open" and int(arguments[2] or 0) & WRITES):
             return
-        named = any(isinstance(each, (str, os.PathLike)) and os.fspath(each).startswith(record) for each in arguments)
+        named = any(
+            isinstance(argument, (str, os.PathLike)) and os.fspath(argument).startswith(record)
+            for argument in arguments
+        )
         if named and threading.current_thread() is main:
             seen += 1
             if seen == at:

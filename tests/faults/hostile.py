@@ -102,21 +102,21 @@ FRAGMENTS: Mapping[str, str] = {
     "emoji codes": "training:cat:",
     "a range of all numbers": "{low: -9223372036854775808, high: 9223372036854775807, step: 1}",
     "a range of small steps": "{low: -1.0e+300, high: 1.0e+300, step: 1.0e-300}",
-    **{f"many {each}": f'"{each * _MANY}"' for each in ("_", ":", "@", "/", ".", "${", "$(", "*", "1_", "a:", "a@")},
+    **{f"many {text}": f'"{text * _MANY}"' for text in ("_", ":", "@", "/", ".", "${", "$(", "*", "1_", "a:", "a@")},
     "plain digits and underscores": "1" + "_" * _MANY + "x",
 }  # fmt: skip
 """By what it is: a fragment in flow style."""
 
 
-def damaged(content: bytes, chance: random.Random, changes: list[str]) -> bytes:
+def damage(content: bytes, rng: random.Random, changes: list[str]) -> bytes:
     """Return the content with a random damage."""
-    name = chance.choice(sorted(_DAMAGES))
+    name = rng.choice(sorted(_DAMAGES))
     changes.append(name)
-    return _DAMAGES[name](content, chance)
+    return _DAMAGES[name](content, rng)
 
 
-def _at(content: bytes, chance: random.Random, new: bytes, *, instead: int = 0) -> bytes:
-    place = chance.randrange(len(content) + 1)
+def _at(content: bytes, rng: random.Random, new: bytes, *, instead: int = 0) -> bytes:
+    place = rng.randrange(len(content) + 1)
     return content[:place] + new + content[place + instead :]
 
 
@@ -150,7 +150,7 @@ _DAMAGES: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
     "old ends of lines": lambda c, _r: c.replace(b"\n", b"\r"),
     "a punctuation mark": lambda c, r: _at(c, r, r.choice("{}[],:'\"&*|%?-").encode()),
     "lines in another order": lambda c, r: b"\n".join(r.sample(c.split(b"\n"), c.count(b"\n") + 1)),
-    "lines twice": lambda c, r: b"\n".join(line for each in c.split(b"\n") for line in [each] * r.choice((1, 1, 1, 2))),
+    "lines twice": lambda c, r: b"\n".join(line for row in c.split(b"\n") for line in [row] * r.choice((1, 1, 1, 2))),
     "lists 5,000 deep": lambda _c, _r: b"[" * 5_000,
     "dashes 20,000 deep": lambda _c, _r: b"- " * 20_000 + b"x",
     "question marks 20,000 deep": lambda _c, _r: b"? " * 20_000 + b"x",

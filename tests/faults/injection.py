@@ -14,13 +14,13 @@ from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.processes import Identity, outer_pids
 from trainstack.dev.cluster.state import read_status
 
-LOOK_SECONDS = 0.1
-"""How long a restarted process runs before `keep_away` kills it."""
-Find = Callable[[], Collection[Identity]]
+GRACE_SECONDS = 0.1
+"""How long a restarted process runs before `keep_down` kills it."""
+FindProcesses = Callable[[], Collection[Identity]]
 """Returns the current processes of a component or pod."""
 
 
-def components(cluster: Cluster, *names: str) -> list[Identity]:
+def component_processes(cluster: Cluster, *names: str) -> list[Identity]:
     """Return the running processes of components, such as `etcd` or `kubelet`."""
     pids = {component.name: component.pid for component in read_status(Layout.of(cluster.state).status)}
     if unknown := sorted({*names} - pids.keys()):
@@ -29,7 +29,7 @@ def components(cluster: Cluster, *names: str) -> list[Identity]:
     return _alive([outer[pids[name]] for name in names if pids[name] in outer])
 
 
-def pod(cluster: Cluster, uid: str) -> list[Identity]:
+def pod_processes(cluster: Cluster, uid: str) -> list[Identity]:
     """Return a pod's processes, including its sandbox's."""
     hierarchy = cgroups.hierarchies()[0]
     files = (hierarchy.root / Layout.of(cluster.state).cgroup).rglob("cgroup.procs")
@@ -58,12 +58,12 @@ def paused(processes: Collection[Identity]) -> Iterator[None]:
             process.signal(signal.SIGCONT)
 
 
-def keep_away(find: Find, seconds: float) -> None:
+def keep_down(find: FindProcesses, seconds: float) -> None:
     """Kill processes, and any that replace them, for a time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         kill(find())
-        time.sleep(LOOK_SECONDS)
+        time.sleep(GRACE_SECONDS)
 
 
 @contextlib.contextmanager

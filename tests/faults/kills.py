@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.cluster.lab import bare, platform_config, volume
+from tests.cluster.lab import platform_config, unmanaged_run, volume
 from tests.cluster.project import Project
 from tests.faults import engine
-from tests.faults.engine import Ended
+from tests.faults.engine import EngineResult
 from trainstack.stacks.teardown_mode import permission
 
 Operation = Literal["up", "destroy"]
 Victim = Literal["cli", "language host", "provider"]
 VICTIMS: tuple[Victim, ...] = ("cli", "language host", "provider")
-WORDS: dict[Operation, tuple[str, ...]] = {"up": ("up",), "destroy": ("destroy", "--run-program")}
+COMMANDS: dict[Operation, tuple[str, ...]] = {"up": ("up",), "destroy": ("destroy", "--run-program")}
 """Of the engine's commands: a destroy runs the program for its hooks."""
 NAMESPACE = "lab"
-_WORKS = ["sh", "-c", "trap 'exit 143' TERM; sleep 3600 & wait"]
+_LONG_COMMAND = ["sh", "-c", "trap 'exit 143' TERM; sleep 3600 & wait"]
 _KINDS = "storageclasses,resourceflavors,clusterqueues,localqueues,persistentvolumeclaims,jobs,configmaps"
 """Of the stack's objects; Kueue's are known by their plain names."""
 
@@ -39,11 +39,11 @@ def platform() -> dict[str, Any]:
 def victim_config() -> dict[str, Any]:
     """Return a class, queues, volumes, and runs in every state: two active, two queued, one that finishes at once."""
     runs = [
-        bare("works", command=_WORKS),
-        bare("works-too", command=_WORKS),
-        bare("waits", queue="held", command=_WORKS),
-        bare("waits-too", queue="held", command=_WORKS),
-        bare("ends", command=["true"], volumes=[]),
+        unmanaged_run("works", command=_LONG_COMMAND),
+        unmanaged_run("works-too", command=_LONG_COMMAND),
+        unmanaged_run("waits", queue="held", command=_LONG_COMMAND),
+        unmanaged_run("waits-too", queue="held", command=_LONG_COMMAND),
+        unmanaged_run("ends", command=["true"], volumes=[]),
     ]
     return {
         "trainstack:environment": {"existing": {"namespaces": [NAMESPACE]}},
@@ -74,47 +74,47 @@ class Kill:
 
 
 def run(
-    project: Project, operation: Operation, log: Path, moment: int = 0, strike: Callable[[int], bool] | None = None
-) -> Ended:
-    """Run an operation to its end, and at a moment call `strike` with its session until it returns True."""
+    project: Project, operation: Operation, log: Path, moment: int = 0, inject: Callable[[int], bool] | None = None
+) -> EngineResult:
+    """Run an operation to its end, and at a moment call `inject` with its session until it returns True."""
     # A destroy is that of `trainstack destroy`, which active runs do not stop.
     permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
     if operation == "destroy":
         permitted = permission(project.root, project.stack, "keep-platform")
     with permitted as ending:
-        return engine.run(project, *WORDS[operation], log=log, moment=moment, strike=strike, environment=ending)
+        return engine.run(project, *COMMANDS[operation], log=log, moment=moment, inject=inject, environment=ending)
 
 
 def kill(victim: Victim, session: int) -> bool:
     """Kill the victim's processes in a session; return whether there was one."""
-    found = [pid for pid, words in engine.processes(session) if who(words) == victim]
+    found = [pid for pid, words in engine.processes(session) if engine_part(words) == victim]
     for pid in found:
         os.kill(pid, signal.SIGKILL)
     return bool(found)
 
 
-def who(words: str) -> Victim:
+def engine_part(words: str) -> Victim:
     """Return the part of the engine that a process is, from its command line."""
     if "language_host" in words or "pulumi-language-python" in words:
         return "language host"
     return "provider" if "pulumi-resource-kubernetes" in words else "cli"
 
 
-def recorded(project: Project) -> dict[tuple[str, str], str]:
+def state_uids(project: Project) -> dict[tuple[str, str], str]:
     """Return the UIDs of the objects in the state, by kind and id."""
     done = project.pulumi("stack", "export")
     assert done.code == 0, done.text
     deployment = json.loads(done.out)["deployment"]
     assert not deployment.get("pending_operations"), deployment["pending_operations"]
     return {
-        (each["type"].rpartition(":")[2], each["id"]): each["outputs"]["metadata"]["uid"]
-        for each in deployment.get("resources", ())
+        (resource["type"].rpartition(":")[2], resource["id"]): resource["outputs"]["metadata"]["uid"]
+        for resource in deployment.get("resources", ())
         # The namespace by which the provider checks its cluster is only read; it is not the stack's.
-        if each["type"].startswith("kubernetes:") and not each.get("external")
+        if resource["type"].startswith("kubernetes:") and not resource.get("external")
     }
 
 
-def marked(project: Project) -> dict[tuple[str, str], str]:
+def live_uids(project: Project) -> dict[tuple[str, str], str]:
     """Return the UIDs of the marked objects in the cluster, by kind and id."""
     found = {}
     for body in project.select(_KINDS, f"trainstack.dev/stack={project.stack}"):
@@ -124,6 +124,6 @@ def marked(project: Project) -> dict[tuple[str, str], str]:
     return found
 
 
-def runs(objects: dict[tuple[str, str], str]) -> dict[str, str]:
+def launch_uids(objects: dict[tuple[str, str], str]) -> dict[str, str]:
     """Return the UIDs of the launches among the objects, by name."""
     return {place: uid for (kind, place), uid in objects.items() if kind == "Job"}

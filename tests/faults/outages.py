@@ -10,20 +10,20 @@ from tests.cluster.lab import (
     HELD,
     MOUNT,
     NAMESPACE,
-    bare,
     launch,
     launches,
-    managed,
+    managed_run,
     platform_config,
     run_id,
     team_config,
     uids,
+    unmanaged_run,
     volume,
 )
 from tests.cluster.people import Person, make_job, make_pytorchjob
-from tests.cluster.project import Done, Project, eventually
+from tests.cluster.project import CommandResult, Project, eventually
 from tests.faults import engine, injection
-from tests.faults.rivals import TRAINS, undisturbed
+from tests.faults.competing_pods import TRAINING_PROGRAM, expected_metrics
 from trainstack.dev.cluster.cluster import Cluster
 
 EPOCHS, EPOCH_SECONDS = 60, 0.25
@@ -53,46 +53,48 @@ def team(platform: Project, claim: str = "lab", *, first: bool = False) -> Proje
     """
     mounts: Config = {"volumes": [{"volume": claim, "mountPath": MOUNT}]}
     if first:
-        run = bare("first", command=["true"], **mounts)
+        run = unmanaged_run("first", command=["true"], **mounts)
     else:
-        words = [TRAINS, str(EPOCHS), str(EPOCH_SECONDS)]
+        words = [TRAINING_PROGRAM, str(EPOCHS), str(EPOCH_SECONDS)]
         resources = {"requests": {"cpu": "100m", "memory": "128Mi"}}
-        run = managed("trains", "", args=words, resources=resources, backoffLimit=9, record={"volume": claim}, **mounts)
-    return platform.other(
+        run = managed_run(
+            "trains", "", args=words, resources=resources, backoffLimit=9, record={"volume": claim}, **mounts
+        )
+    return platform.other_stack(
         "team", {**team_config(platform.stack, run), "trainstack:storage": {"volumes": [volume(claim)]}}
     )
 
 
-def more(project: Project) -> None:
+def add_objects(project: Project) -> None:
     """Add volumes and waiting runs to the stack."""
 
     def edit(config: Config) -> None:
         config["trainstack:storage"]["volumes"] += [volume(f"more-{number}") for number in range(5)]
         master = {"Master": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
-            bare("waits-0", queue=HELD, command=["true"], volumes=[]),
-            bare("waits-1", queue=HELD, command=["true"], volumes=[]),
-            bare("waits-2", "PyTorchJob", queue=HELD, command=["true"], volumes=[], roles=master),
+            unmanaged_run("waits-0", queue=HELD, command=["true"], volumes=[]),
+            unmanaged_run("waits-1", queue=HELD, command=["true"], volumes=[]),
+            unmanaged_run("waits-2", "PyTorchJob", queue=HELD, command=["true"], volumes=[], roles=master),
         ]
 
     project.edit_stack(edit)
 
 
-def up_during(project: Project, moment: int, fault: Callable[[], object]) -> Done:
+def up_with_fault(project: Project, moment: int, fault: Callable[[], object]) -> CommandResult:
     """Run `pulumi up`, and inject the fault after this number of starts and ends of operations on objects."""
 
-    def strike(_: int) -> bool:
+    def inject(_: int) -> bool:
         fault()
         return True
 
     ended = engine.run(
-        project, "up", log=project.root / "events.log", moment=moment, strike=strike, seconds=2 * SECONDS
+        project, "up", log=project.root / "events.log", moment=moment, inject=inject, seconds=2 * SECONDS
     )
-    assert ended.struck, f"it ended before moment {moment}: {ended.done.text}"
+    assert ended.fault_injected, f"it ended before moment {moment}: {ended.done.text}"
     return ended.done
 
 
-def answers(project: Project) -> bool:
+def is_cluster_ready(project: Project) -> bool:
     """Return whether the API server, the node, the platform's controllers and their webhooks are ready.
 
     After an outage the status of controllers is stale for a moment, so the webhooks are tried too.
@@ -101,7 +103,7 @@ def answers(project: Project) -> bool:
     if done.code != 0:
         return False
     found = json.loads(project.run(["kubectl", "get", "nodes,deployments", "-A", "-o", "json"]).out or '{"items": []}')
-    return bool(found["items"]) and all(_well(each) for each in found["items"]) and _admits(project)
+    return bool(found["items"]) and all(_is_ready(body) for body in found["items"]) and _admits(project)
 
 
 def _admits(project: Project) -> bool:
@@ -115,13 +117,15 @@ def _admits(project: Project) -> bool:
     return Person(project.kubeconfig).kubectl("create", "--dry-run=server", body=listed).code == 0
 
 
-def _well(body: dict[str, Any]) -> bool:
+def _is_ready(body: dict[str, Any]) -> bool:
     if body["kind"] == "Deployment":
         return bool(body.get("status", {}).get("readyReplicas") == body["spec"]["replicas"])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in body["status"]["conditions"])
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in body["status"]["conditions"]
+    )
 
 
-def mend(project: Project) -> list[str]:
+def run_recovery_commands(project: Project) -> list[str]:
     """Run the documented commands after an interrupted `up` until it succeeds; return the ones that were needed."""
     needed = []
     for words in (("up", "--skip-preview"), ("refresh", "--clear-pending-creates"), ("up", "--skip-preview")):
@@ -133,7 +137,7 @@ def mend(project: Project) -> list[str]:
     raise AssertionError(f"{needed} did not mend it: {done.text}")
 
 
-def whole(project: Project) -> None:
+def assert_consistent(project: Project) -> None:
     """Check that the cluster has the objects of the state and no other marked object, and that no change is left."""
     done = project.up("--refresh", "--expect-no-changes", seconds=SECONDS)
     assert done.code == 0, done.text
@@ -141,17 +145,17 @@ def whole(project: Project) -> None:
     deployment = json.loads(done.out)["deployment"]
     assert not deployment.get("pending_operations"), deployment["pending_operations"]
     state = {
-        each["outputs"]["metadata"]["uid"]: each["urn"]
-        for each in deployment["resources"]
-        if each["type"].startswith("kubernetes:")
+        resource["outputs"]["metadata"]["uid"]: resource["urn"]
+        for resource in deployment["resources"]
+        if resource["type"].startswith("kubernetes:")
     }
     kinds = "persistentvolumeclaims,configmaps,jobs,pytorchjobs"
     live = project.select(kinds, f"trainstack.dev/stack={project.stack}", NAMESPACE)
-    assert {each["metadata"]["uid"] for each in live} <= state.keys(), state
+    assert {body["metadata"]["uid"] for body in live} <= state.keys(), state
     assert {*uids(project).values()} == {uid for uid, urn in state.items() if "Job::" in urn}
 
 
-def end(project: Project) -> None:
+def remove_stack(project: Project) -> None:
     """Remove the stack, and wait until its runs are gone: they are deleted after their Workloads, which the garbage
     collector retries at growing intervals while Kueue's webhook is down.
     """
@@ -172,7 +176,7 @@ def logs(project: Project) -> str:
 
 
 @contextmanager
-def filled(disk: Path) -> Iterator[None]:
+def full_disk(disk: Path) -> Iterator[None]:
     """Fill a disk during the block."""
     filler = disk / "filler"
     try:
@@ -196,7 +200,7 @@ class Record:
         file = self.folder / "checkpoints" / "trained"
         return [int(line) for line in file.read_text().split()] if file.exists() else []
 
-    def trains(self, epoch: int) -> None:
+    def await_epoch(self, epoch: int) -> None:
         """Wait until this epoch has started."""
         eventually(f"epoch {epoch}", lambda: len(self.epochs()) >= epoch, SECONDS)
 
@@ -204,32 +208,32 @@ class Record:
         """Return the number of attempts."""
         return len(list((self.folder / "attempts").iterdir()))
 
-    def ends_as_undisturbed(self) -> None:
+    def assert_expected_result(self) -> None:
         """Wait for the end of the run; check that attempts resumed, and that the result is undisturbed."""
         eventually("the end of the run", (self.folder / "_SUCCESS").exists, SECONDS)
-        assert (self.folder / "result" / "metrics.jsonl").read_bytes() == undisturbed(EPOCHS)
+        assert (self.folder / "result" / "metrics.jsonl").read_bytes() == expected_metrics(EPOCHS)
         assert sorted(set(self.epochs())) == list(range(1, EPOCHS + 1))
         # An attempt repeats the epoch in which the last one ended.
         assert len(self.epochs()) <= EPOCHS + self.attempts() - 1
 
 
-def controllers(project: Project, cluster: Cluster) -> injection.Find:
+def controllers(project: Project, cluster: Cluster) -> injection.FindProcesses:
     """Return a function that finds the processes of the platform's controllers."""
     pods = [
-        each["metadata"]["uid"]
+        pod["metadata"]["uid"]
         for namespace in ("kueue-system", "kubeflow")
-        for each in project.get("pods", namespace=namespace)["items"]
+        for pod in project.get("pods", namespace=namespace)["items"]
     ]
-    return lambda: [process for uid in pods for process in injection.pod(cluster, uid)]
+    return lambda: [process for uid in pods for process in injection.pod_processes(cluster, uid)]
 
 
 def restart_node(project: Project, cluster: Cluster) -> None:
     """Simulate a restart of the node: kill kubelet, containerd and all pods; the first two are started again."""
-    uids_ = [each["metadata"]["uid"] for each in project.get("pods")["items"]]
-    found = [process for uid in uids_ for process in injection.pod(cluster, uid)]
-    injection.kill([*injection.components(cluster, "kubelet", "containerd"), *found])
+    uids_ = [pod["metadata"]["uid"] for pod in project.get("pods")["items"]]
+    found = [process for uid in uids_ for process in injection.pod_processes(cluster, uid)]
+    injection.kill([*injection.component_processes(cluster, "kubelet", "containerd"), *found])
 
 
-def api_away(cluster: Cluster, seconds: float) -> None:
+def keep_api_server_down(cluster: Cluster, seconds: float) -> None:
     """Keep the API server down for this time."""
-    injection.keep_away(lambda: injection.components(cluster, "apiserver"), seconds)
+    injection.keep_down(lambda: injection.component_processes(cluster, "apiserver"), seconds)

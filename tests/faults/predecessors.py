@@ -28,7 +28,7 @@ _REQUESTS = ControllerResources(cpu="50m", memory="128Mi")
 class Release(manifests.Manifest):
     """An older release with its own go.mod."""
 
-    older: str
+    older_version: str
     """Its version, as in `v0.14.0`."""
     program: Program
     stamps: tuple[Stamp, ...] = ()
@@ -38,7 +38,7 @@ class Release(manifests.Manifest):
     @property
     def version(self) -> str:
         """Return the older version instead of the toolchain's."""
-        return self.older
+        return self.older_version
 
     @property
     def modules(self) -> Group:
@@ -61,7 +61,7 @@ class Release(manifests.Manifest):
 RELEASES = {
     "kueue": Release(
         name="kueue",
-        older="v0.14.0",
+        older_version="v0.14.0",
         group="before-kueue",
         module=KUEUE,
         program=Program("kueue", f"{KUEUE}/cmd/kueue"),
@@ -72,7 +72,7 @@ RELEASES = {
     ),
     "trainingOperator": Release(
         name="training-operator",
-        older="v1.8.1",
+        older_version="v1.8.1",
         group="before-training-operator",
         module=TRAINING_OPERATOR,
         program=Program("training-operator", f"{TRAINING_OPERATOR}/cmd/training-operator.v1"),
@@ -93,22 +93,22 @@ class Predecessors:
         builder, console = Builder(gotool.choose(), Path(__file__).parent / "before"), Console(stderr=True)
         self._texts: dict[str, str] = {}
         self._programs: dict[str, Path] = {}
-        for key, each in RELEASES.items():
-            self._programs[key] = builder.build(each.modules, console) / "bin" / each.name
-            folder = builder.module_folder(each.modules, each.module)
-            self._texts[key] = manifests.render(each, folder, tools.program("kubectl"))
+        for key, release in RELEASES.items():
+            self._programs[key] = builder.build(release.modules, console) / "bin" / release.name
+            folder = builder.module_folder(release.modules, release.module)
+            self._texts[key] = manifests.render(release, folder, tools.program("kubectl"))
 
     @property
     def recipes(self) -> list[Recipe]:
         """The images, under their public names."""
         return [
             Recipe(
-                each.name,
-                CONTAINERFILES / each.name,
-                programs={each.name: self._programs[key]},
-                serve_as=(each.registry + each.released.format(version=each.version),),
+                release.name,
+                CONTAINERFILES / release.name,
+                programs={release.name: self._programs[key]},
+                serve_as=(release.registry + release.released.format(version=release.version),),
             )
-            for key, each in RELEASES.items()
+            for key, release in RELEASES.items()
         ]
 
     def install(self, stack: str) -> list[OperatorManifests]:
@@ -123,4 +123,4 @@ class Predecessors:
 
     def _objects(self, key: str) -> list[Manifest]:
         found: Iterable[Manifest | None] = yaml.load_all(self._texts[key], Loader=yaml.CSafeLoader)
-        return [each for each in found if each]
+        return [body for body in found if body]

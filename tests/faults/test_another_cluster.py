@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.inventory import everything
+from tests.cluster.inventory import all_objects
 from tests.cluster.lab import volume
 from tests.cluster.people import Person
-from tests.cluster.project import Done, Project
+from tests.cluster.project import CommandResult, Project
 from tests.faults.clusters import own_cluster
-from tests.faults.places import RESEARCHER, write_kubeconfig
+from tests.faults.configured_stacks import RESEARCHER, write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.objects.labels import LOCAL_CLUSTER
 
@@ -27,15 +27,15 @@ Config = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Two:
+class TwoClusters:
     """A project, and the kubeconfigs of two clusters that an administrator has made alike."""
 
-    here: Project
-    elsewhere: Path
+    project: Project
+    other_kubeconfigs: Path
 
-    def pointed_elsewhere(self, project: Project) -> Project:
+    def on_other_cluster(self, project: Project) -> Project:
         """Return the same stack and state with the other cluster's kubeconfig."""
-        return with_kubeconfig(project, self.elsewhere / project.kubeconfig.name)
+        return with_kubeconfig(project, self.other_kubeconfigs / project.kubeconfig.name)
 
 
 def with_kubeconfig(project: Project, file: Path) -> Project:
@@ -44,15 +44,15 @@ def with_kubeconfig(project: Project, file: Path) -> Project:
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClusters]:
     """Yield two clusters that differ only in their identity, each with the tenant's namespace."""
     with ExitStack() as clusters:
-        here, elsewhere = (
+        first, second = (
             clusters.enter_context(own_cluster(tmp_path_factory, name, [])) for name in ("here", "elsewhere")
         )
-        folders = [make_kubeconfigs(each, tmp_path_factory.mktemp("kubeconfigs")) for each in (here, elsewhere)]
-        project = Project.copy(tmp_path_factory.mktemp("pointed"), here)
-        yield Two(replace(project, kubeconfig=folders[0] / "owner"), folders[1])
+        folders = [make_kubeconfigs(cluster, tmp_path_factory.mktemp("kubeconfigs")) for cluster in (first, second)]
+        project = Project.copy(tmp_path_factory.mktemp("pointed"), first)
+        yield TwoClusters(replace(project, kubeconfig=folders[0] / "owner"), folders[1])
 
 
 def make_kubeconfigs(cluster: Cluster, folder: Path) -> Path:
@@ -99,34 +99,34 @@ TENANT: Config = {
 }
 
 
-@pytest.mark.parametrize(("who", "config"), [("owner", OWNER), ("tenant", TENANT)])
-def test_a_stack_on_another_cluster_writes_nothing(two: Two, who: str, config: Config) -> None:
+@pytest.mark.parametrize(("profile", "config"), [("owner", OWNER), ("tenant", TENANT)])
+def test_a_stack_on_another_cluster_writes_nothing(two_clusters: TwoClusters, profile: str, config: Config) -> None:
     """This applies to all commands. Its own cluster and its state do not change, and `up` still works there."""
-    two.here.write_stack(who, config)
-    project = two.here.environment(who, two.here.kubeconfig.with_name(who))
-    owner = with_kubeconfig(project, two.here.kubeconfig)
+    two_clusters.project.write_stack(profile, config)
+    project = two_clusters.project.environment(profile, two_clusters.project.kubeconfig.with_name(profile))
+    owner = with_kubeconfig(project, two_clusters.project.kubeconfig)
     done = project.up()
     assert done.code == 0, done.text
     try:
-        away = two.pointed_elsewhere(project)
-        before = (everything(owner), everything(two.pointed_elsewhere(owner)), state(project))
+        redirected = two_clusters.on_other_cluster(project)
+        before = (all_objects(owner), all_objects(two_clusters.on_other_cluster(owner)), state_outputs(project))
         for done in (
-            away.pulumi("preview"),
-            away.up(),
-            away.trainstack("up", "--yes", "--no-wait"),
-            away.pulumi("destroy", "--yes", "--skip-preview", "--run-program"),
-            away.trainstack("destroy", "--keep-platform", "--yes"),
-            away.trainstack("destroy", "--yes"),
+            redirected.pulumi("preview"),
+            redirected.up(),
+            redirected.trainstack("up", "--yes", "--no-wait"),
+            redirected.pulumi("destroy", "--yes", "--skip-preview", "--run-program"),
+            redirected.trainstack("destroy", "--keep-platform", "--yes"),
+            redirected.trainstack("destroy", "--yes"),
         ):
-            refused(done, who)
-        assert (everything(owner), everything(two.pointed_elsewhere(owner)), state(project)) == before
+            assert_refused(done, profile)
+        assert (all_objects(owner), all_objects(two_clusters.on_other_cluster(owner)), state_outputs(project)) == before
         done = project.up("--refresh", "--expect-no-changes")
         assert done.code == 0, done.text
     finally:
         project.take_down()
 
 
-def refused(done: Done, stack: str) -> None:
+def assert_refused(done: CommandResult, stack: str) -> None:
     """Check that the command fails, and that its message names the other cluster and the remedy."""
     output = " ".join(done.text.split())
     assert done.code != 0, output
@@ -135,9 +135,9 @@ def refused(done: Done, stack: str) -> None:
     assert "Traceback" not in output
 
 
-def state(project: Project) -> dict[str, Any]:
+def state_outputs(project: Project) -> dict[str, Any]:
     """Return the outputs of the resources in the state."""
     done = project.pulumi("stack", "export")
     assert done.code == 0, done.text
     resources: list[dict[str, Any]] = json.loads(done.out)["deployment"]["resources"]
-    return {each["urn"]: each.get("outputs") for each in resources}
+    return {resource["urn"]: resource.get("outputs") for resource in resources}

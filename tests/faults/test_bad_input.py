@@ -17,7 +17,7 @@ import yaml
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.faults.bad_input import NO_FILES, ROOT, SEARCH, Case, changed, make_checkout, targets
+from tests.faults.bad_input import NON_REGULAR_FILES, ROOT, SEARCH, Case, draw_case, make_checkout, targets
 from tests.faults.hostile import FRAGMENTS
 from tests.seeds import chosen_seed
 from trainstack.cli.app import app
@@ -45,12 +45,12 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def faults(checkout: Path, case: Case) -> list[str]:
     """Return the faults of the commands with a changed file, and restore the file."""
-    whole = (checkout / case.file).read_bytes()
+    original = (checkout / case.file).read_bytes()
     (checkout / case.file).write_bytes(case.content)
     try:
         return list(_faults(checkout, case))
     finally:
-        (checkout / case.file).write_bytes(whole)
+        (checkout / case.file).write_bytes(original)
 
 
 def _faults(checkout: Path, case: Case) -> Iterator[str]:
@@ -62,38 +62,38 @@ def _faults(checkout: Path, case: Case) -> Iterator[str]:
         commands.append(("sweep", "expand", Path(case.file).parent.name, "--check"))
     before = _files(checkout)
     for command in commands:
-        began = time.process_time()
+        started = time.process_time()
         done = CliRunner().invoke(app, command)
-        took = time.process_time() - began
+        elapsed_seconds = time.process_time() - started
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             yield f"{command}: ends in {done.exception!r}"
             continue
-        if took > MOST_SECONDS:
-            yield f"{command}: takes {took:.1f} s"
+        if elapsed_seconds > MOST_SECONDS:
+            yield f"{command}: takes {elapsed_seconds:.1f} s"
         failed = ExitCode.FINDINGS if command[0] == "check" or "--check" in command else ExitCode.FAILED
         if done.exit_code not in (0, ExitCode.FAILED, failed):
             yield f"{command}: exit code {done.exit_code}"
         if command[0] == "check":
-            yield from _unclear(checkout, done.stdout, refused=done.exit_code == failed)
+            yield from _unclear_errors(checkout, done.stdout, refused=done.exit_code == failed)
         elif done.exit_code and not done.stderr.startswith("error: "):
             yield f"{command}: says {done.stderr[:200]!r}"
     if _files(checkout) != before:
         yield "a file is written"
 
 
-def _unclear(checkout: Path, output: str, *, refused: bool) -> Iterator[str]:
+def _unclear_errors(checkout: Path, output: str, *, refused: bool) -> Iterator[str]:
     """Yield the errors of `check --json` that lack a file, a line or a remedy."""
-    errors = [each for each in json.loads(output)["findings"] if each["severity"] == "error"]
+    errors = [finding for finding in json.loads(output)["findings"] if finding["severity"] == "error"]
     if refused != bool(errors):
         yield f"check: {'refuses without an error' if refused else 'accepts with an error'}"
-    for each in errors:
-        where = each["where"]
-        if not each["remedy"]:
-            yield f"check: no remedy for {each['message'][:200]!r}"
-        if where is None or not (checkout / where["file"]).is_file():
-            yield f"check: no file for {each['message'][:200]!r}"
-        elif not where["line"] and each["message"] != "the environment declares nothing":
-            yield f"check: no line for {each['message'][:200]!r}"
+    for error in errors:
+        position = error["where"]
+        if not error["remedy"]:
+            yield f"check: no remedy for {error['message'][:200]!r}"
+        if position is None or not (checkout / position["file"]).is_file():
+            yield f"check: no file for {error['message'][:200]!r}"
+        elif not position["line"] and error["message"] != "the environment declares nothing":
+            yield f"check: no line for {error['message'][:200]!r}"
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -106,32 +106,34 @@ def test_a_broken_file_is_accepted_or_refused_clearly(checkout: Path, count: int
     """The project's files with a few faults cause no traceback, no write and no hanging command."""
     wrong = []
     for number in range(count):
-        case = changed(checkout, random.Random(f"{SEED}/{number}"))
+        case = draw_case(checkout, random.Random(f"{SEED}/{number}"))
         wrong += [(number, case.file, case.changes, fault) for fault in faults(checkout, case)]
     assert not wrong, f"TRAINSTACK_FAULTS_SEED={SEED}: {len(wrong)} faults, the first of them {wrong[:5]}"
 
 
-@pytest.mark.parametrize("what", NO_FILES)
-def test_no_command_hangs_on_a_path_that_is_not_a_regular_file(checkout: Path, what: str) -> None:
+@pytest.mark.parametrize("file_kind", NON_REGULAR_FILES)
+def test_no_command_hangs_on_a_path_that_is_not_a_regular_file(checkout: Path, file_kind: str) -> None:
     """Each settings file in turn is replaced by a FIFO, a device or the like; no command hangs or reads it whole."""
     wrong = []
     for file, stack in targets(checkout):
         path = checkout / file
-        whole = path.read_bytes()
+        original = path.read_bytes()
         path.unlink()
-        NO_FILES[what](path)
-        began = time.process_time()
+        NON_REGULAR_FILES[file_kind](path)
+        started = time.process_time()
         done = CliRunner().invoke(app, ("check", "-s", stack))
-        took = time.process_time() - began
+        elapsed_seconds = time.process_time() - started
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
         else:
             path.unlink()
-        path.write_bytes(whole)
+        path.write_bytes(original)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             wrong.append(f"{file}: ends in {done.exception!r}")
-        elif took > MOST_SECONDS or (done.exit_code != ExitCode.FINDINGS and what != "a link to nothing"):
-            wrong.append(f"{file}: exit code {done.exit_code} after {took:.1f} s")
+        elif elapsed_seconds > MOST_SECONDS or (
+            done.exit_code != ExitCode.FINDINGS and file_kind != "a link to nothing"
+        ):
+            wrong.append(f"{file}: exit code {done.exit_code} after {elapsed_seconds:.1f} s")
     assert not wrong
 
 
@@ -153,7 +155,9 @@ def test_any_value_anywhere_is_accepted_or_refused_clearly(checkout: Path, count
     @hypothesis.settings(max_examples=count, deadline=None, database=None)
     @hypothesis.given(st.sampled_from(paths), VALUES)
     def holds(path: tuple[str | int, ...], value: object) -> None:
-        content = yaml.safe_dump({"config": _with(environment["config"], path, value)}, allow_unicode=True).encode()
+        content = yaml.safe_dump(
+            {"config": _with_value(environment["config"], path, value)}, allow_unicode=True
+        ).encode()
         assert faults(checkout, Case(f"Pulumi.{SEARCH}.yaml", SEARCH, content, (repr(path),))) == []
 
     holds()
@@ -161,39 +165,39 @@ def test_any_value_anywhere_is_accepted_or_refused_clearly(checkout: Path, count
 
 def _paths(value: object) -> Iterator[tuple[str | int, ...]]:
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in below:
+    for key, item in below:
         yield (key,)
-        yield from ((key, *rest) for rest in _paths(each))
+        yield from ((key, *rest) for rest in _paths(item))
 
 
-def _with(whole: object, path: Sequence[str | int], value: object) -> object:
+def _with_value(tree: object, path: Sequence[str | int], value: object) -> object:
     """The same with another value at a path."""
     if not path:
         return value
-    assert isinstance(whole, dict | list)
-    pairs = whole.items() if isinstance(whole, dict) else enumerate(whole)
-    made = {key: _with(each, path[1:], value) if key == path[0] else each for key, each in pairs}
-    return made if isinstance(whole, dict) else list(made.values())
+    assert isinstance(tree, dict | list)
+    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    changed = {key: _with_value(item, path[1:], value) if key == path[0] else item for key, item in pairs}
+    return changed if isinstance(tree, dict) else list(changed.values())
 
 
 @pytest.mark.parametrize(
-    "what", ["a bomb of aliases", "lists 2,000 deep", "a number of many digits", "a long list", "the tag of Python"]
+    "fragment", ["a bomb of aliases", "lists 2,000 deep", "a number of many digits", "a long list", "the tag of Python"]
 )
-def test_the_command_itself_refuses(checkout: Path, what: str) -> None:
+def test_the_command_itself_refuses(checkout: Path, fragment: str) -> None:
     """The program as it is installed ends with a message and exit code 4, and does not hang."""
     command: list[str | Path] = [ROOT / ".venv/bin/trainstack", "check", "-s", "dev"]
-    right, seconds = _run(command)
-    assert right.returncode == 0, right.stderr
+    valid, seconds = _run(command)
+    assert valid.returncode == 0, valid.stderr
     file = checkout / "Pulumi.dev.yaml"
     text = file.read_text(encoding="utf-8")
     assert "accessModes: [ReadWriteMany]" in text
-    file.write_text(text.replace("[ReadWriteMany]", FRAGMENTS[what]), encoding="utf-8")
-    done, taken = _run(command)
+    file.write_text(text.replace("[ReadWriteMany]", FRAGMENTS[fragment]), encoding="utf-8")
+    done, elapsed_seconds = _run(command)
     line = text[: text.index("accessModes:")].count("\n") + 1
     assert done.returncode == ExitCode.FINDINGS
     assert f"Pulumi.dev.yaml:{line}" in done.stdout, done.stdout[:2000]
     assert "Traceback" not in done.stdout + done.stderr
-    assert taken < seconds + MOST_SECONDS
+    assert elapsed_seconds < seconds + MOST_SECONDS
 
 
 def _run(command: Sequence[str | Path]) -> tuple[subprocess.CompletedProcess[str], float]:

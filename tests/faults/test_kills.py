@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.project import Project, emptied
+from tests.cluster.project import Project, await_empty
 from tests.faults import engine, kills
 from tests.faults.bucket import bucket
 from tests.faults.clusters import own_cluster
@@ -36,20 +36,20 @@ SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster with Kueue's image and a small one."""
     with own_cluster(tmp_path_factory, "kills", [*operators(["kueue"]), *helpers()]) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def victim(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def victim(dedicated_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield the stack, not deployed yet, on a platform that is never killed."""
-    project = Project.copy(tmp_path_factory.mktemp("killed"), own, "dev")
-    platform = project.other("platform", kills.platform())
+    project = Project.copy(tmp_path_factory.mktemp("killed"), dedicated_cluster, "dev")
+    platform = project.other_stack("platform", kills.platform())
     done = platform.up()
     assert done.code == 0, done.text
-    victim = project.other("victim", kills.victim_config())
+    victim = project.other_stack("victim", kills.victim_config())
     yield victim
     victim.take_down()
     platform.take_down()
@@ -58,7 +58,7 @@ def victim(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 
 
 @pytest.fixture(scope="module")
-def undisturbed(victim: Project) -> dict[Operation, int]:
+def moment_counts(victim: Project) -> dict[Operation, int]:
     """Return the number of moments of each undisturbed operation."""
     found: dict[Operation, int] = {}
     operations: tuple[Operation, ...] = ("up", "destroy")
@@ -66,55 +66,55 @@ def undisturbed(victim: Project) -> dict[Operation, int]:
         ended = kills.run(victim, operation, victim.root / f"{operation}.log")
         assert ended.done.code == 0, ended.done.text
         found[operation] = ended.moments
-    gone(victim)
+    assert_removed(victim)
     return found
 
 
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(each, id=f"kill-{each:03d}", marks=() if each < QUICK else pytest.mark.slow)
-        for each in range(KILLS)
+        pytest.param(number, id=f"kill-{number:03d}", marks=() if number < QUICK else pytest.mark.slow)
+        for number in range(KILLS)
     ],
 )
 def test_the_commands_of_doctor_repair_a_killed_operation(
-    victim: Project, undisturbed: dict[Operation, int], number: int
+    victim: Project, moment_counts: dict[Operation, int], number: int
 ) -> None:
     """At most three commands are needed. The state matches the cluster, and no run was replaced or launched twice."""
-    kill = Kill.draw(SEED, number, undisturbed)
+    kill = Kill.draw(SEED, number, moment_counts)
     description = f"TRAINSTACK_FAULTS_SEED={SEED}, number {number}: {kill}"
     print(description)
-    ready(victim, kill.operation)
+    prepare_stack(victim, kill.operation)
 
-    strike = partial(kills.kill, kill.victim)
-    ended = kills.run(victim, kill.operation, victim.root / "killed.log", kill.moment, strike)
+    inject = partial(kills.kill, kill.victim)
+    ended = kills.run(victim, kill.operation, victim.root / "killed.log", kill.moment, inject)
     try:
-        assert ended.struck, f"{description}: it ended before: {ended.done.text}"
-        alive = kills.runs(kills.marked(victim))
-        commands = mend(victim, kill.operation)
+        assert ended.fault_injected, f"{description}: it ended before: {ended.done.text}"
+        alive = kills.launch_uids(kills.live_uids(victim))
+        commands = run_recovery_commands(victim, kill.operation)
         print(f"{description}: {commands}")
         assert len(commands) <= 3, f"{description}: {commands}"
         if kill.operation == "destroy":
-            gone(victim)
+            assert_removed(victim)
         else:
-            whole(victim)
-            now = kills.runs(kills.marked(victim))
+            assert_consistent(victim)
+            now = kills.launch_uids(kills.live_uids(victim))
             assert {name: now.get(name) for name in alive} == alive, description
     finally:
         engine.end_leftovers(ended.session)
 
 
 @pytest.mark.parametrize(
-    "part", [kills.VICTIMS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in kills.VICTIMS[1:])]
+    "part", [kills.VICTIMS[0], *(pytest.param(part, marks=pytest.mark.slow) for part in kills.VICTIMS[1:])]
 )
 def test_the_commands_of_doctor_repair_a_state_in_an_object_store(
-    victim: Project, undisturbed: dict[Operation, int], monkeypatch: pytest.MonkeyPatch, part: Victim
+    victim: Project, moment_counts: dict[Operation, int], monkeypatch: pytest.MonkeyPatch, part: Victim
 ) -> None:
     """`doctor` cannot see its lock. The engine's message has the command that removes it."""
-    kill = replace(Kill.draw(SEED, 0, undisturbed), victim=part)
+    kill = replace(Kill.draw(SEED, 0, moment_counts), victim=part)
     description = f"TRAINSTACK_FAULTS_SEED={SEED}: {kill}"
     print(description)
-    ready(victim, "up")
+    prepare_stack(victim, "up")
     with bucket() as variables:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -122,15 +122,15 @@ def test_the_commands_of_doctor_repair_a_state_in_an_object_store(
         project = victim.environment("stored", victim.kubeconfig)
         ended = kills.run(project, "up", project.root / "killed.log", kill.moment, partial(kills.kill, part))
         try:
-            assert ended.struck, f"{description}: it ended before: {ended.done.text}"
-            alive = kills.runs(kills.marked(project))
-            commands = mend(project, "up")
+            assert ended.fault_injected, f"{description}: it ended before: {ended.done.text}"
+            alive = kills.launch_uids(kills.live_uids(project))
+            commands = run_recovery_commands(project, "up")
             print(f"{description}: {commands}")
             assert len(commands) <= 3, f"{description}: {commands}"
             # Unless it is killed itself, the engine removes its lock.
             assert (commands[0] == RecoveryCommands(project.stack).cancel) == (part == "cli")
-            whole(project, not_looked_at=1)
-            assert alive.items() <= kills.runs(kills.marked(project)).items(), description
+            assert_consistent(project, not_looked_at=1)
+            assert alive.items() <= kills.launch_uids(kills.live_uids(project)).items(), description
         finally:
             engine.end_leftovers(ended.session)
             project.take_down()
@@ -138,27 +138,27 @@ def test_the_commands_of_doctor_repair_a_state_in_an_object_store(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", kills.VICTIMS)
-def test_a_killed_teardown_goes_on(victim: Project, undisturbed: dict[Operation, int], part: Victim) -> None:
+def test_a_killed_teardown_goes_on(victim: Project, moment_counts: dict[Operation, int], part: Victim) -> None:
     """The commands of `doctor`, and then the same command again, delete everything."""
-    ready(victim, "destroy")
-    moment = random.Random(f"{SEED} teardown {part}").randint(1, undisturbed["destroy"])
+    prepare_stack(victim, "destroy")
+    moment = random.Random(f"{SEED} teardown {part}").randint(1, moment_counts["destroy"])
     print(f"TRAINSTACK_FAULTS_SEED={SEED}: {part}, moment {moment}")
     stops = active(victim)
     # The fifth run may have finished.
     assert len(stops) >= 4
     victim.edit_stack(lambda config: config["trainstack:workloads"].update(stop=stops))
     # Without the word that makes it `trainstack destroy`, the engine's destroy is a teardown.
-    words, strike = kills.WORDS["destroy"], partial(kills.kill, part)
-    ended = engine.run(victim, *words, log=victim.root / "killed.log", moment=moment, strike=strike)
+    words, inject = kills.COMMANDS["destroy"], partial(kills.kill, part)
+    ended = engine.run(victim, *words, log=victim.root / "killed.log", moment=moment, inject=inject)
     try:
-        assert ended.struck, f"it ended before: {ended.done.text}"
+        assert ended.fault_injected, f"it ended before: {ended.done.text}"
         for command in doctor(victim)["commands"]:
-            if command != again(victim, "up"):
+            if command != interrupted_command(victim, "up"):
                 done = victim.run(["sh", "-c", command])
                 assert done.code == 0, f"{command}: {done.text}"
-        done = victim.trainstack("destroy", "--yes", *(word for each in active(victim) for word in ("--stop", each)))
+        done = victim.trainstack("destroy", "--yes", *(word for run in active(victim) for word in ("--stop", run)))
         assert done.code == 0, done.text
-        gone(victim)
+        assert_removed(victim)
     finally:
         engine.end_leftovers(ended.session)
         victim.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
@@ -170,9 +170,9 @@ def active(victim: Project) -> list[str]:
     return stops
 
 
-def test_doctor_prints_no_repair_during_an_operation(victim: Project, undisturbed: dict[Operation, int]) -> None:
+def test_doctor_prints_no_repair_during_an_operation(victim: Project, moment_counts: dict[Operation, int]) -> None:
     """`doctor` names the running process, and prints no command that would allow a second operation."""
-    ready(victim, "up")
+    prepare_stack(victim, "up")
     calls = []
 
     def look(session: int) -> bool:
@@ -183,27 +183,27 @@ def test_doctor_prints_no_repair_during_an_operation(victim: Project, undisturbe
         return True
 
     ended = kills.run(victim, "up", victim.root / "at-work.log", 1, look)
-    assert (ended.done.code, ended.struck) == (0, True), ended.done.text
+    assert (ended.done.code, ended.fault_injected) == (0, True), ended.done.text
     ((session, done),) = calls
     found = json.loads(done.out)
-    assert [each["id"] for each in found["troubles"]] == ["operation-running"], done.text
+    assert [trouble["id"] for trouble in found["troubles"]] == ["operation-running"], done.text
     assert found["commands"] == [f"tail --pid={session} -f /dev/null"]
-    whole(victim)
+    assert_consistent(victim)
 
 
 def test_a_sidecar_that_a_kill_left_empty_is_found_and_removed(victim: Project) -> None:
     """The engine cannot read a state with an empty sidecar; the printed command repairs it."""
-    state = kills.recorded(victim)
+    state = kills.state_uids(victim)
     stacks = victim.root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack"
     assert list(stacks.glob("*.attrs")) == []
     (stacks / "victim.json.attrs").touch()
     done = victim.pulumi("stack", "export")
     assert (done.code != 0, "EOF" in done.text) == (True, True), done.text
     found = doctor(victim)
-    assert [each["id"] for each in found["troubles"]] == ["sidecar-unreadable"], found
+    assert [trouble["id"] for trouble in found["troubles"]] == ["sidecar-unreadable"], found
     for command in found["commands"]:
         assert victim.run(["sh", "-c", command]).code == 0
-    assert kills.recorded(victim) == state
+    assert kills.state_uids(victim) == state
 
 
 def test_a_marked_object_without_a_state_is_found_and_removed(victim: Project) -> None:
@@ -214,10 +214,10 @@ def test_a_marked_object_without_a_state_is_found_and_removed(victim: Project) -
     (trouble,) = doctor(victim)["troubles"]
     assert (trouble["id"], trouble["commands"]) == ("object-of-another-state", [])
     resources = json.loads(victim.pulumi("stack", "export").out)["deployment"]["resources"]
-    (own,) = (each["outputs"]["output"] for each in resources if each["urn"].endswith(f"::{MEMORY}"))
+    (own,) = (resource["outputs"]["output"] for resource in resources if resource["urn"].endswith(f"::{MEMORY}"))
     assert victim.kubectl("annotate", *words, f"{STATE}={own}").code == 0
     found = doctor(victim)
-    assert [(each["id"], each["what"]) for each in found["troubles"]] == [
+    assert [(item["id"], item["what"]) for item in found["troubles"]] == [
         ("object-orphaned", f"ConfigMap {kills.NAMESPACE}/strange")
     ]
     (command,) = found["commands"]
@@ -233,7 +233,7 @@ def doctor(victim: Project) -> dict[str, Any]:
     return found
 
 
-def again(victim: Project, operation: Operation) -> str:
+def interrupted_command(victim: Project, operation: Operation) -> str:
     """Return the interrupted command as `doctor` prints it; a destroy stops the runs that are active when it starts."""
     recovery = RecoveryCommands(victim.stack)
     if operation == "up":
@@ -242,23 +242,26 @@ def again(victim: Project, operation: Operation) -> str:
     return f'{recovery.destroy} $(trainstack destroy -s {victim.stack} --json | python3 -c "{words}")'
 
 
-def ready(victim: Project, operation: Operation) -> None:
+def prepare_stack(victim: Project, operation: Operation) -> None:
     """Bring the stack into the state in which the operation starts."""
-    is_up = bool(kills.recorded(victim))
+    is_up = bool(kills.state_uids(victim))
     if is_up == (operation == "up"):
-        done = victim.run(["sh", "-c", again(victim, "destroy" if is_up else "up")])
+        done = victim.run(["sh", "-c", interrupted_command(victim, "destroy" if is_up else "up")])
         assert done.code == 0, done.text
     if operation == "up":
-        gone(victim)
+        assert_removed(victim)
 
 
-def mend(victim: Project, interrupted: Operation) -> list[str]:
+def run_recovery_commands(victim: Project, interrupted: Operation) -> list[str]:
     """Run the commands of `doctor` and then the interrupted command, and return all of them.
 
     The command in the engine's error message removes a lock that `doctor` cannot see.
     """
     findings = doctor(victim)
-    commands = [*(each for each in findings["commands"] if each != again(victim, "up")), again(victim, interrupted)]
+    commands = [
+        *(command for command in findings["commands"] if command != interrupted_command(victim, "up")),
+        interrupted_command(victim, interrupted),
+    ]
     ran: list[str] = []
     while commands:
         done = victim.run(["sh", "-c", commands[0]])
@@ -272,19 +275,19 @@ def mend(victim: Project, interrupted: Operation) -> list[str]:
     return ran
 
 
-def whole(victim: Project, *, not_looked_at: int = 0) -> None:
+def assert_consistent(victim: Project, *, not_looked_at: int = 0) -> None:
     """Check that state and cluster have the same objects, with each run once, and that nothing is left to do."""
-    state, cluster = kills.recorded(victim), kills.marked(victim)
+    state, cluster = kills.state_uids(victim), kills.live_uids(victim)
     assert state == cluster
-    assert len(kills.runs(cluster)) == 5
+    assert len(kills.launch_uids(cluster)) == 5
     found = doctor(victim)
     assert (found["troubles"], found["commands"], len(found["not_looked_at"])) == ([], [], not_looked_at)
     done = victim.up("--refresh", "--expect-no-changes")
     assert done.code == 0, done.text
-    assert kills.marked(victim) == cluster
+    assert kills.live_uids(victim) == cluster
 
 
-def gone(victim: Project) -> None:
+def assert_removed(victim: Project) -> None:
     """Check that no marked object exists and the state is empty."""
-    assert kills.recorded(victim) == {}
-    emptied("what was deleted", lambda: kills.marked(victim), 120)
+    assert kills.state_uids(victim) == {}
+    await_empty("what was deleted", lambda: kills.live_uids(victim), 120)

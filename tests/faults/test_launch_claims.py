@@ -56,7 +56,7 @@ def objects(server: ApiServer, kind: str, workload: str, namespace: str = NAMESP
     return [body for body in found["items"] if f"{workload}-" in json.dumps(body["metadata"]["labels"])]
 
 
-def the_job(server: ApiServer, workload: str) -> Body:
+def only_job(server: ApiServer, workload: str) -> Body:
     """Return the only Job of a workload."""
     (job,) = objects(server, "jobs", workload)
     return job
@@ -80,7 +80,7 @@ def refuse(server: ApiServer, kind: str, workload: str) -> None:
     server.send("POST", POLICIES, {"metadata": {"name": name}, "spec": spec}).checked()
     binding = {"policyName": name, "validationActions": ["Deny"]}
     server.send("POST", BINDINGS, {"metadata": {"name": name}, "spec": binding}).checked()
-    eventually("the policy is in force", lambda: not admitted(server, kind, workload), 30)
+    eventually("the policy is in force", lambda: not admits(server, kind, workload), 30)
 
 
 def admit(server: ApiServer, kind: str, workload: str) -> None:
@@ -88,10 +88,10 @@ def admit(server: ApiServer, kind: str, workload: str) -> None:
     name = f"no-{kind}-of-{workload}"
     server.send("DELETE", f"{BINDINGS}/{name}").checked()
     server.send("DELETE", f"{POLICIES}/{name}").checked()
-    eventually("the policy is gone", lambda: admitted(server, kind, workload), 30)
+    eventually("the policy is gone", lambda: admits(server, kind, workload), 30)
 
 
-def admitted(server: ApiServer, kind: str, workload: str) -> bool:
+def admits(server: ApiServer, kind: str, workload: str) -> bool:
     """Return whether the API server admits a workload's object of a kind."""
     metadata = {"name": "probe", "labels": {"trainstack.dev/workload": workload}}
     pod = {"containers": [{"name": "a", "image": "a"}], "restartPolicy": "Never"}
@@ -104,7 +104,7 @@ def admitted(server: ApiServer, kind: str, workload: str) -> bool:
 
 def test_a_run_that_cannot_be_recorded_is_not_launched(server: ApiServer, checkout: Project) -> None:
     """ConfigMaps are refused, so no Job is created; the next `up` that can record the launch creates it, once."""
-    project = checkout.other("unrecorded", make_config("unrecorded"))
+    project = checkout.other_stack("unrecorded", make_config("unrecorded"))
     refuse(server, "configmaps", "unrecorded")
     done = project.up()
     assert done.code != 0
@@ -113,7 +113,7 @@ def test_a_run_that_cannot_be_recorded_is_not_launched(server: ApiServer, checko
     admit(server, "configmaps", "unrecorded")
     done = project.up()
     assert done.code == 0, done.text
-    server.send("DELETE", job_path(the_job(server, "unrecorded")), propagationPolicy="Background").checked()
+    server.send("DELETE", job_path(only_job(server, "unrecorded")), propagationPolicy="Background").checked()
     done = project.up("--refresh")
     assert done.code == 0, done.text
     assert "is settled" in " ".join(done.text.split())
@@ -122,7 +122,7 @@ def test_a_run_that_cannot_be_recorded_is_not_launched(server: ApiServer, checko
 
 def test_a_launch_that_is_refused_leaves_no_claim(server: ApiServer, checkout: Project) -> None:
     """The next `up` launches the run, whatever its TTL."""
-    project = checkout.other("refused", make_config("refused", ttlSecondsAfterFinished=0))
+    project = checkout.other_stack("refused", make_config("refused", ttlSecondsAfterFinished=0))
     refuse(server, "jobs", "refused")
     done = project.up()
     assert done.code != 0, done.text
@@ -130,14 +130,14 @@ def test_a_launch_that_is_refused_leaves_no_claim(server: ApiServer, checkout: P
     admit(server, "jobs", "refused")
     done = project.up()
     assert done.code == 0, done.text
-    assert the_job(server, "refused")
+    assert only_job(server, "refused")
 
 
 @pytest.mark.parametrize(("ttl_seconds", "launched"), [(None, True), (0, False)])
 def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_seconds: int | None, launched: bool) -> None:
     """The next `up` takes it over. If a TTL may have removed the launch, the change is refused and names the claim."""
     name = "killed" if launched else "killed-brief"
-    project = checkout.other(name, make_config(name, ttlSecondsAfterFinished=ttl_seconds))
+    project = checkout.other_stack(name, make_config(name, ttlSecondsAfterFinished=ttl_seconds))
     refuse(server, "jobs", name)
     assert project.up().code != 0
     admit(server, "jobs", name)
@@ -159,19 +159,19 @@ def test_two_checkouts_launch_a_run_once(
     """Both start before either has launched. The API server generates the names, so the Jobs would not conflict."""
     config = make_config("twin", naming="generated")
     second = Project.copy(tmp_path_factory.mktemp("second"), server)
-    both = [project.other("twins", config) for project in (checkout, second)]
+    both = [project.other_stack("twins", config) for project in (checkout, second)]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(Project.up, both))
-    assert sorted(each.code == 0 for each in done) == [False, True], [each.text for each in done]
-    assert the_job(server, "twin")
+    assert sorted(result.code == 0 for result in done) == [False, True], [result.text for result in done]
+    assert only_job(server, "twin")
 
 
 def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout: Project) -> None:
     """The change is refused with the command that restores the label, with and without a refresh."""
-    project = checkout.other("unlabelled", make_config("unlabelled"))
+    project = checkout.other_stack("unlabelled", make_config("unlabelled"))
     done = project.up()
     assert done.code == 0, done.text
-    job = the_job(server, "unlabelled")
+    job = only_job(server, "unlabelled")
     for lost in ((STACK,), (STACK, RUN, LAUNCH)):
         bare = {"metadata": {"labels": dict.fromkeys(lost)}}
         server.send("PATCH", job_path(job), bare, MERGE).checked()
@@ -195,7 +195,7 @@ def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout
 
 def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: Project) -> None:
     """A tenant's files name another namespace: the active launch is found in the previous one."""
-    project = checkout.other("moved", make_config("moved"))
+    project = checkout.other_stack("moved", make_config("moved"))
     done = project.up()
     assert done.code == 0, done.text
     moved = make_config("moved", namespace=MOVED)
@@ -204,16 +204,16 @@ def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: 
     done = project.up("--refresh")
     assert done.code == 0, done.text
     assert "takes effect at the next launch" in " ".join(done.text.split())
-    assert the_job(server, "moved")
+    assert only_job(server, "moved")
     assert objects(server, "jobs", "moved", MOVED) == []
 
 
 def test_neither_of_two_active_launches_is_deleted(server: ApiServer, checkout: Project) -> None:
     """A person has copied the Job. The message of the refused change has both."""
-    project = checkout.other("doubled", make_config("doubled"))
+    project = checkout.other_stack("doubled", make_config("doubled"))
     done = project.up()
     assert done.code == 0, done.text
-    job = the_job(server, "doubled")
+    job = only_job(server, "doubled")
     labels = {**job["metadata"]["labels"], LAUNCH: f"{job['metadata']['labels'][RUN]}-000000"}
     pod = job["spec"]["template"]["spec"]
     annotations = {STATE: job["metadata"]["annotations"][STATE]}

@@ -18,7 +18,7 @@ from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-TIMES = 10
+REPEATS = 10
 AWAY_SECONDS = 30
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 Fault = Callable[[Project, Cluster], None]
@@ -26,33 +26,33 @@ Fault = Callable[[Project, Cluster], None]
 
 def control_plane_killed(_: Project, cluster: Cluster) -> None:
     """API server and etcd die together."""
-    injection.kill(injection.components(cluster, "apiserver", "etcd"))
+    injection.kill(injection.component_processes(cluster, "apiserver", "etcd"))
 
 
 def api_server_restarted(_: Project, cluster: Cluster) -> None:
     """It dies alone."""
-    injection.kill(injection.components(cluster, "apiserver"))
+    injection.kill(injection.component_processes(cluster, "apiserver"))
 
 
 def api_server_away(_: Project, cluster: Cluster) -> None:
     """Connections are refused."""
-    outages.api_away(cluster, AWAY_SECONDS)
+    outages.keep_api_server_down(cluster, AWAY_SECONDS)
 
 
 def api_server_hangs(_: Project, cluster: Cluster) -> None:
     """Connections stand, and nobody answers."""
-    with injection.paused(injection.components(cluster, "apiserver")):
+    with injection.paused(injection.component_processes(cluster, "apiserver")):
         time.sleep(AWAY_SECONDS)
 
 
 def etcd_killed(_: Project, cluster: Cluster) -> None:
     """It comes back with what it had written."""
-    injection.kill(injection.components(cluster, "etcd"))
+    injection.kill(injection.component_processes(cluster, "etcd"))
 
 
 def controllers_away(project: Project, cluster: Cluster) -> None:
     """Kueue and the training operator, and with them the webhooks."""
-    injection.keep_away(outages.controllers(project, cluster), AWAY_SECONDS)
+    injection.keep_down(outages.controllers(project, cluster), AWAY_SECONDS)
 
 
 def node_restarted(project: Project, cluster: Cluster) -> None:
@@ -70,7 +70,7 @@ FAULTS: tuple[Fault, ...] = (
 )
 
 
-def strike(platform: Project, cluster: Cluster, fault: Fault, number: int) -> None:
+def assert_survives(platform: Project, cluster: Cluster, fault: Fault, number: int) -> None:
     """A run trains, a change is made, and in the middle of both the fault comes."""
     moment = random.Random(f"{SEED} {fault.__name__} {number}").randint(1, MOST_MOMENTS)
     print(f"TRAINSTACK_FAULTS_SEED={SEED}, {fault.__name__} {number}: moment {moment}")
@@ -80,40 +80,44 @@ def strike(platform: Project, cluster: Cluster, fault: Fault, number: int) -> No
         done = project.up(seconds=outages.SECONDS)
         assert done.code == 0, done.text
         record = Record(project, cluster, claim)
-        record.trains(3)
+        record.await_epoch(3)
         before = uids(project)
-        outages.more(project)
+        outages.add_objects(project)
 
-        done = outages.up_during(project, moment, lambda: fault(project, cluster))
+        done = outages.up_with_fault(project, moment, lambda: fault(project, cluster))
         assert "Traceback" not in done.text
         print(f"up ended with {done.code}")
-        eventually("the cluster is well again", lambda: outages.answers(project), outages.SECONDS)
-        print(f"needed: {outages.mend(project)}")
+        eventually("the cluster is well again", lambda: outages.is_cluster_ready(project), outages.SECONDS)
+        print(f"needed: {outages.run_recovery_commands(project)}")
 
-        outages.whole(project)
+        outages.assert_consistent(project)
         assert before.items() <= uids(project).items(), "a run was replaced"
-        record.ends_as_undisturbed()
+        record.assert_expected_result()
         if fault is node_restarted:
             assert record.attempts() > 1
     finally:
-        eventually("the cluster is well again", lambda: outages.answers(project), outages.SECONDS)
-        outages.end(project)
+        eventually("the cluster is well again", lambda: outages.is_cluster_ready(project), outages.SECONDS)
+        outages.remove_stack(project)
 
 
-def test_a_control_plane_that_dies_costs_nothing(platform: Project, own: Cluster) -> None:
+def test_a_control_plane_that_dies_costs_nothing(platform: Project, dedicated_cluster: Cluster) -> None:
     """API server and etcd, in the middle of `up` and of training."""
-    strike(platform, own, control_plane_killed, 0)
+    assert_survives(platform, dedicated_cluster, control_plane_killed, 0)
 
 
-@pytest.mark.parametrize("number", range(TIMES))
+@pytest.mark.parametrize("number", range(REPEATS))
 @pytest.mark.parametrize("fault", FAULTS)
-def test_whatever_goes_away_nothing_is_lost(platform: Project, own: Cluster, fault: Fault, number: int) -> None:
+def test_whatever_goes_away_nothing_is_lost(
+    platform: Project, dedicated_cluster: Cluster, fault: Fault, number: int
+) -> None:
     """Ten moments of each; what is launched meanwhile waits for Kueue, and goes through the operator's webhook."""
-    strike(platform, own, fault, number)
+    assert_survives(platform, dedicated_cluster, fault, number)
 
 
-@pytest.mark.parametrize("number", range(TIMES))
-def test_a_run_whose_disk_is_full_resumes_when_there_is_room(platform: Project, own: Cluster, number: int) -> None:
+@pytest.mark.parametrize("number", range(REPEATS))
+def test_a_run_whose_disk_is_full_resumes_when_there_is_room(
+    platform: Project, dedicated_cluster: Cluster, number: int
+) -> None:
     """It fails in words, keeps its checkpoint, and the next attempt goes on."""
     epoch = random.Random(f"{SEED} full {number}").randint(3, outages.EPOCHS // 2)
     print(f"TRAINSTACK_FAULTS_SEED={SEED}, full disk {number}: epoch {epoch}")
@@ -124,16 +128,16 @@ def test_a_run_whose_disk_is_full_resumes_when_there_is_room(platform: Project, 
         assert done.code == 0, done.text
         folder = outages.volume_folder(project, claim)
         await_end(project, "first", "Complete")
-        with injection.small_disk(own, folder, 8 << 20) as disk:
+        with injection.small_disk(dedicated_cluster, folder, 8 << 20) as disk:
             project = outages.team(platform, claim)
             done = project.up(seconds=outages.SECONDS)
             assert done.code == 0, done.text
-            record = Record(project, own, claim)
-            record.trains(epoch)
-            with outages.filled(disk):
+            record = Record(project, dedicated_cluster, claim)
+            record.await_epoch(epoch)
+            with outages.full_disk(disk):
                 eventually("it says so", lambda: "No space left on device" in outages.logs(project), outages.SECONDS)
-            record.ends_as_undisturbed()
+            record.assert_expected_result()
             assert record.attempts() > 1
-            outages.whole(project)
+            outages.assert_consistent(project)
     finally:
-        outages.end(project)
+        outages.remove_stack(project)

@@ -9,21 +9,21 @@ import pytest
 from tests.cluster.people import Person
 from tests.cluster.project import Project
 from tests.faults.configurations import COUNT, ENVIRONMENTS, SWEEPS, Environment, draw
-from tests.faults.course import clean_up, follow
+from tests.faults.configured_stacks import ConfiguredStack, configured_stacks
+from tests.faults.course import clean_up, run_course
 from tests.faults.files import write_sweeps
-from tests.faults.places import Place, places
 from tests.seeds import chosen_seed
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.settings.search_space.hyperparams import folder
 
 pytestmark = pytest.mark.cluster
 
-TOGETHER = 4
+CONCURRENT = 4
 """The configurations that are in the cluster at the same time, each a stack with its own queue."""
 SERIES = [
-    pytest.param(environment, range(first, first + TOGETHER), id=f"{environment}-{first}", marks=pytest.mark.slow)
+    pytest.param(environment, range(first, first + CONCURRENT), id=f"{environment}-{first}", marks=pytest.mark.slow)
     for environment in ENVIRONMENTS
-    for first in range(0, COUNT, TOGETHER)
+    for first in range(0, COUNT, CONCURRENT)
 ]
 
 
@@ -52,17 +52,17 @@ def test_a_second_up_changes_nothing_in_any_state(
     records on the volume show that every run is trained once.
     """
     drawn = [draw(seed, environment, number) for number in numbers]
-    print(f"TRAINSTACK_FAULTS_SEED={seed}", *(whole.description for whole in drawn), sep="\n")
-    with places(drawn, project, Person(cluster.kubeconfig), cluster.state) as there:
-        with ThreadPoolExecutor(len(there)) as pool:
-            ends = [pool.submit(_whole_course, place) for place in there]
+    print(f"TRAINSTACK_FAULTS_SEED={seed}", *(configuration.description for configuration in drawn), sep="\n")
+    with configured_stacks(drawn, project, Person(cluster.kubeconfig), cluster.state) as stacks:
+        with ThreadPoolExecutor(len(stacks)) as pool:
+            ends = [pool.submit(_whole_course, stack) for stack in stacks]
         failed = [error for end in ends if (error := end.exception()) is not None]
         if failed:
             raise BaseExceptionGroup(f"with TRAINSTACK_FAULTS_SEED={seed}", failed)
 
 
-def _whole_course(place: Place) -> None:
+def _whole_course(stack: ConfiguredStack) -> None:
     try:
-        follow(place)
+        run_course(stack)
     finally:
-        clean_up(place)
+        clean_up(stack)

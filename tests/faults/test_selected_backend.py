@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.apiserver import ApiServer, api_server
-from tests.cluster.project import Done, Project
+from tests.cluster.project import CommandResult, Project
 from tests.faults.bucket import bucket
 from tests.faults.test_owning_state import garbage_collector
 
@@ -46,7 +46,7 @@ def team(server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         for name, value in store.items():
             monkeypatch.setenv(name, value)
         project = Project.copy(tmp_path / "copy", server, "sweeps")
-        yield project.other("team", make_config("team", state="pulumi")), url
+        yield project.other_stack("team", make_config("team", state="pulumi")), url
 
 
 def make_config(name: str, **environment: object) -> dict[str, object]:
@@ -58,7 +58,7 @@ def make_config(name: str, **environment: object) -> dict[str, object]:
     }
 
 
-def went_well(done: Done) -> Done:
+def assert_succeeded(done: CommandResult) -> CommandResult:
     """Check that a command succeeded, and return it."""
     assert done.code == 0, done.text
     return done
@@ -73,30 +73,30 @@ def test_a_login_is_enough(team: tuple[Project, str], server: ApiServer, tmp_pat
     assert (done.code, "Pulumi is not logged in" in done.text) == (1, True), done.text
     assert server.events(offset) == []
 
-    went_well(project.run(["pulumi", "login", url, "--non-interactive"]))
+    assert_succeeded(project.run(["pulumi", "login", url, "--non-interactive"]))
     done = project.trainstack("up", "--yes", "--no-wait")
     assert (done.code, "create it with `pulumi stack init team`" in " ".join(done.text.split())) == (1, True), done.text
-    went_well(project.run(["pulumi", "stack", "init", "team", "--non-interactive"]))
-    done = went_well(project.trainstack("up", "--yes", "--no-wait"))
-    assert f"cluster: context {context(project)}, {server.server} ({project.kubeconfig})\n" in done.err
+    assert_succeeded(project.run(["pulumi", "stack", "init", "team", "--non-interactive"]))
+    done = assert_succeeded(project.trainstack("up", "--yes", "--no-wait"))
+    assert f"cluster: context {current_context(project)}, {server.server} ({project.kubeconfig})\n" in done.err
     assert server.get(f"{CLASSES}/team") is not None
-    went_well(project.trainstack("status"))
-    assert went_well(project.trainstack("doctor")).out.startswith("not checked: locks")
+    assert_succeeded(project.trainstack("status"))
+    assert assert_succeeded(project.trainstack("doctor")).out.startswith("not checked: locks")
 
     second = Project.copy(tmp_path / "second", server, "sweeps")
     (second.root / "Pulumi.team.yaml").write_bytes((project.root / "Pulumi.team.yaml").read_bytes())
     assert second.environment("team", server.kubeconfig).changes("--refresh") == {}
-    assert plain(project, tmp_path).changes("--refresh") == {}
+    assert without_variables(project, tmp_path).changes("--refresh") == {}
 
     with garbage_collector(server):
-        went_well(project.trainstack("destroy", "--yes"))
+        assert_succeeded(project.trainstack("destroy", "--yes"))
     assert server.get(f"{CLASSES}/team") is None
     assert project.pulumi("stack", "export").out.count('"urn"') == 0
     for copy in (project, second):
         assert not (copy.root / ".trainstack" / "backend" / ".pulumi" / "stacks" / "trainstack" / "team.json").exists()
 
 
-def plain(project: Project, tmp_path: Path) -> Project:
+def without_variables(project: Project, tmp_path: Path) -> Project:
     """The same stack without our variables and without KUBECONFIG, as `pulumi` alone is used.
 
     Our engine cannot download the provider, so it still has its home.
@@ -109,7 +109,7 @@ def plain(project: Project, tmp_path: Path) -> Project:
     return replace(project, kubeconfig=Path(), variables=variables)
 
 
-def context(project: Project) -> str:
+def current_context(project: Project) -> str:
     """The kubeconfig's context."""
     return str(yaml.safe_load(project.kubeconfig.read_text())["current-context"])
 
@@ -121,7 +121,7 @@ def test_a_preview_of_a_stack_without_state_writes_nothing(server: ApiServer, tm
     files = sorted(path for path in project.root.rglob("*") if path.is_file())
     text = (project.root / "Pulumi.fresh.yaml").read_text()
     for _ in range(2):
-        done = went_well(project.run([sys.executable, "-c", PREVIEW], environment={"TMPDIR": str(tmp_path)}))
+        done = assert_succeeded(project.run([sys.executable, "-c", PREVIEW], environment={"TMPDIR": str(tmp_path)}))
         steps = [step["urn"] for step in json.loads(done.out)["steps"]]
         assert any(urn.endswith("StorageClass::fresh") for urn in steps), steps
     assert (project.root / "Pulumi.fresh.yaml").read_text() == text

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.lab import HELD, MOUNT, NAMESPACE, OPEN, await_end, await_pods, bare, in_pod, launch, uid, uids
+from tests.cluster.lab import (
+    HELD,
+    MOUNT,
+    NAMESPACE,
+    OPEN,
+    await_end,
+    await_pods,
+    exec_in_pod,
+    launch,
+    uid,
+    uids,
+    unmanaged_run,
+)
 from tests.cluster.project import ROOT, Project, eventually
 from tests.faults import outages
 from tests.faults.outages import SECONDS, Record
@@ -26,11 +38,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 GROUP = "kueue.x-k8s.io"
 GROUPS = (GROUP, "kubeflow.org")
-NOW = {key: next(each for each in MANIFESTS if each.name == older.name) for key, older in RELEASES.items()}
+CURRENT = {
+    key: next(manifest for manifest in MANIFESTS if manifest.name == older.name) for key, older in RELEASES.items()
+}
 """The releases that are installed here, by the key of `trainstack:operators`."""
 QUEUES = ("resourceflavors", "clusterqueues", "localqueues")
 CONTROLLERS = (("kueue-controller-manager", "kueue-system"), ("training-operator", "kubeflow"))
-ENDS = f"until [ -e {MOUNT}/go ]; do sleep 0.2; done"
+WAIT_SCRIPT = f"until [ -e {MOUNT}/go ]; do sleep 0.2; done"
 """The script of the replicas of a PyTorchJob."""
 
 
@@ -46,39 +60,39 @@ def declare_older(project: Project, operator: str, version: str) -> None:
     project.edit_stack(edit)
 
 
-def refused_as_older(project: Project, operator: str, version: str) -> None:
+def assert_downgrade_refused(project: Project, operator: str, version: str) -> None:
     """Check that `up` and `preview` with the older version are refused with the reason, and write no object."""
     file = project.root / f"Pulumi.{project.stack}.yaml"
-    settings, before = file.read_text(), installed(project)
+    settings, before = file.read_text(), installed_specs(project)
     try:
         declare_older(project, operator, version)
         for words in (("up", "--yes", "--skip-preview"), ("preview",)):
             done = project.pulumi(*words)
             assert done.code != 0
             assert f"this change would downgrade it to {version}: an older controller may not understand" in done.text
-            assert f"set operators.{operator}.manifest to {NOW[operator].version} or a later release" in done.text
+            assert f"set operators.{operator}.manifest to {CURRENT[operator].version} or a later release" in done.text
             assert "Traceback" not in done.text
     finally:
         file.write_text(settings)
-    assert installed(project) == before
+    assert installed_specs(project) == before
 
 
-def installed(project: Project) -> dict[str, str]:
+def installed_specs(project: Project) -> dict[str, str]:
     """The operators' definitions and Deployments by name."""
-    found = [*definitions(project).values(), *(project.get("deployment", *each) for each in CONTROLLERS)]
-    return {each["metadata"]["name"]: json.dumps(each["spec"], sort_keys=True) for each in found}
+    found = [*definitions(project).values(), *(project.get("deployment", *controller) for controller in CONTROLLERS)]
+    return {body["metadata"]["name"]: json.dumps(body["spec"], sort_keys=True) for body in found}
 
 
 def definitions(project: Project) -> dict[str, dict[str, Any]]:
     """The operators' definitions."""
     items = project.get("customresourcedefinitions")["items"]
-    return {each["metadata"]["name"]: each for each in items if each["spec"]["group"] in GROUPS}
+    return {body["metadata"]["name"]: body for body in items if body["spec"]["group"] in GROUPS}
 
 
 @pytest.mark.parametrize(("operator", "version"), [("kueue", "v0.15.1"), ("trainingOperator", "v1.9.2")])
 def test_an_older_operator_is_refused(platform: Project, operator: str, version: str) -> None:
     """The release on the live definitions and Deployment decides."""
-    refused_as_older(platform, operator, version)
+    assert_downgrade_refused(platform, operator, version)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +102,7 @@ def predecessors() -> Predecessors:
 
 
 @pytest.fixture(scope="module")
-def older(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def older_cluster(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster with the images of both releases of each operator."""
     kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
     state = Path(f"{kept}-older") if kept else tmp_path_factory.mktemp("older")
@@ -107,51 +121,51 @@ def older(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_operators_are_upgraded_under_runs(
-    older: Cluster, predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory
+    older_cluster: Cluster, predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Running runs continue, queued ones are admitted later; definitions are kept, and v1beta1 is served."""
-    project = Project.copy(tmp_path_factory.mktemp("upgrade"), older)
-    platform = project.other("platform", outages.platform())
+    project = Project.copy(tmp_path_factory.mktemp("upgrade"), older_cluster)
+    platform = project.other_stack("platform", outages.platform())
     install(platform, predecessors)
     team = queued_and_running(platform)
-    record = Record(team, older)
-    record.trains(3)
+    record = Record(team, older_cluster)
+    record.await_epoch(3)
     replicas = await_pods(team, "joins", 2)
-    before, kinds = uids(team), {name: uid(each) for name, each in definitions(team).items()}
-    others = {kind: v1beta1(team, kind) for kind in QUEUES}
-    assert images(team) == names(RELEASES.values())
+    before, kinds = uids(team), {name: uid(body) for name, body in definitions(team).items()}
+    others = {kind: v1beta1_uids(team, kind) for kind in QUEUES}
+    assert images(team) == image_names(RELEASES.values())
 
     done = platform.up(seconds=SECONDS)
     assert done.code == 0, done.text
-    assert images(team) == names(NOW.values())
+    assert images(team) == image_names(CURRENT.values())
 
-    assert kinds.items() <= {name: uid(each) for name, each in definitions(team).items()}.items()
-    assert {kind: v1beta1(team, kind) for kind in QUEUES} == others
+    assert kinds.items() <= {name: uid(body) for name, body in definitions(team).items()}.items()
+    assert {kind: v1beta1_uids(team, kind) for kind in QUEUES} == others
     assert uids(team) == before
-    record.ends_as_undisturbed()
+    record.assert_expected_result()
     assert record.attempts() == 1
-    assert lives(await_pods(team, "joins", 2)) == lives(replicas)
-    in_pod(team, replicas[0], "touch", f"{MOUNT}/go")
+    assert container_ids(await_pods(team, "joins", 2)) == container_ids(replicas)
+    exec_in_pod(team, replicas[0], "touch", f"{MOUNT}/go")
     await_end(team, "joins", "Succeeded")
-    assert all(suspended(body) for body in waiting(team))
+    assert all(is_suspended(body) for body in waiting_launches(team))
     done = team.up("--refresh", "--expect-no-changes", seconds=SECONDS)
     assert done.code == 0, done.text
 
-    platform.edit_stack(open_all)
+    platform.edit_stack(open_queues)
     done = platform.up(seconds=SECONDS)
     assert done.code == 0, done.text
-    for each in WAITING:
-        await_end(team, each, "Complete", "Succeeded")
+    for run in WAITING_RUNS:
+        await_end(team, run, "Complete", "Succeeded")
     assert uids(team) == before
 
     for operator, release in RELEASES.items():
-        refused_as_older(platform, operator, release.version)
+        assert_downgrade_refused(platform, operator, release.version)
 
 
-def open_all(config: dict[str, Any]) -> None:
+def open_queues(config: dict[str, Any]) -> None:
     """Edit a stack: all its queues admit."""
-    for each in queues_of(config):
-        each.pop("stopPolicy", None)
+    for queue in queues_of(config):
+        queue.pop("stopPolicy", None)
 
 
 def queues_of(config: dict[str, Any]) -> list[dict[str, Any]]:
@@ -173,11 +187,11 @@ def install(platform: Project, predecessors: Predecessors) -> None:
     apply(platform, (*before.crds, *other.crds))
     apply(platform, before.after_crds())
     cluster_queues = [
-        v1beta1_object("ClusterQueue", each["name"], mark, {key: each[key] for key in each if key != "name"})
-        for each in queues_of(outages.platform())
+        v1beta1_object("ClusterQueue", queue["name"], mark, {key: queue[key] for key in queue if key != "name"})
+        for queue in queues_of(outages.platform())
     ]
-    for each in cluster_queues:
-        each["spec"]["namespaceSelector"] = {}
+    for queue in cluster_queues:
+        queue["spec"]["namespaceSelector"] = {}
     queues = [
         v1beta1_object("ResourceFlavor", NAMESPACE, mark, {}),
         *cluster_queues,
@@ -189,10 +203,10 @@ def install(platform: Project, predecessors: Predecessors) -> None:
         v1beta1_object("ResourceFlavor", "theirs", {}, {"nodeLabels": {"theirs": "yes"}}),
     ]
     # Until its webhooks answer, the API server refuses what they watch, the other operator's pods too.
-    eventually("Kueue takes queues", lambda: applied(platform, queues), SECONDS)
+    eventually("Kueue takes queues", lambda: try_apply(platform, queues), SECONDS)
     apply(platform, other.after_crds())
     probe = [probes.training_operator(platform.stack)]
-    eventually("the training operator takes jobs", lambda: applied(platform, probe, "--dry-run=server"), SECONDS)
+    eventually("the training operator takes jobs", lambda: try_apply(platform, probe, "--dry-run=server"), SECONDS)
 
 
 def v1beta1_object(
@@ -205,10 +219,10 @@ def v1beta1_object(
 
 def apply(project: Project, objects: Any) -> None:
     """Apply objects, and check that the cluster accepts them."""
-    assert applied(project, objects)
+    assert try_apply(project, objects)
 
 
-def applied(project: Project, objects: Any, *options: str) -> bool:
+def try_apply(project: Project, objects: Any, *options: str) -> bool:
     """Apply objects as ours, and return whether the cluster accepts them; `options` are more options of `kubectl`."""
     file = project.root / ".trainstack" / "objects.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
@@ -217,7 +231,7 @@ def applied(project: Project, objects: Any, *options: str) -> bool:
     return done.code == 0
 
 
-WAITING = ("waits-0", "waits-1", "waits-2")
+WAITING_RUNS = ("waits-0", "waits-1", "waits-2")
 """Runs in the queue that holds everything."""
 
 
@@ -230,9 +244,9 @@ def queued_and_running(platform: Project) -> Project:
         config["trainstack:environment"] = {"layers": ["training"]}
         roles = {"Master": {"restartPolicy": "Never"}, "Worker": {"restartPolicy": "Never"}}
         config["trainstack:workloads"]["runs"] += [
-            bare("joins", "PyTorchJob", command=["sh", "-c", ENDS], roles=roles),
-            *(bare(each, queue=HELD, command=["true"], volumes=[]) for each in WAITING[:2]),
-            bare(WAITING[2], "PyTorchJob", queue=HELD, command=["true"], roles=roles, volumes=[]),
+            unmanaged_run("joins", "PyTorchJob", command=["sh", "-c", WAIT_SCRIPT], roles=roles),
+            *(unmanaged_run(name, queue=HELD, command=["true"], volumes=[]) for name in WAITING_RUNS[:2]),
+            unmanaged_run(WAITING_RUNS[2], "PyTorchJob", queue=HELD, command=["true"], roles=roles, volumes=[]),
         ]
 
     team.edit_stack(edit)
@@ -241,35 +255,37 @@ def queued_and_running(platform: Project) -> Project:
     return team
 
 
-def waiting(team: Project) -> list[dict[str, Any]]:
+def waiting_launches(team: Project) -> list[dict[str, Any]]:
     """The runs that wait."""
-    return [launch(team, each) for each in WAITING]
+    return [launch(team, name) for name in WAITING_RUNS]
 
 
-def suspended(body: dict[str, Any]) -> bool:
+def is_suspended(body: dict[str, Any]) -> bool:
     """Return whether a Job or a PyTorchJob is suspended."""
     return bool(body["spec"].get("runPolicy", body["spec"])["suspend"])
 
 
-def lives(pods: list[dict[str, Any]]) -> dict[str, list[str]]:
+def container_ids(pods: list[dict[str, Any]]) -> dict[str, list[str]]:
     """The containers of pods, by the pods' UIDs: another one has taken the place of one that ended."""
-    return {uid(each): [one["containerID"] for one in each["status"]["containerStatuses"]] for each in pods}
+    return {uid(pod): [container["containerID"] for container in pod["status"]["containerStatuses"]] for pod in pods}
 
 
-def names(releases: Iterable[Manifest]) -> set[str]:
+def image_names(releases: Iterable[Manifest]) -> set[str]:
     """Return the names of the releases' images."""
-    return {each.released.format(version=each.version) for each in releases}
+    return {release.released.format(version=release.version) for release in releases}
 
 
 def images(project: Project) -> set[str]:
     """Return the images of the controllers."""
-    found = (project.get("deployment", *each)["spec"]["template"]["spec"]["containers"] for each in CONTROLLERS)
+    found = (
+        project.get("deployment", *controller)["spec"]["template"]["spec"]["containers"] for controller in CONTROLLERS
+    )
     # A digest may follow.
     return {container["image"].partition("@")[0] for containers in found for container in containers}
 
 
-def v1beta1(project: Project, kind: str) -> dict[str, str]:
+def v1beta1_uids(project: Project, kind: str) -> dict[str, str]:
     """Return the UIDs of the objects of a kind by name, read as v1beta1."""
     items = project.get(f"{kind}.v1beta1.{GROUP}")["items"]
-    assert all(each["apiVersion"] == f"{GROUP}/v1beta1" for each in items)
-    return {each["metadata"]["name"]: uid(each) for each in items}
+    assert all(body["apiVersion"] == f"{GROUP}/v1beta1" for body in items)
+    return {body["metadata"]["name"]: uid(body) for body in items}

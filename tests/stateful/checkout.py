@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.stateful.trees import Body
+from tests.stateful.json_values import Body
 
 ROOT = Path(__file__).parents[2]
 FILES = ("__main__.py", "Pulumi.yaml", "defaults.yaml", "trainstack/runs/wrapper/run.py")
@@ -53,14 +53,14 @@ class Checkout:
 
     def run(self, name: str) -> Body | None:
         """A declared run."""
-        return next((each for each in self.runs if each["name"] == name), None)
+        return next((run for run in self.runs if run["name"] == name), None)
 
     def write(self) -> None:
         """Write the stack's file. A tenant names the namespaces of its runs, and volumes are declared where needed."""
-        managed = any(each["managed"] for each in self.runs)
+        managed = any(run["managed"] for run in self.runs)
         self.config["trainstack:storage"]["volumes"] = [make_volume(self.first)] if managed else []
         if self.config["trainstack:environment"]["profile"] == "tenant":
-            used = {each["namespace"] for each in self.runs} or {self.first}
+            used = {run["namespace"] for run in self.runs} or {self.first}
             self.config["trainstack:environment"]["existing"]["namespaces"] = sorted(used)
         (self.root / f"Pulumi.{self.stack}.yaml").write_text(yaml.safe_dump({"config": self.config}, sort_keys=False))
 
@@ -75,7 +75,9 @@ def make_checkout(name: str, root: Path, stack: str, profile: str, namespaces: l
 
 def make_config(profile: str, namespaces: list[str]) -> Body:
     """A small environment without operators."""
-    named: dict[str, Any] = {"namespaces": [{"name": each} for each in namespaces]} if profile == "owner" else {}
+    named: dict[str, Any] = (
+        {"namespaces": [{"name": namespace} for namespace in namespaces]} if profile == "owner" else {}
+    )
     return {
         "trainstack:environment": {"profile": profile, **named, "existing": {"storageClasses": ["shared"]}},
         "trainstack:operators": dict.fromkeys(("kueue", "trainingOperator", "jobset", "trainer")),

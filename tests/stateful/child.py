@@ -30,7 +30,7 @@ import trainstack.stacks.plan_change
 import trainstack.stacks.teardown
 from tests.stateful.engine import Engine
 from tests.stateful.monitor import Hooks, Log, Monitor, serve
-from tests.stateful.provider import Failed
+from tests.stateful.provider import RequestFailedError
 from tests.stateful.state import State
 from trainstack.dev.toolchain.program_run import run_program
 
@@ -38,7 +38,7 @@ PROGRAM = (trainstack.stacks.assemble, trainstack.stacks.plan_change, trainstack
 """Imported in the process that all others are forked from."""
 PROJECT = "trainstack"
 KILLED = 137
-SETTLE = "settle"
+COLLECT_GARBAGE = "settle"
 """What the parent is asked at when the cluster's garbage collector is waited for."""
 
 
@@ -60,7 +60,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Ended:
+class OperationResult:
     """What became of it."""
 
     ok: bool
@@ -75,12 +75,12 @@ def run(operation: Operation, parent: Connection) -> None:
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         ended = _run(operation, parent)
-    parent.send(Ended(ended.ok, f"{ended.text}\n{output.getvalue()}".strip(), ended.declared))
+    parent.send(OperationResult(ended.ok, f"{ended.text}\n{output.getvalue()}".strip(), ended.declared))
     parent.close()
     os._exit(0)
 
 
-def _run(operation: Operation, parent: Connection) -> Ended:
+def _run(operation: Operation, parent: Connection) -> OperationResult:
     os.environ.update(operation.variables, KUBECONFIG=str(operation.kubeconfig))
     # A call to the engine for each line that only the SDK's authors read.
     pulumi.log.debug = lambda *_, **__: None
@@ -93,24 +93,24 @@ def _run(operation: Operation, parent: Connection) -> Ended:
         state=State.load(operation.state),
         mode=operation.mode,
         kubeconfig=lambda: str(operation.kubeconfig),
-        moment=ask,
+        on_moment=ask,
         run_hook=hooks.run,
-        reference=lambda name: {},
-        settle=lambda: ask(SETTLE, ""),
+        stack_outputs=lambda name: {},
+        collect_garbage=lambda: ask(COLLECT_GARBAGE, ""),
     )
     monitor = Monitor(engine, hooks, PROJECT, operation.stack)
     with serve(monitor, log) as address:
         if operation.refresh:
             try:
                 engine.refresh()
-            except Failed as error:
-                return Ended(ok=False, text=f"refresh: {error}", declared=0)
+            except RequestFailedError as error:
+                return OperationResult(ok=False, text=f"refresh: {error}", declared=0)
         response = run_program(_request(operation, address), address)
     problem = monitor.failure or ("" if monitor.finished else "the program failed")
-    if monitor.finished and not engine.dry:
+    if monitor.finished and not engine.is_preview:
         engine.state.save()
     text = "\n".join([*log.lines, response.error, problem, *engine.late_errors]).strip()
-    return Ended(ok=not (problem or engine.late_errors), text=text, declared=len(engine.declared))
+    return OperationResult(ok=not (problem or engine.late_errors), text=text, declared=len(engine.declared))
 
 
 def _asker(parent: Connection) -> Callable[[str, str], None]:
@@ -123,7 +123,7 @@ def _asker(parent: Connection) -> Callable[[str, str], None]:
         if reply == "kill":
             os._exit(KILLED)
         if reply != "go":
-            raise Failed(reply)
+            raise RequestFailedError(reply)
 
     return ask
 
@@ -172,7 +172,7 @@ def _gate_writes(ask: Callable[[str, str], None]) -> None:
         name = f"{request.method} {request.url.path}"
         try:
             await asyncio.to_thread(ask, "program writes", name)
-        except Failed as error:
+        except RequestFailedError as error:
             body = {"kind": "Status", "status": "Failure", "message": str(error), "reason": "Forbidden", "code": 403}
             return httpx.Response(403, json=body, request=request)
         response = await handle(self, request)

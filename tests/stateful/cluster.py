@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tests.apiserver import ApiServer
-from tests.stateful.trees import Body
+from tests.stateful.json_values import Body
 from trainstack.live import paths
 from trainstack.objects.labels import STACK
 
 Status = Literal["running", "succeeded", "failed", "suspended"]
-SECOND = "2026-01-01T00:00:00Z"
+TIMESTAMP = "2026-01-01T00:00:00Z"
 MERGE = "application/merge-patch+json"
 ROLE = "trainstack-search-tenant"
 ACTIVE = frozenset({"running", "suspended"})
@@ -26,9 +26,9 @@ class Launch:
     """Of the first look: a person may remove the label."""
     path: str
     status: Status = "running"
-    gone: bool = False
+    deleted: bool = False
     """It is deleted, or is being deleted."""
-    by_hand: bool = False
+    deleted_externally: bool = False
     """A person deleted it, or the cluster did."""
 
     @property
@@ -41,14 +41,14 @@ class Launch:
         """What it is called."""
         return self.path.split("/")[-1]
 
-    def is_of(self, other: "Launch") -> bool:
+    def is_same_run(self, other: "Launch") -> bool:
         """Whether both are launches of one run on one server."""
         return (self.server, self.run_id) == (other.server, other.run_id)
 
     @property
     def active(self) -> bool:
         """Whether it waits or runs."""
-        return not self.gone and self.status in ACTIVE
+        return not self.deleted and self.status in ACTIVE
 
 
 def launches(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
@@ -63,7 +63,7 @@ def launches(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
 def status_of(body: Body) -> Status:
     """Return the status that it would report."""
     status = body.get("status") or {}
-    true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
+    true = {condition["type"] for condition in status.get("conditions") or () if condition["status"] == "True"}
     if "Complete" in true or status.get("phase") == "Succeeded":
         return "succeeded"
     if "Failed" in true or status.get("phase") == "Failed":
@@ -87,14 +87,21 @@ def set_status(server: ApiServer, path: str, status: Status) -> None:
 
 def _ended(status: Status) -> Body:
     kinds = ("SuccessCriteriaMet", "Complete") if status == "succeeded" else ("FailureTarget", "Failed")
-    condition = {"status": "True", "lastProbeTime": SECOND, "lastTransitionTime": SECOND, "reason": "Test"}
-    base_status: Body = {"conditions": [{"type": kind, **condition} for kind in kinds], "startTime": SECOND, "ready": 0}
-    return {**base_status, **({"completionTime": SECOND, "succeeded": 1} if status == "succeeded" else {"failed": 1})}
+    condition = {"status": "True", "lastProbeTime": TIMESTAMP, "lastTransitionTime": TIMESTAMP, "reason": "Test"}
+    base_status: Body = {
+        "conditions": [{"type": kind, **condition} for kind in kinds],
+        "startTime": TIMESTAMP,
+        "ready": 0,
+    }
+    return {
+        **base_status,
+        **({"completionTime": TIMESTAMP, "succeeded": 1} if status == "succeeded" else {"failed": 1}),
+    }
 
 
-def collect(server: ApiServer, namespaces: list[str]) -> None:
+def collect_garbage(server: ApiServer, namespaces: list[str]) -> None:
     """Play the garbage collector: what was deleted in the foreground goes."""
-    for body in everything(server, namespaces):
+    for body in all_objects(server, namespaces):
         if "foregroundDeletion" in body["metadata"].get("finalizers", []):
             server.send("PATCH", paths.location(body), {"metadata": {"finalizers": None}}, MERGE)
     for name in namespaces:
@@ -105,7 +112,7 @@ def collect(server: ApiServer, namespaces: list[str]) -> None:
             server.send("PUT", f"/api/v1/namespaces/{name}/finalize", namespace)
 
 
-def everything(server: ApiServer, namespaces: list[str]) -> list[Body]:
+def all_objects(server: ApiServer, namespaces: list[str]) -> list[Body]:
     """The namespaces, and what is in them of the kinds that the search declares."""
     return [*launches(server, namespaces), *_others(server, namespaces)]
 
@@ -127,7 +134,7 @@ def config_maps(server: ApiServer, namespaces: list[str], stack: str, mark: str)
     for namespace in namespaces:
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         listed = server.send("GET", path, labelSelector=f"{STACK}={stack},{mark}").checked()
-        found += [{"apiVersion": "v1", "kind": "ConfigMap", **each} for each in listed["items"]]
+        found += [{"apiVersion": "v1", "kind": "ConfigMap", **body} for body in listed["items"]]
     return found
 
 
@@ -155,7 +162,7 @@ def _own(labels: Body) -> Body:
     return {key: value for key, value in labels.items() if "controller-uid" not in key and "job-name" not in key}
 
 
-def unmark(server: ApiServer, path: str, label: str) -> None:
+def remove_label(server: ApiServer, path: str, label: str) -> None:
     """Remove a label."""
     server.send("PATCH", path, {"metadata": {"labels": {label: None}}}, MERGE)
 
@@ -172,7 +179,7 @@ def set_quota(server: ApiServer, namespace: str, resource: str | None) -> None:
         server.send("PATCH", f"{path}/search/status", {"status": {**spec, "used": {resource: "0"}}}, MERGE).checked()
 
 
-def admit(server: ApiServer, user: str, namespaces: list[str]) -> None:
+def grant_tenant_role(server: ApiServer, user: str, namespaces: list[str]) -> None:
     """Give a person the rights of a tenant of these namespaces."""
     for namespace in namespaces:
         subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
@@ -187,7 +194,7 @@ def admit(server: ApiServer, user: str, namespaces: list[str]) -> None:
         server.send("POST", path, body).checked()
 
 
-def prepare(server: ApiServer) -> None:
+def create_tenant_role(server: ApiServer) -> None:
     """What every cluster of the search has: the tenants' role."""
     everything = ["get", "list", "watch", "create", "update", "patch", "delete"]
     kinds = ["configmaps", "pods", "pods/log", "persistentvolumeclaims", "secrets", "events", "serviceaccounts"]

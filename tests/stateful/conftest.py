@@ -18,5 +18,5 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ApiS
             name: running.enter_context(api_server(tmp_path_factory.mktemp(f"api-{name}"))) for name in (HOME, AWAY)
         }
         for server in started.values():
-            cluster.prepare(server)
+            cluster.create_tenant_role(server)
         yield started

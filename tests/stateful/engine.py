@@ -13,20 +13,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.stateful.provider import Cluster, Failed, Provider, connect
-from tests.stateful.state import Resource, State
-from tests.stateful.trees import (
+from tests.stateful.json_values import (
     Body,
-    at,
-    below,
+    contains_unknown,
     copy,
     differences,
-    holds_unknown,
+    is_below,
     parse,
-    pruned,
-    put,
+    prune,
+    set_value,
+    value_at,
     without_nulls,
 )
+from tests.stateful.provider import Cluster, Provider, RequestFailedError, connect
+from tests.stateful.state import Resource, State
 
 STASH, REFERENCE, READ_STATE = (
     "pulumi:index:Stash",
@@ -47,7 +47,7 @@ class Goal:
     provider: str = ""
     protect: bool = False
     retain: bool = False
-    delete_first: bool | None = None
+    delete_before_replace: bool | None = None
     ignore: tuple[str, ...] = ()
     replace_on: tuple[str, ...] = ()
     import_id: str = ""
@@ -88,18 +88,18 @@ class Engine:
     """`up`, `preview` or `destroy`."""
     kubeconfig: Callable[[], str]
     """The kubeconfig that a provider finds when it is configured."""
-    moment: Callable[[str, str], None]
-    """Called before and after whatever could be interrupted, with what it is and of which resource; may raise Failed,
-    and may not return."""
+    on_moment: Callable[[str, str], None]
+    """Called before and after whatever could be interrupted, with what it is and of which resource; may raise
+    RequestFailedError, and may not return."""
     run_hook: Callable[[str, Mapping[str, Any]], str]
     """Runs a hook of the program; its error, or nothing."""
-    reference: Callable[[str], Body]
+    stack_outputs: Callable[[str], Body]
     """The outputs of another stack."""
-    settle: Callable[[], None]
+    collect_garbage: Callable[[], None]
     """Has the cluster's garbage collector act."""
     providers: dict[str, Provider] = field(default_factory=dict)
     clusters: dict[str | None, Cluster] = field(default_factory=dict)
-    seen: dict[str, Resource] = field(default_factory=dict)
+    registered: dict[str, Resource] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     dry_hooks: set[str] = field(default_factory=set)
     """Hooks that run in previews too."""
@@ -109,14 +109,14 @@ class Engine:
     """The resources that the program registered."""
 
     @property
-    def dry(self) -> bool:
+    def is_preview(self) -> bool:
         """Return whether it is a preview."""
         return self.mode == "preview"
 
     # Registration
 
     def register(self, goal: Goal) -> Resource:
-        """Create, update or replace a resource as the program declares it. Raises Failed."""
+        """Create, update or replace a resource as the program declares it. Raises RequestFailedError."""
         if not goal.custom:
             return self._same_or_new(goal)
         self.declared.append(goal.urn)
@@ -127,61 +127,66 @@ class Engine:
             # Nothing is made in order to be destroyed.
             found = old or goal.resource()
             if old is not None:
-                self.seen[goal.urn] = old
+                self.registered[goal.urn] = old
             return found
         made = self._builtin(goal, old) if goal.type in (STASH, REFERENCE) else self._kubernetes(goal, old)
-        self.seen[goal.urn] = made
+        self.registered[goal.urn] = made
         return made
 
     def read(self, goal: Goal, name: str) -> Resource:
         """Read an object that does not belong to the stack."""
         live = self._of(goal.provider).read(goal.type, name)
         if live is None:
-            raise Failed(f"{goal.type} {name} does not exist")
+            raise RequestFailedError(f"{goal.type} {name} does not exist")
         made = goal.resource(id=name, outputs={**live, "__inputs": {}}, external=True)
         self._keep(made, self.state.find(goal.urn))
-        self.seen[goal.urn] = made
+        self.registered[goal.urn] = made
         return made
 
     def invoke(self, token: str, args: Body) -> Body:
         """Answer a function of the built-in provider."""
         if token != READ_STATE:
-            raise Failed(f"unknown function {token}")
-        kept = [each for each in self.state.resources if not each.delete]
-        return {**args, "outputs": {each.urn: {"type": each.type, "outputs": each.outputs} for each in kept}}
+            raise RequestFailedError(f"unknown function {token}")
+        kept = [resource for resource in self.state.resources if not resource.delete]
+        return {
+            **args,
+            "outputs": {resource.urn: {"type": resource.type, "outputs": resource.outputs} for resource in kept},
+        }
 
     def _same_or_new(self, goal: Goal) -> Resource:
         old = self.state.find(goal.urn)
         made = goal.resource(outputs=old.outputs if old else {})
         self._keep(made, old)
-        self.seen[goal.urn] = made
+        self.registered[goal.urn] = made
         return made
 
     def _provider(self, goal: Goal) -> Resource:
         old = self.state.find(goal.urn)
         made = goal.resource(id=old.id if old else str(uuid.uuid4()), outputs=copy(goal.inputs))
-        self.moment("configure", goal.name)
+        self.on_moment("configure", goal.name)
         kubeconfig, context = goal.inputs.get("kubeconfig"), goal.inputs.get("context")
         cluster = connect(kubeconfig or self.kubeconfig(), context)
         self.providers[f"{goal.urn}::{made.id}"] = Provider(
-            cluster, goal.inputs.get("enableServerSideApply") != "false", self.settle
+            cluster, goal.inputs.get("enableServerSideApply") != "false", self.collect_garbage
         )
         self._keep(made, old)
-        self.seen[goal.urn] = made
+        self.registered[goal.urn] = made
         return made
 
     def _builtin(self, goal: Goal, old: Resource | None) -> Resource:
         inputs = copy(goal.inputs)
         if goal.type == REFERENCE:
-            outputs = {**inputs, "outputs": self.reference(inputs["name"]), "secretOutputNames": []}
+            outputs = {**inputs, "outputs": self.stack_outputs(inputs["name"]), "secretOutputNames": []}
             made = goal.resource(id=old.id if old else str(uuid.uuid4()), outputs=outputs)
             self._keep(made, old)
             return made
         if old is not None:
-            for each in goal.ignore:
-                put(inputs, parse(each), at(old.inputs, parse(each)))
+            for path in goal.ignore:
+                set_value(inputs, parse(path), value_at(old.inputs, parse(path)))
         replaced = old is not None and [
-            path for path in differences(old.inputs, inputs) if below(path, [parse(each) for each in goal.replace_on])
+            path
+            for path in differences(old.inputs, inputs)
+            if is_below(path, [parse(parent) for parent in goal.replace_on])
         ]
         kept = old is not None and not replaced
         outputs = {"input": inputs["input"], "output": old.outputs["output"] if old and kept else inputs["input"]}
@@ -201,9 +206,9 @@ class Engine:
             goal = _forget_import(goal)
         inputs = without_nulls(goal.inputs)
         if old is not None:
-            for each in goal.ignore:
-                if (before := at(old.inputs, parse(each))) is not None:
-                    put(inputs, parse(each), before)
+            for path in goal.ignore:
+                if (before := value_at(old.inputs, parse(path))) is not None:
+                    set_value(inputs, parse(path), before)
         inputs = provider.check(inputs)
         if old is None:
             return self._create(goal, inputs, provider)
@@ -211,10 +216,10 @@ class Engine:
             return self._create(goal, inputs, provider, old=old)
         diff = provider.diff(old.outputs.get("__inputs") or old.inputs, old.live, inputs, goal.ignore)
         replaces = diff.replaces or [
-            path for path in diff.changed if below(path, [parse(each) for each in goal.replace_on])
+            path for path in diff.changed if is_below(path, [parse(parent) for parent in goal.replace_on])
         ]
         if replaces or old.pending_replacement:
-            return self._replace(goal, old, provider, delete_first=diff.delete_first)
+            return self._replace(goal, old, provider, delete_before_replace=diff.delete_before_replace)
         if diff.changed:
             return self._update(goal, old, inputs, provider)
         made = goal.resource(id=old.id, inputs=inputs, outputs=old.outputs, import_id=old.import_id)
@@ -223,15 +228,15 @@ class Engine:
 
     def _create(self, goal: Goal, inputs: Body, provider: Provider, old: Resource | None = None) -> Resource:
         """Make an object; `old`: in whose place it is made, which is deleted later."""
-        if self.dry:
+        if self.is_preview:
             self._hooks(goal.before_create, goal, {"new_inputs": inputs})
-            live = inputs if holds_unknown(inputs) else self._tried(provider, inputs)
+            live = inputs if contains_unknown(inputs) else self._tried(provider, inputs)
             return goal.resource(inputs=inputs, outputs=live)
         self._begin("create", goal)
         self._hooks(goal.before_create, goal, {"new_inputs": inputs})
         try:
             live = self._step("create", goal, lambda: provider.create(inputs, dry_run=False))
-        except Failed as error:
+        except RequestFailedError as error:
             self._error_hooks(goal, "create", error, {"new_inputs": inputs})
             raise
         made = goal.resource(id=_id(live), inputs=inputs, outputs={**live, "__inputs": inputs})
@@ -248,14 +253,14 @@ class Engine:
         """The object after a dry run; where that is not possible the inputs, as the provider does."""
         try:
             return provider.create(inputs, dry_run=True)
-        except Failed as error:
+        except RequestFailedError as error:
             if ": 403 " in str(error) or ": 404 " in str(error) or "already exists" in str(error):
                 return inputs
             raise
 
     def _update(self, goal: Goal, old: Resource, inputs: Body, provider: Provider) -> Resource:
-        if self.dry:
-            known = not holds_unknown(inputs)
+        if self.is_preview:
+            known = not contains_unknown(inputs)
             live = provider.update(inputs, old.live, goal.ignore, dry_run=True) if known else inputs
             return goal.resource(id=old.id, inputs=inputs, outputs=live)
         self._begin("update", goal)
@@ -267,29 +272,31 @@ class Engine:
         self._end("update", goal, made, old)
         return made
 
-    def _replace(self, goal: Goal, old: Resource, provider: Provider, *, delete_first: bool) -> Resource:
+    def _replace(self, goal: Goal, old: Resource, provider: Provider, *, delete_before_replace: bool) -> Resource:
         if goal.protect and old.protect:
-            raise Failed(f"unable to replace resource {goal.urn!r} as it is currently marked for protection")
+            raise RequestFailedError(
+                f"unable to replace resource {goal.urn!r} as it is currently marked for protection"
+            )
         if goal.import_id:
-            raise Failed("previously-imported resources that still specify an ID may not be replaced")
+            raise RequestFailedError("previously-imported resources that still specify an ID may not be replaced")
         inputs = provider.check(without_nulls(goal.inputs))
-        first = delete_first if goal.delete_first is None else goal.delete_first
-        if first and not old.pending_replacement and not self.dry:
+        first = delete_before_replace if goal.delete_before_replace is None else goal.delete_before_replace
+        if first and not old.pending_replacement and not self.is_preview:
             self._delete(old, replaced=True)
-        return self._create(goal, inputs, provider, old=None if self.dry else old)
+        return self._create(goal, inputs, provider, old=None if self.is_preview else old)
 
     def _import(self, goal: Goal, old: Resource | None, provider: Provider) -> Resource:
         live = provider.read(goal.type, goal.import_id)
         if live is None:
-            raise Failed(f"resource {goal.import_id!r} does not exist")
-        shown = {key: value for key, value in live.items() if key != "status"}
-        inputs = provider.check(shown)
+            raise RequestFailedError(f"resource {goal.import_id!r} does not exist")
+        declared = {key: value for key, value in live.items() if key != "status"}
+        inputs = provider.check(declared)
         made = goal.resource(
             id=goal.import_id, inputs=inputs, outputs={**live, "__inputs": inputs}, import_id=goal.import_id
         )
-        if old is not None and not self.dry:
+        if old is not None and not self.is_preview:
             old.delete = True
-        if not self.dry:
+        if not self.is_preview:
             self._begin("import", goal)
             self._end("import", goal, made, None)
         return made
@@ -297,9 +304,9 @@ class Engine:
     # Deletion
 
     def finish(self) -> None:
-        """Delete what the program did not register. Raises Failed."""
-        gone = [each for each in self.state.resources if each.delete or self._condemned(each)]
-        for resource in reversed(gone):
+        """Delete what the program did not register. Raises RequestFailedError."""
+        to_delete = [candidate for candidate in self.state.resources if candidate.delete or self._condemned(candidate)]
+        for resource in reversed(to_delete):
             if resource.pending_replacement and not resource.delete:
                 self.state.drop(resource)
                 self._save()
@@ -307,15 +314,15 @@ class Engine:
                 self._delete(resource)
 
     def _condemned(self, resource: Resource) -> bool:
-        return self.mode == "destroy" or resource.urn not in self.seen
+        return self.mode == "destroy" or resource.urn not in self.registered
 
     def _delete(self, old: Resource, *, replaced: bool = False) -> None:
         self._begin("delete", old)
         self._hooks(old.before_delete, old, {"old_inputs": old.inputs, "old_outputs": old.live})
         if old.protect and not replaced:
-            raise Failed(f"resource {old.urn!r} cannot be deleted: it is protected")
+            raise RequestFailedError(f"resource {old.urn!r} cannot be deleted: it is protected")
         real = old.custom and old.type.startswith("kubernetes:") and not (old.external or old.retain)
-        if not self.dry:
+        if not self.is_preview:
             if real:
                 self._step("delete", old, lambda: self._for_old(old).delete(old.live))
             if replaced:
@@ -328,22 +335,22 @@ class Engine:
         """The provider of what is not declared any more, configured anew where the program did not."""
         if old.provider not in self.providers:
             urn = old.provider.rpartition("::")[0]
-            held = self.state.find(urn) or self.seen.get(urn)
+            held = self.state.find(urn) or self.registered.get(urn)
             inputs = held.inputs if held else {}
-            self.moment("configure", urn.split("::", 3)[3])
+            self.on_moment("configure", urn.split("::", 3)[3])
             cluster = connect(inputs.get("kubeconfig") or self.kubeconfig(), inputs.get("context"))
             applies = inputs.get("enableServerSideApply") != "false"
-            self.providers[old.provider] = Provider(cluster, applies, self.settle)
+            self.providers[old.provider] = Provider(cluster, applies, self.collect_garbage)
         return self.providers[old.provider]
 
     def refresh(self) -> None:
-        """Take over what the cluster holds of the state's objects. Raises Failed."""
-        for old in [each for each in self.state.resources if each.type.startswith("kubernetes:")]:
+        """Take over what the cluster holds of the state's objects. Raises RequestFailedError."""
+        for old in [resource for resource in self.state.resources if resource.type.startswith("kubernetes:")]:
             live = self._for_old(old).read(old.type, old.id)
             if live is None:
                 self.state.drop(old)
             else:
-                inputs = pruned(live, old.inputs)
+                inputs = prune(live, old.inputs)
                 old.inputs, old.outputs = inputs, {**live, "__inputs": inputs}
             self._save()
 
@@ -351,77 +358,85 @@ class Engine:
 
     def _of(self, provider: str) -> Provider:
         if provider not in self.providers:
-            raise Failed(f"the provider {provider!r} was not registered")
+            raise RequestFailedError(f"the provider {provider!r} was not registered")
         return self.providers[provider]
 
-    def _begin(self, operation: str, what: Goal | Resource) -> None:
-        if not self.dry:
-            self.state.pending.append(f"{operation} {what.urn}")
+    def _begin(self, operation: str, resource: Goal | Resource) -> None:
+        if not self.is_preview:
+            self.state.pending.append(f"{operation} {resource.urn}")
             self._save()
-        self.moment(f"{operation} begins", what.name)
+        self.on_moment(f"{operation} begins", resource.name)
 
-    def _step(self, operation: str, what: Goal | Resource, work: Callable[[], Any]) -> Any:
+    def _step(self, operation: str, resource: Goal | Resource, work: Callable[[], Any]) -> Any:
         """Do what changes the cluster."""
-        if self.dry:
+        if self.is_preview:
             return work()
         try:
-            self.moment(operation, what.name)
+            self.on_moment(operation, resource.name)
             done = work()
-        except Failed:
-            self._settled(operation, what)
+        except RequestFailedError:
+            self._settled(operation, resource)
             raise
-        self.moment(f"{operation} done", what.name)
+        self.on_moment(f"{operation} done", resource.name)
         return done
 
-    def _end(self, operation: str, what: Goal, made: Resource, old: Resource | None) -> None:
+    def _end(self, operation: str, resource: Goal, made: Resource, old: Resource | None) -> None:
         self.state.put(made, old)
-        self._saved(operation, what)
+        self._saved(operation, resource)
 
-    def _saved(self, operation: str, what: Goal | Resource) -> None:
-        self._settled(operation, what)
-        self.moment(f"{operation} saved", what.name)
+    def _saved(self, operation: str, resource: Goal | Resource) -> None:
+        self._settled(operation, resource)
+        self.on_moment(f"{operation} saved", resource.name)
 
-    def _settled(self, operation: str, what: Goal | Resource) -> None:
-        if f"{operation} {what.urn}" in self.state.pending:
-            self.state.pending.remove(f"{operation} {what.urn}")
+    def _settled(self, operation: str, resource: Goal | Resource) -> None:
+        if f"{operation} {resource.urn}" in self.state.pending:
+            self.state.pending.remove(f"{operation} {resource.urn}")
         self._save()
 
     def _keep(self, made: Resource, old: Resource | None) -> None:
-        if not self.dry:
+        if not self.is_preview:
             self.state.put(made, old)
             self._save()
 
     def _save(self) -> None:
-        if not self.dry:
+        if not self.is_preview:
             self.state.save()
 
-    def _hooks(self, names: tuple[str, ...] | list[str], what: Goal | Resource, about: Mapping[str, Any]) -> None:
+    def _hooks(self, names: tuple[str, ...] | list[str], resource: Goal | Resource, about: Mapping[str, Any]) -> None:
         for name in names:
-            if self.dry and name not in self.dry_hooks:
+            if self.is_preview and name not in self.dry_hooks:
                 continue
-            self.moment("hook", f"{name} of {what.name}")
-            arguments = {"urn": what.urn, "name": what.name, "type": what.type, "id": getattr(what, "id", ""), **about}
+            self.on_moment("hook", f"{name} of {resource.name}")
+            arguments = {
+                "urn": resource.urn,
+                "name": resource.name,
+                "type": resource.type,
+                "id": getattr(resource, "id", ""),
+                **about,
+            }
             if error := self.run_hook(name, arguments):
-                if not self.dry:
-                    self.state.pending = [each for each in self.state.pending if not each.endswith(f" {what.urn}")]
+                if not self.is_preview:
+                    self.state.pending = [
+                        entry for entry in self.state.pending if not entry.endswith(f" {resource.urn}")
+                    ]
                     self._save()
-                raise Failed(error)
-            self.moment("hook done", f"{name} of {what.name}")
+                raise RequestFailedError(error)
+            self.on_moment("hook done", f"{name} of {resource.name}")
 
-    def _error_hooks(self, what: Goal, operation: str, error: Failed, about: Mapping[str, Any]) -> None:
+    def _error_hooks(self, resource: Goal, operation: str, error: RequestFailedError, about: Mapping[str, Any]) -> None:
         """Run the error hooks of the program; none of them requests a retry."""
         failure = {"failed_operation": operation, "errors": [str(error)]}
-        for name in what.on_error:
-            self.moment("hook", f"{name} of {what.name}")
-            arguments = {"urn": what.urn, "name": what.name, "type": what.type, **about, **failure}
+        for name in resource.on_error:
+            self.on_moment("hook", f"{name} of {resource.name}")
+            arguments = {"urn": resource.urn, "name": resource.name, "type": resource.type, **about, **failure}
             if problem := self.run_hook(name, arguments):
-                raise Failed(f"error hooks execution failed: {problem}")
-            self.moment("hook done", f"{name} of {what.name}")
+                raise RequestFailedError(f"error hooks execution failed: {problem}")
+            self.on_moment("hook done", f"{name} of {resource.name}")
 
-    def _late_hooks(self, names: tuple[str, ...], what: Goal, about: Mapping[str, Any]) -> None:
+    def _late_hooks(self, names: tuple[str, ...], resource: Goal, about: Mapping[str, Any]) -> None:
         try:
-            self._hooks(names, what, about)
-        except Failed as error:
+            self._hooks(names, resource, about)
+        except RequestFailedError as error:
             self.late_errors.append(str(error))
 
 

@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.apiserver import ApiServer
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
+from tests.stateful.json_values import Body
 from tests.stateful.session import Session
-from tests.stateful.trees import Body
 from tests.stateful.world import AWAY, HOME, World, make_world
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, WRAPPER
 
@@ -42,13 +42,13 @@ class Search(RuleBasedStateMachine):
     folder: ClassVar[Path] = Path()
     people: ClassVar[int] = 2
     """How many people there are."""
-    noted: ClassVar[list[tuple[World, str]] | None] = None
+    failures: ClassVar[list[tuple[World, str]] | None] = None
     """Takes what is broken instead of failing; the sequence then goes no further."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world: World | None = None
-        self.over = False
+        self.is_finished = False
 
     @initialize(profile=st.sampled_from(["owner", "tenant"]), kind=KINDS, number=NUMBER)
     def begin(self, profile: str, kind: str, number: int) -> None:
@@ -58,19 +58,19 @@ class Search(RuleBasedStateMachine):
             person.runs.append(_run("first", kind, self.world.namespaces[0]))
         self.world.steps.append(f"an environment of a {profile} with a run {kind}")
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE, accident=ACCIDENTS, refresh=st.booleans())
     def up(self, who: str, accident: tuple[str, int, int] | None, refresh: bool) -> None:
         """`pulumi up`, perhaps with an accident."""
         self._do(f"up of {who}, {accident}, refresh={refresh}", lambda: self._up(who, accident, refresh=refresh))
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE)
     def plain_up(self, who: str) -> None:
         """`pulumi up` without an accident."""
         self._do(f"up of {who}", lambda: self._up(who, None, refresh=False))
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE, name=NAMES, change=CHANGES, kind=KINDS, number=NUMBER, accident=ACCIDENTS)
     def edited_up(
         self, who: str, name: str, change: str, kind: str, number: int, accident: tuple[str, int, int] | None
@@ -80,27 +80,29 @@ class Search(RuleBasedStateMachine):
         self._do(description, lambda: self._edit(who, name, change, kind, number))
         self._do(f"up of {who}, {accident}", lambda: self._up(who, accident, refresh=False))
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE)
     def preview(self, who: str) -> None:
         """`pulumi preview`."""
         self._do(f"preview of {who}", lambda: self._world.command(self._person(who), "preview"))
 
-    @precondition(lambda self: not self.over and self.people > 1)
+    @precondition(lambda self: not self.is_finished and self.people > 1)
     @rule(turns=st.lists(st.booleans(), min_size=4, max_size=60))
     def up_at_once(self, turns: list[bool]) -> None:
         """Two people's `up` at the same time."""
         steady = chain(turns, repeat(False))
-        self._do(f"up of both, {''.join(str(int(each)) for each in turns)}", lambda: self._world.at_once(steady))
+        self._do(
+            f"up of both, {''.join(str(int(turn)) for turn in turns)}", lambda: self._world.up_concurrently(steady)
+        )
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE, plain=st.booleans())
     def destroy(self, who: str, plain: bool) -> None:
         """`pulumi destroy --run-program`; or `trainstack destroy`, which makes sure of the cluster before it."""
         if len(self._world.steps) > 5:
             self._do(f"destroy of {who}, plain={plain}", lambda: self._destroy(self._person(who), plain=plain))
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE, name=NAMES, change=CHANGES, kind=KINDS, number=NUMBER)
     def edit(self, who: str, name: str, change: str, kind: str, number: int) -> None:
         """Add a run, or edit one."""
@@ -108,57 +110,57 @@ class Search(RuleBasedStateMachine):
             f"edit of {who}: {name}, {change}, {kind}, {number}", lambda: self._edit(who, name, change, kind, number)
         )
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE, number=NUMBER, clear=st.booleans())
     def stop(self, who: str, number: int, clear: bool) -> None:
         """Name a run to be stopped, or nobody any more."""
         self._do(f"stop of {who}: {number}, clear={clear}", lambda: self._stop(who, number, clear))
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(number=NUMBER, status=st.sampled_from(["running", "succeeded", "succeeded", "failed", "suspended"]))
     def status(self, number: int, status: cluster.Status) -> None:
         """A launch runs, waits, or ends."""
         self._do_to(number, f"launch {number} is {status}", lambda launch: self._world.set_status(launch, status))
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule()
     def expire(self) -> None:
         """The TTL of a finished launch expires."""
-        ended = [each for each in self._world.alive() if not each.active]
+        ended = [launch for launch in self._world.live_launches() if not launch.active]
         self._do("ended launches expire", lambda: self._expire(ended))
 
-    @precondition(lambda self: not self.over)
-    @rule(number=NUMBER, what=st.sampled_from([STACK, RUN, LAUNCH]))
-    def unmark(self, number: int, what: str) -> None:
+    @precondition(lambda self: not self.is_finished)
+    @rule(number=NUMBER, label=st.sampled_from([STACK, RUN, LAUNCH]))
+    def unmark(self, number: int, label: str) -> None:
         """A person removes a label of a launch."""
-        self._do_to(number, f"launch {number} loses {what}", lambda launch: self._world.unmark(launch, what))
+        self._do_to(number, f"launch {number} loses {label}", lambda launch: self._world.remove_label(launch, label))
 
-    @precondition(lambda self: not self.over)
-    @rule(what=st.sampled_from(["launch", LEDGER, WRAPPER]), number=NUMBER)
-    def remove(self, what: str, number: int) -> None:
+    @precondition(lambda self: not self.is_finished)
+    @rule(kind=st.sampled_from(["launch", LEDGER, WRAPPER]), number=NUMBER)
+    def remove(self, kind: str, number: int) -> None:
         """A person deletes an object."""
-        self._do(f"{what} {number} is deleted", lambda: self._remove(what, number))
+        self._do(f"{kind} {number} is deleted", lambda: self._remove(kind, number))
 
-    @precondition(lambda self: not self.over)
+    @precondition(lambda self: not self.is_finished)
     @rule(
         who=PEOPLE,
-        what=st.sampled_from(["quota", "quota", "context", "clock", "garbage"]),
+        change=st.sampled_from(["quota", "quota", "context", "clock", "garbage"]),
         resource=st.sampled_from([None, "count/configmaps", "count/jobs.batch"]),
         context=st.sampled_from([HOME, HOME, AWAY]),
         number=NUMBER,
     )
-    def surroundings(self, who: str, what: str, resource: str | None, context: str, number: int) -> None:
+    def surroundings(self, who: str, change: str, resource: str | None, context: str, number: int) -> None:
         """A quota, the kubeconfig's context, the clock, the garbage collector."""
         namespace, hours = self._world.namespaces[number % 2], 24 * (number - 4)
         description, work = {
             "quota": (f"quota of {namespace}: {resource}", lambda: self._quota(namespace, resource)),
             "context": (f"{who} uses {context}", lambda: self._world.use_context(self._person(who), context)),
             "clock": (f"clock of {who}: {hours} h", lambda: self._clock(who, hours)),
-            "garbage": ("garbage is collected", self._world.collect),
-        }[what]
+            "garbage": ("garbage is collected", self._world.collect_garbage),
+        }[change]
         self._do(description, work)
 
-    @precondition(lambda self: self.over)
+    @precondition(lambda self: self.is_finished)
     @rule()
     def nothing(self) -> None:
         """A sequence with a known fault ends."""
@@ -174,55 +176,55 @@ class Search(RuleBasedStateMachine):
         return who if self.people > 1 else "ann"
 
     def _do(self, description: str, work: Callable[[], Any]) -> None:
-        if self.over:
+        if self.is_finished:
             return
         self._world.steps.append(description)
         try:
             work()
         except AssertionError as error:
-            if self.noted is None:
+            if self.failures is None:
                 raise
-            self.noted.append((self._world, str(error)))
-            self.over = True
+            self.failures.append((self._world, str(error)))
+            self.is_finished = True
 
     def _do_to(self, number: int, description: str, work: Callable[[cluster.Launch], Any]) -> None:
-        if self._world.alive():
+        if self._world.live_launches():
             self._do(description, lambda: work(self._launch(number)))
 
     def _up(self, who: str, accident: tuple[str, int, int] | None, *, refresh: bool) -> Session:
         who = self._person(who)
         if accident is None:
             return self._world.up(who, refresh=refresh)
-        what, when, number = accident
+        fault, moment_index, number = accident
         seen = 0
 
-        def strike(index: int, moment: str, name: str) -> str:
+        def reply_to(index: int, moment: str, name: str) -> str:
             nonlocal seen
-            counted = what != "deny" or moment in WRITES
-            mine = counted and seen == when
+            counted = fault != "deny" or moment in WRITES
+            mine = counted and seen == moment_index
             seen += counted
-            return self._strike(who, what, number, f"{moment} {name}") if mine else "go"
+            return self._inject(who, fault, number, f"{moment} {name}") if mine else "go"
 
-        return self._world.up(who, strike, refresh=refresh)
+        return self._world.up(who, reply_to, refresh=refresh)
 
     def _destroy(self, who: str, *, plain: bool) -> None:
         if not plain:
-            self._world.use_context(who, self._world.homes.get(who, HOME))
+            self._world.use_context(who, self._world.first_servers.get(who, HOME))
         self._world.command(who, "destroy", plain=plain)
 
-    def _strike(self, who: str, what: str, number: int, moment: str) -> str:
-        self._world.steps.append(f"… {what} at {moment}")
-        if what in ("kill", "deny"):
-            return "kill" if what == "kill" else "denied by a webhook"
-        if what == "switch":
+    def _inject(self, who: str, fault: str, number: int, moment: str) -> str:
+        self._world.steps.append(f"… {fault} at {moment}")
+        if fault in ("kill", "deny"):
+            return "kill" if fault == "kill" else "denied by a webhook"
+        if fault == "switch":
             self._world.use_context(self._person(who), AWAY)
-        elif self._world.alive():
+        elif self._world.live_launches():
             launch = self._launch(number)
-            if what == "end":
+            if fault == "end":
                 cluster.set_status(self._world.server(launch), launch.path, "succeeded")
                 launch.status = "succeeded"
             else:
-                self._world.unmark(launch)
+                self._world.remove_label(launch)
         return "go"
 
     def _expire(self, ended: list[cluster.Launch]) -> None:
@@ -230,7 +232,7 @@ class Search(RuleBasedStateMachine):
             self._world.remove(launch)
 
     def _launch(self, number: int) -> cluster.Launch:
-        alive = self._world.alive()
+        alive = self._world.live_launches()
         return alive[number % len(alive)]
 
     def _edit(self, who: str, name: str, change: str, kind: str, number: int) -> None:
@@ -256,15 +258,15 @@ class Search(RuleBasedStateMachine):
     def _stop(self, who: str, number: int, clear: bool) -> None:
         person = self._world.people[self._person(who)]
         person.stop.clear()
-        if not clear and self._world.alive():
+        if not clear and self._world.live_launches():
             person.stop.append(self._launch(number).run_id)
 
-    def _remove(self, what: str, number: int) -> None:
-        if what == "launch":
-            if self._world.alive():
+    def _remove(self, kind: str, number: int) -> None:
+        if kind == "launch":
+            if self._world.live_launches():
                 self._world.remove(self._launch(number))
         else:
-            self._world.remove_config_map(what, number)
+            self._world.remove_config_map(kind, number)
 
     def _quota(self, namespace: str, resource: str | None) -> None:
         server = self._world.servers[HOME]

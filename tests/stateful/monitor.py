@@ -21,9 +21,9 @@ from pulumi.runtime.proto import (
 
 from tests.registrations.recorder import make_urn
 from tests.stateful.engine import Engine, Goal
-from tests.stateful.provider import Failed
+from tests.stateful.json_values import Body, floats_to_integers
+from tests.stateful.provider import RequestFailedError
 from tests.stateful.state import Resource
-from tests.stateful.trees import Body, whole_numbers
 
 SETTLING_SECONDS = 0.003
 """For so long no registration comes before the next one is taken: the order of independent ones is then by name."""
@@ -132,7 +132,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             self._arrived.notify_all()
         try:
             return done.result()
-        except Failed as error:
+        except RequestFailedError as error:
             # The engine closes its monitor: the program ends, and nothing more is done.
             self.failure = self.failure or str(error)
             context.abort(grpc.StatusCode.UNAVAILABLE, "the engine has ended the operation")
@@ -142,16 +142,16 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             _, work, done = taken
             try:
                 if self.failure:
-                    raise Failed(self.failure)  # noqa: TRY301  as if the next one had failed too
+                    raise RequestFailedError(self.failure)  # noqa: TRY301  as if the next one had failed too
                 done.set_result(work())
-            except Failed as error:
+            except RequestFailedError as error:
                 self._fail(str(error), done)
             except Exception as error:  # noqa: BLE001  a fault of the stand-in, which the test has to see
                 self._fail(f"stand-in: {error!r}", done)
 
     def _fail(self, why: str, done: Future[Any]) -> None:
         self.failure = self.failure or why
-        done.set_exception(Failed(self.failure))
+        done.set_exception(RequestFailedError(self.failure))
 
     def _next(self) -> tuple[str, Callable[[], Any], Future[Any]] | None:
         with self._arrived:
@@ -180,7 +180,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             provider=request.provider,
             protect=bool(request.protect),
             retain=bool(request.retainOnDelete),
-            delete_first=request.deleteBeforeReplace if request.deleteBeforeReplaceDefined else None,
+            delete_before_replace=request.deleteBeforeReplace if request.deleteBeforeReplaceDefined else None,
             ignore=tuple(request.ignoreChanges),
             replace_on=tuple(request.replaceOnChanges),
             import_id=request.importId,
@@ -232,5 +232,5 @@ def as_struct(body: Mapping[str, Any]) -> struct_pb2.Struct:
 
 def as_body(message: struct_pb2.Struct) -> Body:
     """The content of such a message."""
-    body: Body = whole_numbers(json_format.MessageToDict(message))
+    body: Body = floats_to_integers(json_format.MessageToDict(message))
     return body

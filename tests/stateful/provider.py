@@ -18,13 +18,24 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.stateful.trees import Body, Path, at, below, copy, differences, holds_unknown, parse, pruned, put
+from tests.stateful.json_values import (
+    Body,
+    Path,
+    contains_unknown,
+    copy,
+    differences,
+    is_below,
+    parse,
+    prune,
+    set_value,
+    value_at,
+)
 from trainstack.live import paths
 from trainstack.objects.labels import FIELD_MANAGER, PATCH_FORCE, SKIP_AWAIT
 
-GONE_SECONDS = 60.0
+DELETION_TIMEOUT_SECONDS = 60.0
 """For how long a deletion is waited for; the provider would wait for minutes."""
-LATE = "was not deleted in time"
+DELETION_TIMEOUT_MESSAGE = "was not deleted in time"
 _READ_ONLY = (
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -66,7 +77,7 @@ _IMMUTABLE: Mapping[str, tuple[Path, ...]] = {
 """What the provider replaces an object for."""
 
 
-class Failed(Exception):  # noqa: N818 (what became of an operation)
+class RequestFailedError(Exception):
     """The API server refused a request, or did not complete it in time."""
 
 
@@ -76,7 +87,7 @@ class Diff:
 
     changed: tuple[Path, ...]
     replaces: tuple[Path, ...]
-    delete_first: bool
+    delete_before_replace: bool
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,7 @@ def _named(entries: Sequence[Body], name: str) -> Body:
     for entry in entries:
         if entry["name"] == name:
             return entry
-    raise Failed(f"the kubeconfig has no {name!r}")
+    raise RequestFailedError(f"the kubeconfig has no {name!r}")
 
 
 @dataclass(frozen=True)
@@ -118,7 +129,7 @@ class Provider:
     cluster: Cluster
     apply: bool
     """Whether it uses server-side apply."""
-    settle: Callable[[], None]
+    collect_garbage: Callable[[], None]
     """Has the cluster's garbage collector act, which a deletion waits for."""
 
     def check(self, inputs: Body) -> Body:
@@ -129,22 +140,22 @@ class Provider:
         if not self.apply and isinstance(checked["metadata"].get("labels"), dict):
             checked["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "pulumi"
         if self.apply and checked["metadata"].get("generateName"):
-            raise Failed("the `.metadata.generateName` field is not supported in Server-Side Apply mode")
+            raise RequestFailedError("the `.metadata.generateName` field is not supported in Server-Side Apply mode")
         return checked
 
     def diff(self, old_inputs: Body, live: Body, inputs: Body, ignored: Sequence[str]) -> Diff:
         """Compare the new inputs with the last known live object, as far as that was declared."""
-        before, after = pruned(live, old_inputs), copy(inputs)
+        before, after = prune(live, old_inputs), copy(inputs)
         for tree in (before, after):
             for key in _READ_ONLY:
                 tree["metadata"].pop(key, None)
         if "name" in after["metadata"]:
             before["metadata"]["name"] = live["metadata"]["name"]
-        left_out = [parse(each) for each in ignored]
-        changed = tuple(path for path in differences(before, after) if not below(path, left_out))
+        left_out = [parse(ignored_path) for ignored_path in ignored]
+        changed = tuple(path for path in differences(before, after) if not is_below(path, left_out))
         fixed = (*_IDENTITY, *_IMMUTABLE.get(inputs["kind"], ()))
-        replaces = tuple(path for path in changed if below(path, fixed) or path == ("metadata",))
-        same_place = all(at(inputs, path) == at(live, path) for path in _IDENTITY)
+        replaces = tuple(path for path in changed if is_below(path, fixed) or path == ("metadata",))
+        same_place = all(value_at(inputs, path) == value_at(live, path) for path in _IDENTITY)
         return Diff(changed, replaces, bool(replaces) and same_place)
 
     def create(self, inputs: Body, *, dry_run: bool) -> Body:
@@ -158,12 +169,12 @@ class Provider:
     def update(self, inputs: Body, live: Body, ignored: Sequence[str], *, dry_run: bool) -> Body:
         """Edit the object that has the name. Returns the live object."""
         path = paths.location(live)
-        there = self.get(path)
-        if there is None:
-            raise Failed(f"update of {path} failed: not found")
+        current = self.get(path)
+        if current is None:
+            raise RequestFailedError(f"update of {path} failed: not found")
         wanted = copy(inputs)
-        for each in ignored:
-            put(wanted, parse(each), at(there, parse(each)))
+        for ignored_path in ignored:
+            set_value(wanted, parse(ignored_path), value_at(current, parse(ignored_path)))
         for key in _READ_ONLY:
             wanted["metadata"].pop(key, None)
         if not self.apply:
@@ -181,11 +192,11 @@ class Provider:
         _checked(answer)
         if _annotated(live, SKIP_AWAIT):
             return
-        end = time.monotonic() + GONE_SECONDS
+        end = time.monotonic() + DELETION_TIMEOUT_SECONDS
         while self.get(path) is not None:
-            self.settle()
+            self.collect_garbage()
             if time.monotonic() > end:
-                raise Failed(f"{path} {LATE}")
+                raise RequestFailedError(f"{path} {DELETION_TIMEOUT_MESSAGE}")
 
     def read(self, kind: str, name: str) -> Body | None:
         """The live object by its type token and `<namespace>/<name>`; None where there is none."""
@@ -206,7 +217,7 @@ class Provider:
 
     def _answer(self, verb: str, path: str, body: Any, query: Mapping[str, str], kind: str) -> httpx.Response:
         headers = {"Content-Type": f"application/{kind}"}
-        assert not holds_unknown(body)
+        assert not contains_unknown(body)
         return self.cluster.client.request(verb, path, json=body, params=dict(query), headers=headers)
 
 
@@ -216,7 +227,7 @@ def _checked(answer: httpx.Response) -> Body:
             message = answer.json().get("message", "")
         except ValueError:
             message = answer.text
-        raise Failed(f"{answer.request.method} {answer.request.url.path}: {answer.status_code} {message}")
+        raise RequestFailedError(f"{answer.request.method} {answer.request.url.path}: {answer.status_code} {message}")
     body: Body = answer.json()
     return body
 

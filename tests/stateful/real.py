@@ -25,7 +25,7 @@ Write = tuple[str, str, str, str, bool, bool]
 
 
 @dataclass
-class Pair:
+class EnginePair:
     """One environment twice: ann's checkout on `home` by the stand-in, and the real one on `away`."""
 
     world: World
@@ -43,10 +43,10 @@ class Pair:
         session = self.world.session("ann", mode, refresh=refresh, plain=mode != "destroy").finish()
         assert session.ended is not None
         self.project.write_stack(ann.stack, ann.config)
-        with collected(self.servers[AWAY], self.world.namespaces):
-            went_well = self._real(mode, refresh=refresh)
-        self.world.collect()
-        found = {HOME: session.ended.ok, AWAY: went_well}
+        with garbage_collector(self.servers[AWAY], self.world.namespaces):
+            succeeded = self._real(mode, refresh=refresh)
+        self.world.collect_garbage()
+        found = {HOME: session.ended.ok, AWAY: succeeded}
         return {name: (found[name], self._writes(name, offset)) for name, offset in offsets.items()}
 
     def _real(self, mode: str, *, refresh: bool) -> bool:
@@ -60,7 +60,7 @@ class Pair:
             done = self.project.up(*(("--refresh",) if refresh else ()))
         return done.code == 0
 
-    def each_launch(self, work: Any) -> None:
+    def for_each_launch(self, work: Any) -> None:
         """Do something with each launch, on both servers."""
         for server in self.servers.values():
             for body in cluster.launches(server, self.world.namespaces):
@@ -68,19 +68,19 @@ class Pair:
 
     def _writes(self, name: str, offset: int) -> list[Write]:
         user = self.world.people["ann"].user
-        found = [each for each in self.servers[name].events(offset) if each.user == user]
+        found = [event for event in self.servers[name].events(offset) if event.user == user]
         return sorted(
-            _write(each) for each in found if each.verb in ("create", "update", "patch", "delete") and _counts(each)
+            _write(event) for event in found if event.verb in ("create", "update", "patch", "delete") and _counts(event)
         )
 
     def objects(self, name: str) -> dict[str, Body]:
         """Return the objects in the namespaces by path, without fields that differ between servers."""
         found: dict[str, Body] = {}
-        for body in cluster.everything(self.servers[name], self.world.namespaces):
+        for body in cluster.all_objects(self.servers[name], self.world.namespaces):
             metadata = body["metadata"]
             launched = metadata["name"]
-            where = f"{body['kind']} {metadata.get('namespace', '')}/{_CHOSEN.sub('', launched)}"
-            found[where] = _comparable(body)
+            path = f"{body['kind']} {metadata.get('namespace', '')}/{_CHOSEN.sub('', launched)}"
+            found[path] = _comparable(body)
         return found
 
 
@@ -114,13 +114,13 @@ def _comparable(body: Body) -> Body:
 
 
 @contextmanager
-def collected(server: ApiServer, namespaces: list[str]) -> Iterator[None]:
+def garbage_collector(server: ApiServer, namespaces: list[str]) -> Iterator[None]:
     """Play the garbage collector meanwhile."""
     over = threading.Event()
 
     def work() -> None:
         while not over.wait(COLLECTION_SECONDS):
-            cluster.collect(server, namespaces)
+            cluster.collect_garbage(server, namespaces)
 
     collector = threading.Thread(target=work)
     collector.start()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tests.stateful.child import SETTLE, Ended, Operation, run
+from tests.stateful.child import COLLECT_GARBAGE, Operation, OperationResult, run
 
-PATIENCE_SECONDS = 180.0
+TIMEOUT_SECONDS = 180.0
 """An operation that is silent for so long hangs."""
 COLLECTION_SECONDS = 0.3
 """How often the garbage collector comes round while an operation is silent."""
@@ -22,10 +22,10 @@ class Session:
     """A running operation, which pauses at each moment until the parent continues it."""
 
     operation: Operation
-    settle: Callable[[], None]
+    collect_garbage: Callable[[], None]
     """Plays the cluster's garbage collector."""
     moments: list[tuple[str, str]] = field(default_factory=list)
-    ended: Ended | None = None
+    ended: OperationResult | None = None
     killed: bool = False
     _process: Any = None
     _connection: Connection | None = None
@@ -40,11 +40,11 @@ class Session:
         return self
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether it has ended, or was killed."""
         return self.killed or self.ended is not None
 
-    def go_on(self, reply: str = "go") -> None:
+    def resume(self, reply: str = "go") -> None:
         """Continue to the next moment; `kill` or the text of a refusal applies to the current one."""
         assert self._connection is not None
         self._connection.send(reply)
@@ -54,40 +54,40 @@ class Session:
         else:
             self._listen()
 
-    def finish(self, strike: Callable[[int, str, str], str] | None = None) -> "Session":
-        """Continue to the end; `strike` returns the reply for each moment from its number, kind and name."""
-        while not self.over:
-            what, name = self.moments[-1]
-            self.go_on(strike(len(self.moments) - 1, what, name) if strike else "go")
+    def finish(self, reply_to: Callable[[int, str, str], str] | None = None) -> "Session":
+        """Continue to the end; `reply_to` returns the reply for each moment from its number, kind and name."""
+        while not self.is_finished:
+            kind, name = self.moments[-1]
+            self.resume(reply_to(len(self.moments) - 1, kind, name) if reply_to else "go")
         return self
 
     def _listen(self) -> None:
         assert self._connection is not None
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + TIMEOUT_SECONDS
         while True:
             while not self._connection.poll(COLLECTION_SECONDS):
                 assert time.monotonic() < end, f"the operation hangs after {self.moments[-3:]}"
                 # It may wait for something to be gone.
-                self.settle()
+                self.collect_garbage()
             message = self._connection.recv()
-            if isinstance(message, Ended):
+            if isinstance(message, OperationResult):
                 self.ended = message
                 self._close()
                 return
-            if message[0] != SETTLE:
+            if message[0] != COLLECT_GARBAGE:
                 self.moments.append(message)
                 return
-            self.settle()
+            self.collect_garbage()
             self._connection.send("go")
 
     def close(self) -> None:
         """Kill the process in any state."""
-        if not self.over:
+        if not self.is_finished:
             self._process.kill()
             self.killed = True
             self._close()
 
     def _close(self) -> None:
-        self._process.join(PATIENCE_SECONDS)
+        self._process.join(TIMEOUT_SECONDS)
         if self._connection is not None:
             self._connection.close()

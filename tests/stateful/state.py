@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.stateful.trees import Body
+from tests.stateful.json_values import Body
 
 
 @dataclass
@@ -59,26 +59,26 @@ class State:
         if not path.exists():
             return cls(path)
         held = json.loads(path.read_text())
-        resources = [Resource(**each) for each in held["resources"]]
+        resources = [Resource(**fields) for fields in held["resources"]]
         return cls(path, resources, held["pending"], held["outputs"])
 
     def save(self) -> None:
         """Write the file, whole or not at all."""
-        held = {"resources": [asdict(each) for each in self.resources], "pending": self.pending}
+        held = {"resources": [asdict(resource) for resource in self.resources], "pending": self.pending}
         scratch = self.path.with_suffix(".new")
         scratch.write_text(json.dumps({**held, "outputs": self.outputs}))
         scratch.replace(self.path)
 
     def find(self, urn: str) -> Resource | None:
         """The resource of this name, but for one that is still to be deleted."""
-        return next((each for each in self.resources if each.urn == urn and not each.delete), None)
+        return next((resource for resource in self.resources if resource.urn == urn and not resource.delete), None)
 
     def put(self, resource: Resource, old: Resource | None = None) -> None:
         """Keep a resource, in the place of an old one or behind all others."""
-        if old is not None and any(each is old for each in self.resources):
+        if old is not None and any(existing is old for existing in self.resources):
             self.drop(old)
         self.resources.append(resource)
 
     def drop(self, resource: Resource) -> None:
         """Forget a resource."""
-        self.resources = [each for each in self.resources if each is not resource]
+        self.resources = [existing for existing in self.resources if existing is not resource]

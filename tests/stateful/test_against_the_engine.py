@@ -9,26 +9,26 @@ from tests.apiserver import ApiServer, write_kubeconfig
 from tests.cluster.project import Project
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
-from tests.stateful.real import Pair
+from tests.stateful.real import EnginePair
 from tests.stateful.world import AWAY, HOME, make_world, user_of
 from trainstack.live import paths
 from trainstack.objects.labels import LEDGER
 
-Step = str | Callable[[Pair], None]
+Step = str | Callable[[EnginePair], None]
 """A command, or what happens between two."""
 
 
-def succeed(pair: Pair) -> None:
+def succeed(pair: EnginePair) -> None:
     """Every launch ends well."""
-    pair.each_launch(lambda server, body: cluster.set_status(server, paths.location(body), "succeeded"))
+    pair.for_each_launch(lambda server, body: cluster.set_status(server, paths.location(body), "succeeded"))
 
 
-def expire(pair: Pair) -> None:
+def expire(pair: EnginePair) -> None:
     """Every launch is removed by a TTL."""
-    pair.each_launch(lambda server, body: cluster.delete(server, paths.location(body)))
+    pair.for_each_launch(lambda server, body: cluster.delete(server, paths.location(body)))
 
 
-def lose_ledgers(pair: Pair) -> None:
+def lose_ledgers(pair: EnginePair) -> None:
     """A person deletes every ledger."""
     stack = pair.world.people["ann"].stack
     for server in pair.servers.values():
@@ -36,15 +36,15 @@ def lose_ledgers(pair: Pair) -> None:
             cluster.delete(server, paths.location(body))
 
 
-def edit(**changes: object) -> Callable[[Pair], None]:
+def edit(**changes: object) -> Callable[[EnginePair], None]:
     """Change the first run."""
     return lambda pair: pair.world.people["ann"].runs[0].update(changes)
 
 
-def add(name: str, **changes: object) -> Callable[[Pair], None]:
+def add(name: str, **changes: object) -> Callable[[EnginePair], None]:
     """Another run."""
 
-    def work(pair: Pair) -> None:
+    def work(pair: EnginePair) -> None:
         pair.world.people["ann"].runs.append(make_run(name, pair.world.namespaces[0], **changes))
 
     return work
@@ -65,7 +65,7 @@ SEQUENCES: dict[str, tuple[str, list[Step]]] = {
         [add("second", managed=True, **RECORD), "up", succeed, lose_ledgers, expire, "refresh"],
     ),
 }
-MORE: dict[str, tuple[str, list[Step]]] = {
+SLOW_SEQUENCES: dict[str, tuple[str, list[Step]]] = {
     "a failed launch is launched again": (
         "owner",
         ["up", succeed, add("second"), "up", expire, "refresh", edit(attempt=2), "up", "up", "destroy"],
@@ -87,7 +87,9 @@ def copy(servers: dict[str, ApiServer], tmp_path_factory: pytest.TempPathFactory
     return Project.copy(tmp_path_factory.mktemp("real"), servers[AWAY])
 
 
-def compare(sequence: tuple[str, list[Step]], servers: dict[str, ApiServer], copy: Project, folder: Path) -> None:
+def assert_same_writes(
+    sequence: tuple[str, list[Step]], servers: dict[str, ApiServer], copy: Project, folder: Path
+) -> None:
     """Do the same with both, and compare what was written after each command, and what is there."""
     profile, steps = sequence
     world = make_world(servers, folder, profile, foreign=False)
@@ -97,7 +99,7 @@ def compare(sequence: tuple[str, list[Step]], servers: dict[str, ApiServer], cop
     kubeconfig = folder / "away"
     write_kubeconfig(kubeconfig, {AWAY: servers[AWAY].access(user_of(ann, profile))}, AWAY)
     copy.write_stack(ann.stack, ann.config)
-    pair = Pair(world, copy.environment(ann.stack, kubeconfig))
+    pair = EnginePair(world, copy.environment(ann.stack, kubeconfig))
     for number, step in enumerate(steps):
         if not isinstance(step, str):
             step(pair)
@@ -112,11 +114,11 @@ def test_three_sequences_write_the_same(
     name: str, servers: dict[str, ApiServer], copy: Project, tmp_path: Path
 ) -> None:
     """These sequences are in the CI tier."""
-    compare(SEQUENCES[name], servers, copy, tmp_path)
+    assert_same_writes(SEQUENCES[name], servers, copy, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize("name", SLOW_SEQUENCES)
 def test_more_sequences_write_the_same(name: str, servers: dict[str, ApiServer], copy: Project, tmp_path: Path) -> None:
     """These sequences are longer."""
-    compare(MORE[name], servers, copy, tmp_path)
+    assert_same_writes(SLOW_SEQUENCES[name], servers, copy, tmp_path)

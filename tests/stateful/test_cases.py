@@ -20,13 +20,13 @@ NAMINGS = ("derived", "generated", "fixed")
 @pytest.fixture(params=["owner", "tenant"])
 def world(request: pytest.FixtureRequest, servers: dict[str, ApiServer], tmp_path: Path) -> World:
     """Two checkouts of one environment, with a run."""
-    made = make_world(servers, tmp_path, request.param)
-    for person in made.people.values():
-        person.runs.append(make_run("first", made.namespaces[0]))
-    return made
+    created = make_world(servers, tmp_path, request.param)
+    for person in created.people.values():
+        person.runs.append(make_run("first", created.namespaces[0]))
+    return created
 
 
-def went_well(session: Session) -> None:
+def assert_succeeded(session: Session) -> None:
     """Check that the command succeeded."""
     assert session.ended is not None
     assert session.ended.ok, session.ended.text
@@ -34,22 +34,22 @@ def went_well(session: Session) -> None:
 
 def test_nothing_happens_twice(world: World) -> None:
     """A second `up` and a preview change nothing, and an `up` makes what a preview showed."""
-    went_well(world.command("ann", "preview"))
-    assert not world.alive()
-    went_well(world.up("ann"))
-    assert len(world.alive()) == 1
+    assert_succeeded(world.command("ann", "preview"))
+    assert not world.live_launches()
+    assert_succeeded(world.up("ann"))
+    assert len(world.live_launches()) == 1
     for mode in ("up", "preview"):
         session = world.command("ann", mode)
-        went_well(session)
+        assert_succeeded(session)
         assert {what for what, _ in session.moments} == {"configure"}
 
 
 def test_an_active_run_does_not_end_because_its_namespace_is_edited(world: World) -> None:
     """The search for launches includes its old namespace."""
-    went_well(world.up("ann"))
+    assert_succeeded(world.up("ann"))
     world.people["ann"].runs[0]["namespace"] = world.namespaces[1]
     world.up("ann")
-    assert [each.active for each in world.launches.values()] == [True]
+    assert [launch.active for launch in world.launches.values()] == [True]
 
 
 @pytest.mark.parametrize(
@@ -67,32 +67,32 @@ def test_an_active_run_does_not_end_because_its_namespace_is_edited(world: World
 def test_an_active_run_does_not_end_because_it_lost_a_label(world: World, naming: str, label: str) -> None:
     """A launch is known by more than its labels."""
     world.people["ann"].runs[0]["naming"] = naming
-    went_well(world.up("ann"))
-    world.unmark(world.alive()[0], label)
+    assert_succeeded(world.up("ann"))
+    world.remove_label(world.live_launches()[0], label)
     world.up("ann")
     world.up("ann", refresh=True)
 
 
 def test_a_copy_of_an_active_launch_does_not_end_the_other(world: World) -> None:
     """Neither of two active launches of a run is deleted."""
-    went_well(world.up("ann"))
-    world.copy(world.alive()[0])
+    assert_succeeded(world.up("ann"))
+    world.copy(world.live_launches()[0])
     world.up("ann")
     world.up("ann", refresh=True)
 
 
 @pytest.mark.parametrize(
-    "naming", ["generated", *(pytest.param(each, marks=pytest.mark.slow) for each in ("derived", "fixed"))]
+    "naming", ["generated", *(pytest.param(naming, marks=pytest.mark.slow) for naming in ("derived", "fixed"))]
 )
 def test_a_run_is_not_launched_again_because_its_ledger_was_refused(world: World, naming: str) -> None:
     """A quota on ConfigMaps, and a TTL that removes the finished launch, do not make it train again."""
     person = world.people["ann"]
-    went_well(world.up("ann"))
+    assert_succeeded(world.up("ann"))
     person.runs.append(make_run("second", world.namespaces[0], naming=naming))
     cluster.set_quota(world.servers[HOME], world.namespaces[0], "count/configmaps")
     for _ in range(3):
         world.up("ann", refresh=True)
-        for launch in world.alive():
+        for launch in world.live_launches():
             world.set_status(launch, "succeeded")
             world.remove(launch)
 
@@ -102,7 +102,7 @@ def test_two_checkouts_launch_a_run_once(world: World, naming: str) -> None:
     """Also with states of their own, and at the same time."""
     for person in world.people.values():
         person.runs[0]["naming"] = naming
-    world.at_once(cycle([False, True]))
+    world.up_concurrently(cycle([False, True]))
 
 
 def test_a_destroy_of_what_was_never_up_is_no_crash(world: World) -> None:
@@ -113,7 +113,7 @@ def test_a_destroy_of_what_was_never_up_is_no_crash(world: World) -> None:
 
 def test_another_state_takes_nothing_over(world: World) -> None:
     """A second checkout with a state of its own writes to none of the first one's objects."""
-    went_well(world.up("ann"))
+    assert_succeeded(world.up("ann"))
     session = world.up("bob")
     assert session.ended is not None
     assert not session.ended.ok
@@ -122,20 +122,20 @@ def test_another_state_takes_nothing_over(world: World) -> None:
 @pytest.mark.parametrize("label", [LAUNCH, RUN])
 def test_another_state_finds_a_launch_that_lost_a_label_and_its_ledger(world: World, label: str) -> None:
     """It still has the label of its stack and the annotation of its state."""
-    went_well(world.up("ann"))
-    world.unmark(world.alive()[0], label)
+    assert_succeeded(world.up("ann"))
+    world.remove_label(world.live_launches()[0], label)
     world.remove_config_map(LEDGER, 0)
     world.people["bob"].runs[0]["resources"]["requests"]["memory"] = "65Mi"
     session = world.up("bob")
     assert session.ended is not None
     assert not session.ended.ok
     assert "belong to another state of that stack" in session.ended.text
-    assert [each.active for each in world.launches.values()] == [True]
+    assert [launch.active for launch in world.launches.values()] == [True]
 
 
 def test_another_state_finds_a_launch_in_a_namespace_that_its_files_name(world: World) -> None:
     """Its own launch would be in another one."""
-    went_well(world.up("ann"))
+    assert_succeeded(world.up("ann"))
     bob = world.people["bob"]
     bob.runs[0]["namespace"] = world.namespaces[1]
     bob.runs.append(make_run("second", world.namespaces[0]))
@@ -148,7 +148,7 @@ def test_another_state_finds_a_launch_in_a_namespace_that_its_files_name(world: 
 
 def test_a_context_that_changes_during_an_up_takes_nothing_elsewhere(world: World) -> None:
     """The engine writes to the cluster that the program has read."""
-    went_well(world.up("ann"))
+    assert_succeeded(world.up("ann"))
     world.people["ann"].runs.append(make_run("second", world.namespaces[0]))
 
     def switch(index: int, what: str, name: str) -> str:
@@ -162,13 +162,13 @@ def test_a_context_that_changes_during_an_up_takes_nothing_elsewhere(world: Worl
 def test_a_launch_of_a_further_kind_is_found_by_its_ledger(servers: dict[str, ApiServer], tmp_path: Path) -> None:
     """Launched once, and found while it is active, though the files no longer have it; its end is read too."""
     world, server = make_world(servers, tmp_path, "owner"), servers[HOME]
-    server.define(definition("MPIJob"))
+    server.create_definition(definition("MPIJob"))
     folder = paths.collection("kubeflow.org/v2beta1", "MPIJob", world.namespaces[0])
     roles = {"Launcher": {}, "Worker": {"replicas": 2}}
     run = make_run("first", world.namespaces[0], kind="MPIJob", sshAuthMountPath="/.ssh", roles=roles)
     world.people["ann"].runs.append(run)
-    went_well(world.up("ann"))
-    went_well(world.up("ann", refresh=True))
+    assert_succeeded(world.up("ann"))
+    assert_succeeded(world.up("ann", refresh=True))
     (launch,) = server.send("GET", folder).checked()["items"]
 
     world.people["ann"].runs.clear()
@@ -179,4 +179,4 @@ def test_a_launch_of_a_further_kind_is_found_by_its_ledger(servers: dict[str, Ap
 
     ended = {"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
     server.send("PATCH", f"{folder}/{launch['metadata']['name']}/status", ended, cluster.MERGE).checked()
-    went_well(world.command("ann", "preview"))
+    assert_succeeded(world.command("ann", "preview"))

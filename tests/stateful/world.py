@@ -11,7 +11,7 @@ from tests.stateful import cluster
 from tests.stateful.checkout import Checkout, make_checkout
 from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
-from tests.stateful.provider import LATE
+from tests.stateful.provider import DELETION_TIMEOUT_MESSAGE
 from tests.stateful.session import Session
 from trainstack.live import paths
 from trainstack.objects.labels import LEDGER, RUN, STACK
@@ -21,10 +21,10 @@ from trainstack.stacks.teardown_mode import permission
 _NUMBERS = count(1)
 HOME, AWAY = "home", "away"
 """The contexts of a kubeconfig: two clusters."""
-Strike = Callable[[int, str, str], str]
+ReplyTo = Callable[[int, str, str], str]
 
 
-class BrokenError(AssertionError):
+class InvariantError(AssertionError):
     """An invariant does not hold."""
 
 
@@ -47,20 +47,20 @@ class World:
     """The uids of launches from which a person removed the label of their stack."""
     edited: set[str] = field(default_factory=set)
     """The names of runs that an edit removed or made another run."""
-    makers: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
+    creators: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
     """By server, resource, namespace and name: who made the object that is there."""
-    wrote: set[tuple[str, str, str]] = field(default_factory=set)
+    writers: set[tuple[str, str, str]] = field(default_factory=set)
     """Who has ever written to which namespace of which server: person, server, namespace."""
-    elsewhere: set[str] = field(default_factory=set)
+    launched_unaware: set[str] = field(default_factory=set)
     """The uids of launches by tenants who could not see the launches of the same run."""
-    homes: dict[str, str] = field(default_factory=dict)
+    first_servers: dict[str, str] = field(default_factory=dict)
     """By checkout: the server that it first wrote to."""
     copies: set[str] = field(default_factory=set)
     """The uids of launches that people made by hand."""
     offsets: dict[str, int] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
     """What was done, for who reads a failure."""
-    ended: list[bool] = field(default_factory=list)
+    up_results: list[bool] = field(default_factory=list)
     """Of every finished `up`: whether it went well."""
 
     # People
@@ -84,35 +84,35 @@ class World:
                 clock_seconds=person.clock_seconds,
                 variables={**variables},
             )
-            return Session(operation, self.collect).start()
+            return Session(operation, self.collect_garbage).start()
 
     def command(
-        self, who: str, mode: str, strike: Strike | None = None, *, refresh: bool = False, plain: bool = True
+        self, who: str, mode: str, reply_to: ReplyTo | None = None, *, refresh: bool = False, plain: bool = True
     ) -> Session:
         """Run a person's command to its end, and look whether everything holds."""
         session = self.session(who, mode, refresh=refresh, plain=plain)
         try:
-            session.finish(strike)
+            session.finish(reply_to)
         finally:
             session.close()
-        self.judge({who: session})
+        self.check_invariants({who: session})
         return session
 
-    def up(self, who: str, strike: Strike | None = None, *, refresh: bool = False) -> Session:
+    def up(self, who: str, reply_to: ReplyTo | None = None, *, refresh: bool = False) -> Session:
         """`pulumi up`."""
-        return self.command(who, "up", strike, refresh=refresh)
+        return self.command(who, "up", reply_to, refresh=refresh)
 
-    def at_once(self, turns: Iterator[bool]) -> dict[str, Session]:
+    def up_concurrently(self, turns: Iterator[bool]) -> dict[str, Session]:
         """Run both people's `up` at the same time; `turns` is the order of their moments."""
         sessions = {who: self.session(who, "up") for who in self.people}
         try:
-            while running := [who for who, each in sessions.items() if not each.over]:
+            while running := [who for who, session in sessions.items() if not session.is_finished]:
                 chosen = running[-1] if next(turns) else running[0]
-                sessions[chosen].go_on()
+                sessions[chosen].resume()
         finally:
-            for each in sessions.values():
-                each.close()
-        self.judge(sessions)
+            for session in sessions.values():
+                session.close()
+        self.check_invariants(sessions)
         return sessions
 
     def use_context(self, who: str, context: str) -> None:
@@ -123,14 +123,14 @@ class World:
 
     # The clusters
 
-    def collect(self) -> None:
+    def collect_garbage(self) -> None:
         """Run the garbage collector."""
         for server in self.servers.values():
-            cluster.collect(server, self.namespaces)
+            cluster.collect_garbage(server, self.namespaces)
 
-    def alive(self) -> list[Launch]:
+    def live_launches(self) -> list[Launch]:
         """The launches that are there."""
-        return [each for each in self.launches.values() if not each.gone]
+        return [launch for launch in self.launches.values() if not launch.deleted]
 
     def server(self, launch: Launch) -> ApiServer:
         """The one that a launch is on."""
@@ -139,24 +139,24 @@ class World:
     def set_status(self, launch: Launch, status: Status) -> None:
         """A launch runs, waits, or ends."""
         cluster.set_status(self.server(launch), launch.path, status)
-        self.look()
+        self.record_objects()
 
     def remove(self, launch: Launch) -> None:
         """A person, or the TTL, deletes a launch."""
-        launch.by_hand = True
+        launch.deleted_externally = True
         cluster.delete(self.server(launch), launch.path)
-        self.look()
+        self.record_objects()
 
     def copy(self, launch: Launch) -> None:
         """A person makes another launch of the same run, by the labels that it has."""
         self.copies.add(cluster.copy(self.server(launch), launch.path))
-        self.look()
+        self.record_objects()
 
-    def unmark(self, launch: Launch, label: str = STACK) -> None:
+    def remove_label(self, launch: Launch, label: str = STACK) -> None:
         """A person removes a label of a launch."""
         if label == STACK:
             self.unowned.add(launch.uid)
-        cluster.unmark(self.server(launch), launch.path, label)
+        cluster.remove_label(self.server(launch), launch.path, label)
 
     def remove_config_map(self, mark: str, number: int) -> None:
         """A person deletes a ledger or a wrapper."""
@@ -172,7 +172,7 @@ class World:
 
     # What must hold
 
-    def look(self) -> None:
+    def record_objects(self) -> None:
         """Record the objects of the clusters."""
         for name, server in self.servers.items():
             here: set[str] = set()
@@ -185,18 +185,18 @@ class World:
                     self.launches[uid] = Launch(name, uid, run_id, paths.location(body))
                 found = self.launches[uid]
                 found.status = cluster.status_of(body)
-                found.gone = "deletionTimestamp" in metadata
+                found.deleted = "deletionTimestamp" in metadata
                 if found.status == "succeeded":
                     self.succeeded.add((name, found.run_id))
-            for each in self.launches.values():
-                if each.server == name and each.uid not in here:
-                    each.gone = True
+            for launch in self.launches.values():
+                if launch.server == name and launch.uid not in here:
+                    launch.deleted = True
 
-    def judge(self, sessions: dict[str, Session]) -> None:
-        """Check the invariants after these commands. Raises BrokenError."""
-        before = {uid: (each.active, each.gone) for uid, each in self.launches.items()}
+    def check_invariants(self, sessions: dict[str, Session]) -> None:
+        """Check the invariants after these commands. Raises InvariantError."""
+        before = {uid: (launch.active, launch.deleted) for uid, launch in self.launches.items()}
         succeeded = set(self.succeeded)
-        self.look()
+        self.record_objects()
         if any(session.operation.mode == "destroy" for session in sessions.values()):
             # Ledgers go with their stack.
             self.forgotten |= succeeded | self.succeeded
@@ -213,17 +213,17 @@ class World:
             *self._written(events, sessions),
         ]
         if faults:
-            raise BrokenError("\n".join([*faults, "after:", *self.steps]))
+            raise InvariantError("\n".join([*faults, "after:", *self.steps]))
 
     def _news(self, name: str) -> list[Event]:
         server = self.servers[name]
         offset, self.offsets[name] = self.offsets.get(name, 0), server.offset()
-        users = {each.user for each in self.people.values()}
-        return [each for each in server.events(offset) if each.user in users]
+        users = {person.user for person in self.people.values()}
+        return [event for event in server.events(offset) if event.user in users]
 
     def _forget(self, events: dict[str, list[Event]]) -> None:
         """Forget runs whose ledger was deleted with them: they train again if they are declared again."""
-        deleted = {(name, each.name) for name, news in events.items() for each in news if each.verb == "delete"}
+        deleted = {(name, event.name) for name, news in events.items() for event in news if event.verb == "delete"}
         for launch in self.launches.values():
             gone = (launch.server, ledger_name(launch.run_id)) in deleted
             if gone and launch.run_id.rpartition("-")[0] in self.edited:
@@ -232,20 +232,22 @@ class World:
     def _note_elsewhere(self, before: set[str], events: dict[str, list[Event]]) -> None:
         """A tenant's state sees the namespaces that its files name, and those that it wrote to."""
         for launch in self.launches.values() if self.profile == "tenant" else ():
-            others = {each.namespace for each in self.launches.values() if each.uid in before and each.is_of(launch)}
-            makers = {news.user for news in events[launch.server] if news.made(launch.namespace, launch.name)}
+            others = {
+                other.namespace for other in self.launches.values() if other.uid in before and other.is_same_run(launch)
+            }
+            makers = {news.user for news in events[launch.server] if news.created(launch.namespace, launch.name)}
             for person in self.people.values():
                 named = person.config["trainstack:environment"]["existing"].get("namespaces", ())
-                seen = {*named, *(namespace for name, _, namespace in self.wrote if name == person.name)}
+                seen = {*named, *(namespace for name, _, namespace in self.writers if name == person.name)}
                 if launch.uid not in before and person.user in makers and others and not seen & others:
-                    self.elsewhere.add(launch.uid)
+                    self.launched_unaware.add(launch.uid)
 
     def _crashes(self, sessions: dict[str, Session]) -> Iterator[str]:
         for who, session in sessions.items():
             if session.ended is None:
                 continue
             if session.operation.mode == "up":
-                self.ended.append(session.ended.ok)
+                self.up_results.append(session.ended.ok)
             if "unhandled exception" in session.ended.text or "stand-in:" in session.ended.text:
                 yield f"crash: {session.operation.mode} of {who}: {session.ended.text}"
 
@@ -255,7 +257,7 @@ class World:
         ends = any(session.operation.variables for session in sessions.values())
         for uid, (active, _) in before.items():
             launch = self.launches[uid]
-            if active and launch.gone and not launch.by_hand and launch.run_id not in named and not ends:
+            if active and launch.deleted and not launch.deleted_externally and launch.run_id not in named and not ends:
                 yield f"an active run was ended: {launch.path} (run {launch.run_id})"
 
     def _twice(self) -> Iterator[str]:
@@ -265,51 +267,56 @@ class World:
         can a tenant's state that knows no namespace of it.
         """
         active: dict[tuple[str, str], list[str]] = {}
-        for each in self.launches.values():
-            hidden = each.uid in self.unowned and (each.server, each.run_id) in self.forgotten
-            if each.active and each.run_id and each.uid not in self.copies | self.elsewhere and not hidden:
-                active.setdefault((each.server, each.run_id), []).append(each.path)
+        for launch in self.launches.values():
+            hidden = launch.uid in self.unowned and (launch.server, launch.run_id) in self.forgotten
+            if launch.active and launch.run_id and launch.uid not in self.copies | self.launched_unaware and not hidden:
+                active.setdefault((launch.server, launch.run_id), []).append(launch.path)
         for (_, run_id), found in active.items():
             if len(found) > 1:
                 yield f"two active launches of run {run_id}: {', '.join(found)}"
 
     def _again(self, before: dict[str, tuple[bool, bool]], succeeded: set[tuple[str, str]]) -> Iterator[str]:
         """Check that no run is launched again after its success."""
-        for uid, each in self.launches.items():
-            known = (each.server, each.run_id) in succeeded - self.forgotten
-            if uid not in before and known and uid not in self.elsewhere:
-                yield f"launched after it succeeded: {each.path} (run {each.run_id})"
+        for uid, launch in self.launches.items():
+            known = (launch.server, launch.run_id) in succeeded - self.forgotten
+            if uid not in before and known and uid not in self.launched_unaware:
+                yield f"launched after it succeeded: {launch.path} (run {launch.run_id})"
 
     def _trespasses(self, events: dict[str, list[Event]]) -> Iterator[str]:
         """Check that no command writes to a cluster or an object that does not belong to the stack."""
-        owners = {each.user: who for who, each in self.people.items()}
+        owners = {person.user: who for who, person in self.people.items()}
         for name, news in events.items():
             for event in news:
-                if not event.wrote:
+                if not event.is_write:
                     continue
                 who = owners[event.user]
-                if self.homes.setdefault(who, name) != name:
+                if self.first_servers.setdefault(who, name) != name:
                     yield f"{who} wrote to another cluster: {event.verb} {event.resource} {event.name}"
-                self.wrote.add((who, name, event.namespace))
+                self.writers.add((who, name, event.namespace))
                 key = (name, event.resource, event.namespace, event.name)
-                maker = self.makers.get(key)
+                maker = self.creators.get(key)
                 if event.code == 201 or event.verb == "create":
-                    self.makers[key] = who
+                    self.creators[key] = who
                 elif maker not in (None, who):
                     yield f"{who} wrote to what {maker} made: {event.verb} {event.resource} {event.name}"
                 if event.verb == "delete":
-                    self.makers.pop(key, None)
+                    self.creators.pop(key, None)
 
     def _written(self, events: dict[str, list[Event]], sessions: dict[str, Session]) -> Iterator[str]:
         """Check that a refused change wrote nothing, and that a preview only made dry runs."""
         for who, session in sessions.items():
             ended = session.ended
             # What ends a stack declares nothing, and has written before a deletion takes too long.
-            refused = ended is not None and not ended.ok and ended.declared == 0 and LATE not in ended.text
+            refused = (
+                ended is not None
+                and not ended.ok
+                and ended.declared == 0
+                and DELETION_TIMEOUT_MESSAGE not in ended.text
+            )
             if session.operation.mode != "preview" and not (refused and not session.operation.refresh):
                 continue
             user = self.people[who].user
-            for event in (each for news in events.values() for each in news if each.user == user and each.wrote):
+            for event in (item for news in events.values() for item in news if item.user == user and item.is_write):
                 kind = "a preview" if session.operation.mode == "preview" else "a refused change"
                 yield f"{kind} of {who} wrote: {event.verb} {event.resource} {event.name}"
 
@@ -333,7 +340,7 @@ def make_world(servers: dict[str, ApiServer], folder: Path, profile: str, *, for
         for namespace in namespaces if profile == "tenant" or (foreign and name == AWAY) else ():
             server.make_namespace(namespace)
         for person in people.values() if profile == "tenant" else ():
-            cluster.admit(server, person.user, namespaces)
+            cluster.grant_tenant_role(server, person.user, namespaces)
         world.offsets[name] = server.offset()
     for who in people:
         world.use_context(who, HOME)

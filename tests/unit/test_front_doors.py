@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.front_doors import PAGES, Edit, steps
+from tests.start_pages import PAGES, Edit, steps
 from trainstack.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.page import Page, Row, block, fits, rows, unexecuted
+from tests.cluster.page import Page, Row, block, matches, rows, unexecuted
 from tests.cluster.project import Project
 
 PAGES = sorted(
@@ -71,7 +71,7 @@ def test_a_table_without_rows_fails() -> None:
 )
 def test_a_placeholder_is_for_a_part_of_one_word(typed: str, expected: bool) -> None:
     """Everything else is compared literally, options included."""
-    assert fits("kubectl cp code.py a/<pod>:/mnt/code.py", typed) is expected
+    assert matches("kubectl cp code.py a/<pod>:/mnt/code.py", typed) is expected
 
 
 def test_what_was_not_typed_is_named_with_its_line() -> None:
@@ -99,7 +99,7 @@ def test_lines_are_run_one_after_the_other_as_in_one_shell(page: Page) -> None:
     assert page.copy("read").out == "y\n"
     assert page.typed == ["export GREETING=hello", "echo $GREETING", "read answer; test $answer = y; echo $answer"]
     with pytest.raises(AssertionError, match="line 5: pulumi up -s a"):
-        page.completed()
+        page.assert_completed()
 
 
 def test_a_line_that_fails_fails_the_test_and_counts_as_not_executed(page: Page) -> None:
@@ -113,7 +113,7 @@ def test_lines_that_are_left_fail(page: Page) -> None:
     """The block has to be finished."""
     page.copy("echo")
     with pytest.raises(AssertionError, match="lines of the block are left"):
-        page.completed()
+        page.assert_completed()
 
 
 def test_a_line_of_another_shell_leaves_nothing_behind(page: Page) -> None:

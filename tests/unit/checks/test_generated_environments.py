@@ -8,7 +8,7 @@ import yaml
 from tests.cluster.project import ROOT
 from tests.faults.configurations import COUNT, ENVIRONMENTS, KINDS, OF_JOBS, Configuration, Environment, draw
 from tests.faults.files import write_sweeps
-from tests.faults.surroundings import stack_config
+from tests.faults.stack_configs import stack_config
 from tests.seeds import chosen_seed
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
@@ -46,10 +46,10 @@ def test_every_drawn_environment_passes_the_preflight(project: Path, environment
         )
         inputs = read_inputs(loaded.settings, project, commit="")
         built = len(Declared(loaded.settings, inputs).runs) + sum(
-            share.objects for share in drawn.shares if share.swept
+            share.launch_count for share in drawn.shares if share.is_sweep
         )
-        assert built == sum(share.objects for share in drawn.shares)
-        assert len(Declared(loaded.settings, inputs).sweeps) == sum(share.swept for share in drawn.shares)
+        assert built == sum(share.launch_count for share in drawn.shares)
+        assert len(Declared(loaded.settings, inputs).sweeps) == sum(share.is_sweep for share in drawn.shares)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -65,14 +65,14 @@ def test_the_configurations_cover_each_kind_in_each_state(environment: Environme
         )
         assert {configuration.partly.kind for configuration in drawn} == {"several", "indexed"}
         for configuration in drawn:
-            assert configuration.partly.least is not None
+            assert configuration.partly.min_pods is not None
             assert (
-                configuration.partly.least
+                configuration.partly.min_pods
                 <= configuration.admitted_count
-                < configuration.partly.at_once
-                <= configuration.partly.ends
+                < configuration.partly.parallelism
+                <= configuration.partly.completions
             )
-            assert sum(share.brief for share in configuration.shares) == 1
+            assert sum(share.short_ttl for share in configuration.shares) == 1
             assert configuration == draw(seed, environment, configuration.number)
 
 

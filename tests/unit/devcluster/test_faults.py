@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.injection import components, keep_away, kill, paused
+from tests.faults.injection import component_processes, keep_down, kill, paused
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.processes import PROC, Identity, wait_until
@@ -50,10 +50,10 @@ def test_a_process_that_is_kept_away_is_killed_again() -> None:
     """Every process that starts during the time is killed; a later one is not."""
     with sleeper() as (first, first_identity), sleeper() as (second, second_identity):
         identities = iter([[first_identity], [second_identity]])
-        threading.Thread(target=keep_away, args=(lambda: next(identities, []), 0.5)).start()
+        threading.Thread(target=keep_down, args=(lambda: next(identities, []), 0.5)).start()
         assert (first.wait(5), second.wait(5)) == (-9, -9)
     with sleeper() as (third, third_identity):
-        keep_away(lambda: [third_identity], 0)
+        keep_down(lambda: [third_identity], 0)
         assert third.poll() is None
         kill([third_identity])
         assert third.wait(5) == -9
@@ -63,6 +63,6 @@ def test_an_unknown_component_is_an_error(tmp_path: Path) -> None:
     """The error lists the components of the cluster; one that is not running has no process."""
     status = {"name": "etcd", "pid": 0, "ready": False, "restarts": 1, "exit": "", "once": False}
     (tmp_path / "status.json").write_text(json.dumps([status]))
-    assert components(make_cluster(tmp_path), "etcd") == []
+    assert component_processes(make_cluster(tmp_path), "etcd") == []
     with pytest.raises(ClusterError, match="unknown components kublet; the cluster has etcd"):
-        components(make_cluster(tmp_path), "kublet")
+        component_processes(make_cluster(tmp_path), "kublet")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from tests.odd_files import make_huge, make_socket
+from tests.special_files import make_socket, make_sparse_file
 from trainstack.settings.errors import Finding, SettingsError
 from trainstack.settings.loading import source
 from trainstack.settings.loading.files import MAX_BYTES, FileError, read_bytes
@@ -23,7 +23,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
     "a directory": Path.mkdir,
     "a socket": make_socket,
     "a character device": lambda path: path.symlink_to("/dev/zero"),
-    "larger than": make_huge,
+    "larger than": make_sparse_file,
     os.strerror(errno.ELOOP): lambda path: path.symlink_to(path.name),
 }
 

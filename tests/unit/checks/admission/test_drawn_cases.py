@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from tests.admission.cases import NAMESPACE, PREFIX, Body, Case, cases, made, slips_in
-from tests.admission.differential import Answer, expected
+from tests.admission.cases import NAMESPACE, PREFIX, Body, Case, cases, is_admitted_after_refusal, make_object
+from tests.admission.differential import Answer, simulated_answer
 
 FLAVOR = f"{PREFIX}f0"
 
@@ -24,7 +24,7 @@ def asking(name: str, queue: str, cpu: str) -> Body:
     """Return a workload with one pod."""
     container = {"name": "one", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     pods = {"name": "p0", "count": 1, "template": {"spec": {"containers": [container]}}}
-    return made("Workload", f"{PREFIX}{name}", {"queueName": f"{PREFIX}{queue}", "podSets": [pods]}, NAMESPACE)
+    return make_object("Workload", f"{PREFIX}{name}", {"queueName": f"{PREFIX}{queue}", "podSets": [pods]}, NAMESPACE)
 
 
 def test_a_workload_of_a_closed_queue_uses_nothing() -> None:
@@ -33,9 +33,9 @@ def test_a_workload_of_a_closed_queue_uses_nothing() -> None:
     others = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
     case = Case(
         objects=(
-            made("ResourceFlavor", FLAVOR, {}),
+            make_object("ResourceFlavor", FLAVOR, {}),
             *(
-                made(
+                make_object(
                     "ClusterQueue",
                     f"{PREFIX}{name}",
                     {"namespaceSelector": selector, "cohortName": lab, "resourceGroups": quota("2")},
@@ -43,15 +43,15 @@ def test_a_workload_of_a_closed_queue_uses_nothing() -> None:
                 for name, selector in (("open", {}), ("closed", others))
             ),
             *(
-                made("LocalQueue", f"{PREFIX}{name}", {"clusterQueue": f"{PREFIX}{name}"}, NAMESPACE)
+                make_object("LocalQueue", f"{PREFIX}{name}", {"clusterQueue": f"{PREFIX}{name}"}, NAMESPACE)
                 for name in ("open", "closed")
             ),
         ),
         before=(asking("first", "closed", "2"), asking("second", "open", "1")),
-        asked=asking("asked", "open", "3"),
+        candidate=asking("asked", "open", "3"),
     )
     one = {"p0": (1, {"cpu": FLAVOR})}
-    assert expected(case) == Answer(before=(one,), asked=one, evicts=frozenset(), alone=one)
+    assert simulated_answer(case) == Answer(before=(one,), candidate=one, evicts=frozenset(), alone=one)
 
 
 @pytest.mark.parametrize(("strategy", "slips"), [("StrictFIFO", True), ("BestEffortFIFO", False)])
@@ -62,21 +62,23 @@ def test_a_strict_queue_admits_a_workload_that_contradicts_the_defaults(strategy
     queue = {"namespaceSelector": {}, "queueingStrategy": strategy, "resourceGroups": quota("4")}
     case = Case(
         objects=(
-            made("ResourceFlavor", FLAVOR, {}),
-            made("ClusterQueue", f"{PREFIX}open", queue),
-            made("LocalQueue", f"{PREFIX}open", {"clusterQueue": f"{PREFIX}open"}, NAMESPACE),
-            made("LimitRange", "limits", {"limits": [{"type": "Container", "default": {"cpu": "2"}}]}, NAMESPACE),
+            make_object("ResourceFlavor", FLAVOR, {}),
+            make_object("ClusterQueue", f"{PREFIX}open", queue),
+            make_object("LocalQueue", f"{PREFIX}open", {"clusterQueue": f"{PREFIX}open"}, NAMESPACE),
+            make_object(
+                "LimitRange", "limits", {"limits": [{"type": "Container", "default": {"cpu": "2"}}]}, NAMESPACE
+            ),
         ),
         before=(),
-        asked=asked,
+        candidate=asked,
     )
-    assert slips_in(case) == slips
+    assert is_admitted_after_refusal(case) == slips
     found = {"p0": (1, {"cpu": FLAVOR})} if slips else None
-    assert expected(case) == Answer(before=(), asked=found, evicts=frozenset(), alone=found)
+    assert simulated_answer(case) == Answer(before=(), candidate=found, evicts=frozenset(), alone=found)
 
 
 @hypothesis_settings(max_examples=hypothesis_settings().max_examples // 2)
 @given(cases())
 def test_all_earlier_workloads_are_admitted(case: Case) -> None:
     """The bench waits for the admission of each before it creates the next."""
-    assert None not in expected(case).before
+    assert None not in simulated_answer(case).before

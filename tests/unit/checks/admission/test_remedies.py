@@ -144,7 +144,7 @@ def test_an_ineffective_remedy_is_not_reported() -> None:
 @given(cases())
 def test_remedies_do_not_change_the_simulator_and_are_only_for_never_fits(case: Case) -> None:
     """The next verdict is the same. At most three remedies are reported."""
-    simulator, workload = AdmissionSimulator(case.model), case.workload(case.asked, 1)
+    simulator, workload = AdmissionSimulator(case.model), case.workload(case.candidate, 1)
     first = simulator.verdict(workload)
     assert simulator.verdict(workload) == first
     assert len(first.remedies) <= 3

@@ -18,7 +18,7 @@ def make_socket(path: Path) -> None:
         os.close(folder)
 
 
-def make_huge(path: Path) -> None:
+def make_sparse_file(path: Path) -> None:
     """Create a sparse file of 1 TiB."""
     with path.open("wb") as file:
         file.truncate(1 << 40)

@@ -22,7 +22,7 @@ def parse(path: str) -> Path:
     return tuple(steps)
 
 
-def at(tree: Any, path: Path) -> Any:
+def value_at(tree: Any, path: Path) -> Any:
     """The value at a path; None where there is none."""
     for step in path:
         in_list = isinstance(tree, list) and isinstance(step, int) and step < len(tree)
@@ -32,7 +32,7 @@ def at(tree: Any, path: Path) -> Any:
     return tree
 
 
-def put(tree: Body, path: Path, value: Any) -> None:
+def set_value(tree: Body, path: Path, value: Any) -> None:
     """Set the value at a path of maps; None removes it."""
     for step in path[:-1]:
         tree = tree.setdefault(step, {})
@@ -59,31 +59,31 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
         yield path
 
 
-def below(path: Path, parents: Sequence[Path]) -> bool:
+def is_below(path: Path, parents: Sequence[Path]) -> bool:
     """Return whether a path is one of these paths or inside one."""
     return any(path[: len(parent)] == parent for parent in parents)
 
 
-def pruned(live: Any, shape: Any) -> Any:
+def prune(live: Any, shape: Any) -> Any:
     """The part of a live value that has the shape of what was declared."""
     if isinstance(live, dict) and isinstance(shape, dict):
-        return {key: pruned(value, shape[key]) for key, value in live.items() if key in shape}
+        return {key: prune(value, shape[key]) for key, value in live.items() if key in shape}
     if isinstance(live, list) and isinstance(shape, list):
-        return [pruned(*pair) for pair in zip(live, shape, strict=False)]
+        return [prune(*pair) for pair in zip(live, shape, strict=False)]
     return live
 
 
-def holds_unknown(tree: Any) -> bool:
+def contains_unknown(tree: Any) -> bool:
     """Return whether the tree has an unknown value."""
     return UNKNOWN in json.dumps(tree)
 
 
-def whole_numbers(tree: Any) -> Any:
+def floats_to_integers(tree: Any) -> Any:
     """Convert whole floats to integers: the protocol has only floats."""
     if isinstance(tree, dict):
-        return {key: whole_numbers(value) for key, value in tree.items()}
+        return {key: floats_to_integers(value) for key, value in tree.items()}
     if isinstance(tree, list):
-        return [whole_numbers(value) for value in tree]
+        return [floats_to_integers(value) for value in tree]
     return int(tree) if isinstance(tree, float) and tree.is_integer() else tree
 
 

@@ -21,10 +21,10 @@ RUN_ID = "digits-0123456789"
 TRIAL_ID = "digits-00000000a1"
 STALE_SECONDS = "0.4"
 """The time without a heartbeat after which a holder counts as dead."""
-SILENT = {"TRAINSTACK_HEARTBEAT_SECONDS": "1000"}
+NO_HEARTBEATS = {"TRAINSTACK_HEARTBEAT_SECONDS": "1000"}
 """The environment of a holder that works but writes no heartbeats, for example because its volume hangs."""
 
-TRAINS = """\
+TRAINING_PROGRAM = """\
 import json, os, signal, sys, time, zlib
 epochs, seconds = int(sys.argv[1]), float(sys.argv[2])
 folder, output = os.environ["TRAINSTACK_CHECKPOINT"], os.environ["TRAINSTACK_OUTPUT"]
@@ -49,7 +49,7 @@ with open(output + "/metrics.jsonl", "w") as file:
 """
 """A training program: each epoch depends on the one before, each leaves a checkpoint, and all that were begun stand in
 the checkpoints' folder; so does, beside each attempt's output, which folder that is."""
-COMMAND = [sys.executable, "-S", "-E", "-c", TRAINS, str(EPOCHS), "0.02"]
+COMMAND = [sys.executable, "-S", "-E", "-c", TRAINING_PROGRAM, str(EPOCHS), "0.02"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class CompetingPods:
         )
         self.pods: list[subprocess.Popen[bytes]] = []
         self.deaths = 0
-        self.patience = STALE_SECONDS
+        self.stale_seconds = STALE_SECONDS
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +113,7 @@ class CompetingPods:
             "TRAINSTACK_POD": f"pod-{number}",
             "TRAINSTACK_RECORD": str(self.folder / "runs"),
             "TRAINSTACK_HEARTBEAT_SECONDS": "0.05",
-            "TRAINSTACK_STALE_SECONDS": self.patience,
+            "TRAINSTACK_STALE_SECONDS": self.stale_seconds,
         }
         with (self.folder / f"pod-{number}.log").open("wb") as log:
             pod = subprocess.Popen(
@@ -133,7 +133,7 @@ class CompetingPods:
         except ProcessLookupError:
             return
 
-    def ended(self, pod: subprocess.Popen[bytes]) -> int:
+    def await_exit(self, pod: subprocess.Popen[bytes]) -> int:
         """Wait for the end of the pod and return its exit code; end the remaining processes of a killed pod."""
         code = pod.wait(DEADLINE_SECONDS)
         if code == -signal.SIGKILL:
@@ -141,20 +141,20 @@ class CompetingPods:
             self.deaths += 1
         return code
 
-    def finish(self) -> None:
+    def assert_next_pod_completes(self) -> None:
         """Check that a last pod completes the run, whatever happened to the others."""
-        assert self.ended(self.start()) == 0, self.logs()
+        assert self.await_exit(self.start()) == 0, self.logs()
 
     def logs(self) -> str:
         """Return the logs of the pods."""
         return "".join(f"{file.name}:\n{file.read_text()}" for file in sorted(self.folder.glob("pod-*.log")))
 
-    def publications(self) -> int:
+    def publication_count(self) -> int:
         """Return the number of attempts that have published: their output folder is gone."""
         attempts = [folder for folder in (self.record / "attempts").iterdir() if (folder / "trains").exists()]
         return sum(not (folder / "output").exists() for folder in attempts)
 
-    def trained(self) -> list[int]:
+    def started_epochs(self) -> list[int]:
         """Return the started epochs, in order."""
         return [int(line) for line in (self.record / "checkpoints" / "trained").read_text().split()]
 
@@ -165,9 +165,9 @@ class CompetingPods:
         }
         return {"folder": (self.record / "result").stat().st_ino, **files}
 
-    def check(self) -> None:
+    def assert_published_once(self) -> None:
         """Check that exactly one attempt published the result of an undisturbed run, and that the record names it."""
-        assert self.publications() == 1, self.logs()
+        assert self.publication_count() == 1, self.logs()
         text = (self.record / "run.json").read_bytes()
         run_record = json.loads(text)
         assert run_record["state"] == "succeeded"
@@ -181,7 +181,7 @@ class CompetingPods:
         assert run_record["files"]["result/metrics.jsonl"]["sha256"] == hashlib.sha256(metrics).hexdigest()
 
 
-def undisturbed(epochs: int) -> bytes:
+def expected_metrics(epochs: int) -> bytes:
     """Return the metrics that the training program writes in an undisturbed run."""
     lines, loss = [], 7
     for epoch in range(1, epochs + 1):
@@ -190,10 +190,10 @@ def undisturbed(epochs: int) -> bytes:
     return "".join(lines).encode()
 
 
-METRICS = undisturbed(EPOCHS)
+METRICS = expected_metrics(EPOCHS)
 
 
-def until(condition: Callable[[], object]) -> None:
+def wait_for(condition: Callable[[], object]) -> None:
     """Wait for a condition, and fail after the deadline."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
@@ -201,7 +201,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def stopped(pod: subprocess.Popen[bytes]) -> bool:
+def is_stopped(pod: subprocess.Popen[bytes]) -> bool:
     """Return whether a pod's wrapper is stopped, or has ended before."""
     if pod.poll() is not None:
         return True

@@ -11,7 +11,7 @@ import yaml
 from tests.cluster.people import Person
 from tests.cluster.project import ROOT, Project
 from tests.faults.configurations import Configuration, Share
-from tests.faults.surroundings import cluster_queue, platform, platform_stack, stack_config
+from tests.faults.stack_configs import cluster_queue, platform, platform_stack, stack_config
 from trainstack.dev.cluster.config import SHARED_FOLDER
 from trainstack.objects.labels import STACK, WORKLOAD
 
@@ -27,44 +27,44 @@ KINDS = ("Job", "PyTorchJob", "Pod", "Workload", "LocalQueue")
 
 
 @dataclass(frozen=True)
-class View:
+class NamespaceView:
     """The objects in a configuration's namespace at one time."""
 
-    whole: Configuration
-    found: Mapping[str, list[Body]]
+    configuration: Configuration
+    objects: Mapping[str, list[Body]]
 
     @property
     def launches(self) -> list[Body]:
         """Return the stack's launches of both kinds."""
-        here = [*self.found["Job"], *self.found["PyTorchJob"]]
-        return [body for body in here if body["metadata"].get("labels", {}).get(STACK) == self.whole.name]
+        jobs = [*self.objects["Job"], *self.objects["PyTorchJob"]]
+        return [body for body in jobs if body["metadata"].get("labels", {}).get(STACK) == self.configuration.name]
 
     @property
     def workloads(self) -> dict[str, Body]:
         """Return Kueue's Workloads by the UID of their owner."""
-        return {body["metadata"]["ownerReferences"][0]["uid"]: body for body in self.found["Workload"]}
+        return {body["metadata"]["ownerReferences"][0]["uid"]: body for body in self.objects["Workload"]}
 
     @property
     def waiting(self) -> int:
         """Return the number of pending workloads in the queue, from its status."""
-        (queue,) = self.found["LocalQueue"]
+        (queue,) = self.objects["LocalQueue"]
         return int(queue.get("status", {}).get("pendingWorkloads", 0))
 
-    def of(self, share: Share) -> list[Body]:
+    def launches_of(self, share: Share) -> list[Body]:
         """Return the launches of a workload."""
         return [body for body in self.launches if body["metadata"]["labels"][WORKLOAD] == share.name]
 
-    def pods(self, share: Share) -> list[Body]:
+    def pods_of(self, share: Share) -> list[Body]:
         """Return the pods of a workload."""
-        here = self.found["Pod"]
-        return [body for body in here if body["metadata"].get("labels", {}).get(WORKLOAD) == share.name]
+        pods = self.objects["Pod"]
+        return [body for body in pods if body["metadata"].get("labels", {}).get(WORKLOAD) == share.name]
 
 
 @dataclass(frozen=True)
-class Place:
+class ConfiguredStack:
     """One configuration's stack, and the cluster as its owner sees it."""
 
-    whole: Configuration
+    configuration: Configuration
     project: Project
     owner: Person
     volumes: Path
@@ -73,22 +73,24 @@ class Place:
     @property
     def volume(self) -> Path:
         """Return the folder of the configuration's volume."""
-        (folder,) = (self.volumes / SHARED_FOLDER).glob(f"*_{self.whole.name}_again")
+        (folder,) = (self.volumes / SHARED_FOLDER).glob(f"*_{self.configuration.name}_again")
         return folder
 
-    def marks(self, name: str, which: str) -> int:
+    def count_marks(self, name: str, which: str) -> int:
         """Return how often a workload's program has begun, or ended, from the files that it writes."""
         # There is no folder before the first pod.
-        pattern = f"*_{self.whole.name}_again/told/{name}/{which}.*"
+        pattern = f"*_{self.configuration.name}_again/told/{name}/{which}.*"
         return len(list((self.volumes / SHARED_FOLDER).glob(pattern)))
 
-    def view(self) -> "View":
+    def view(self) -> "NamespaceView":
         """Return the objects in the namespace."""
         kinds = ["jobs", "pods", "workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io"]
-        if self.whole.environment != "site":
+        if self.configuration.environment != "site":
             kinds.append("pytorchjobs")
-        found = self.owner.items(",".join(kinds), self.whole.name)
-        return View(self.whole, {kind: [each for each in found if each["kind"] == kind] for kind in KINDS})
+        found = self.owner.items(",".join(kinds), self.configuration.name)
+        return NamespaceView(
+            self.configuration, {kind: [body for body in found if body["kind"] == kind] for kind in KINDS}
+        )
 
     def uids(self) -> dict[str, str]:
         """Return the UIDs of the launches by name, to detect an object that was replaced."""
@@ -96,33 +98,38 @@ class Place:
 
     def ledgers(self) -> dict[str, Body]:
         """Return the data of the stack's ledgers by name."""
-        label = f"trainstack.dev/ledger,trainstack.dev/stack={self.whole.name}"
-        found = self.owner.items("configmaps", self.whole.name, label)
+        label = f"trainstack.dev/ledger,trainstack.dev/stack={self.configuration.name}"
+        found = self.owner.items("configmaps", self.configuration.name, label)
         return {body["metadata"]["name"]: body["data"] for body in found}
 
 
 @contextmanager
-def places(wholes: Sequence[Configuration], beside: Project, owner: Person, state: Path) -> Iterator[list[Place]]:
+def configured_stacks(
+    configurations: Sequence[Configuration], base_project: Project, owner: Person, state: Path
+) -> Iterator[list[ConfiguredStack]]:
     """Yield the stacks of some configurations of one environment, not yet deployed; remove their platform afterwards.
 
-    `beside`: the project with the dev environment, whose operators serve them. `state`: the cluster's folder.
+    `base_project`: the project with the dev environment, whose operators serve them. `state`: the cluster's folder.
     """
-    (environment,) = {whole.environment for whole in wholes}
+    (environment,) = {configuration.environment for configuration in configurations}
     with ExitStack() as afterwards:
         if environment == "team":
-            afterwards.enter_context(_platform(wholes, beside))
+            afterwards.enter_context(_platform(configurations, base_project))
         if environment == "site":
-            afterwards.enter_context(_site(wholes, owner))
-        yield [Place(whole, _project(whole, beside, owner), owner, state / "volumes") for whole in wholes]
+            afterwards.enter_context(_site(configurations, owner))
+        yield [
+            ConfiguredStack(configuration, _project(configuration, base_project, owner), owner, state / "volumes")
+            for configuration in configurations
+        ]
 
 
-def _project(whole: Configuration, beside: Project, owner: Person) -> Project:
-    kubeconfig = beside.kubeconfig
-    if whole.environment != "owner":
-        kubeconfig = beside.root / ".trainstack" / f"{whole.name}.kubeconfig"
-        write_kubeconfig(owner, whole.name, kubeconfig)
-    beside.write_stack(whole.name, stack_config(whole, launched=False))
-    return beside.environment(whole.name, kubeconfig)
+def _project(configuration: Configuration, base_project: Project, owner: Person) -> Project:
+    kubeconfig = base_project.kubeconfig
+    if configuration.environment != "owner":
+        kubeconfig = base_project.root / ".trainstack" / f"{configuration.name}.kubeconfig"
+        write_kubeconfig(owner, configuration.name, kubeconfig)
+    base_project.write_stack(configuration.name, stack_config(configuration, launched=False))
+    return base_project.environment(configuration.name, kubeconfig)
 
 
 def write_kubeconfig(owner: Person, namespace: str, to: Path) -> None:
@@ -135,13 +142,16 @@ def write_kubeconfig(owner: Person, namespace: str, to: Path) -> None:
 
 
 @contextmanager
-def _platform(wholes: Sequence[Configuration], beside: Project) -> Iterator[None]:
+def _platform(configurations: Sequence[Configuration], base_project: Project) -> Iterator[None]:
     """Deploy the stack of an owner, with a namespace, a queue and rights for each team."""
-    teams = [{"name": whole.name, "namespace": whole.name, "serviceAccount": RESEARCHER} for whole in wholes]
-    config = {**platform(*wholes), "trainstack:tenants": {"teams": teams}}
+    teams = [
+        {"name": configuration.name, "namespace": configuration.name, "serviceAccount": RESEARCHER}
+        for configuration in configurations
+    ]
+    config = {**platform(*configurations), "trainstack:tenants": {"teams": teams}}
     config["trainstack:environment"] = {**config["trainstack:environment"], "layers": ["platform"]}
-    (stack,) = {platform_stack(whole) for whole in wholes}
-    project = beside.other(stack, config)
+    (stack,) = {platform_stack(configuration) for configuration in configurations}
+    project = base_project.other_stack(stack, config)
     try:
         done = project.up()
         assert done.code == 0, done.text
@@ -149,18 +159,20 @@ def _platform(wholes: Sequence[Configuration], beside: Project) -> Iterator[None
     finally:
         project.take_down()
         # A platform alone leaves its namespaces: teams' volumes may be in them.
-        names = [whole.name for whole in wholes]
+        names = [configuration.name for configuration in configurations]
         done = project.kubectl("delete", "namespace", *names, "--ignore-not-found", "--timeout=300s")
         assert done.code == 0, done.text
 
 
 @contextmanager
-def _site(wholes: Sequence[Configuration], owner: Person) -> Iterator[None]:
+def _site(configurations: Sequence[Configuration], owner: Person) -> Iterator[None]:
     """Create the objects that the service's staff creates for each tenant, and the policies for its Jobs."""
     objects = list(yaml.safe_load_all(SITE.read_text()))
     rules = [body for body in objects if "AdmissionPolicy" in body["kind"]]
     (role,) = (body for body in objects if body["kind"] == "Role")
-    tenant_objects = [body for whole in wholes for body in _tenant_objects(whole, role["rules"])]
+    tenant_objects = [
+        body for configuration in configurations for body in _tenant_objects(configuration, role["rules"])
+    ]
     done = owner.kubectl("apply", "--server-side", body=_listed([*tenant_objects, *rules]))
     assert done.code == 0, done.text
     try:
@@ -170,26 +182,26 @@ def _site(wholes: Sequence[Configuration], owner: Person) -> Iterator[None]:
         cluster_wide = [body for body in tenant_objects if "namespace" not in body["metadata"]]
         done = owner.kubectl("delete", "--ignore-not-found", "--wait=false", body=_listed([*cluster_wide, *rules]))
         assert done.code == 0, done.text
-        names = [f"namespace/{whole.name}" for whole in wholes]
+        names = [f"namespace/{configuration.name}" for configuration in configurations]
         done = owner.kubectl("wait", "--for=delete", "--timeout=110s", *names)
         assert done.code == 0, done.text
 
 
-def _tenant_objects(whole: Configuration, rules: list[Body]) -> list[Body]:
-    name, kueue, rbac = whole.name, "kueue.x-k8s.io/v1beta2", "rbac.authorization.k8s.io"
-    queue = {key: each for key, each in cluster_queue(whole).items() if key != "name"}
-    here = {"namespace": name}
+def _tenant_objects(configuration: Configuration, rules: list[Body]) -> list[Body]:
+    name, kueue, rbac = configuration.name, "kueue.x-k8s.io/v1beta2", "rbac.authorization.k8s.io"
+    queue = {key: value for key, value in cluster_queue(configuration).items() if key != "name"}
+    in_namespace = {"namespace": name}
     labels = {"gpu-service/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
     subjects = [{"kind": "ServiceAccount", "name": RESEARCHER, "namespace": name}]
     reference = {"apiGroup": rbac, "kind": "Role", "name": RESEARCHER}
     return [
         _body("v1", "Namespace", {"name": name, "labels": labels}),
-        _body("v1", "ServiceAccount", {"name": RESEARCHER, **here}),
-        _body(f"{rbac}/v1", "Role", {"name": RESEARCHER, **here}, rules=rules),
-        _body(f"{rbac}/v1", "RoleBinding", {"name": RESEARCHER, **here}, roleRef=reference, subjects=subjects),
+        _body("v1", "ServiceAccount", {"name": RESEARCHER, **in_namespace}),
+        _body(f"{rbac}/v1", "Role", {"name": RESEARCHER, **in_namespace}, rules=rules),
+        _body(f"{rbac}/v1", "RoleBinding", {"name": RESEARCHER, **in_namespace}, roleRef=reference, subjects=subjects),
         _body(kueue, "ResourceFlavor", {"name": name}, spec={}),
         _body(kueue, "ClusterQueue", {"name": name}, spec={**queue, "namespaceSelector": {}}),
-        _body(kueue, "LocalQueue", {"name": whole.queue, **here}, spec={"clusterQueue": name}),
+        _body(kueue, "LocalQueue", {"name": configuration.queue, **in_namespace}, spec={"clusterQueue": name}),
     ]
 
 

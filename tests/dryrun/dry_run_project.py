@@ -23,7 +23,7 @@ SUPPRESSED = list(hypothesis.HealthCheck)
 
 
 @dataclass
-class Course:
+class DryRunProject:
     """A project's folder for the random environments, and the API server for dry runs of their objects."""
 
     folder: Path
@@ -48,12 +48,12 @@ class Course:
         stopping = [finding.id for finding in examine(Declared(settings), self.folder).findings if finding.stops]
         if stopping:
             self.counts["refused by rules"] += 1
-            self.counts.update({f"refused by {', '.join(stopping)} alone": self._taken(settings)})
+            self.counts.update({f"refused by {', '.join(stopping)} alone": self._server_accepts(settings)})
             return None
         self.counts["accepted"] += 1
         return Declared(settings, Inputs(wrapper="print()", commit="abc")).manifests()
 
-    def _taken(self, settings: Settings) -> bool:
+    def _server_accepts(self, settings: Settings) -> bool:
         try:
             return not self.server.refusals(Declared(settings, Inputs(wrapper="print()", commit="abc")).manifests())
         except TrainstackError:
