@@ -25,11 +25,10 @@ from tests.admission.judging import (
 )
 from tests.admission.test_differential import HIDDEN
 from trainstack.dev.toolchain import tools
-from trainstack.kueue.differences import PINNED
 
 CASES = int(os.environ.get("TRAINSTACK_ADMISSION_JUDGED", "2000"))
 FEWER = 300
-"""Of a release that no environment installs; its slow test has CASES."""
+"""Cases of each release; the slow tests have CASES."""
 ROUNDS = 200
 """Of making a disagreement smaller; each takes a second."""
 
@@ -62,9 +61,8 @@ def asked_of(choices: Choices, release: str) -> list[Question]:
 @pytest.mark.parametrize(
     ("release", "count"),
     [
-        (PINNED.minor, CASES),
-        *((release, FEWER) for release in JUDGES if release != PINNED.minor),
-        *(pytest.param(release, CASES, marks=pytest.mark.slow) for release in JUDGES if release != PINNED.minor),
+        *((release, FEWER) for release in JUDGES),
+        *(pytest.param(release, CASES, marks=pytest.mark.slow) for release in JUDGES),
     ],
 )
 def test_the_engine_and_kueues_code_agree(

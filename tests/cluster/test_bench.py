@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_no_ratio_is_a_quarter_worse_than_the_stored_one(dev: Project, cluster: Cluster, tmp_path: Path) -> None:
-    """A case that is worse is measured once more: what slows one measurement down seldom slows both."""
+    """A worse case is measured a second time: a disturbance seldom slows both measurements."""
     with scenes.on_cluster(dev.root, dev.variables, cluster, tmp_path, short=True) as on_cluster:
         places = {"files": scenes.files(tmp_path, short=True), "cluster": on_cluster}
 

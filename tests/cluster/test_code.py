@@ -1,4 +1,4 @@
-"""Programs that come from a git repository: by https and by ssh, from a real server; credentials stay hidden."""
+"""Runs whose program is checked out from a git server, by https and by ssh; credentials are not exposed."""
 
 import json
 from collections.abc import Iterator
@@ -42,22 +42,22 @@ pathlib.Path("beside.txt").write_text("programs write beside their code")
 pathlib.Path(os.environ.get("TRAINSTACK_OUTPUT", "."), "model.txt").write_text("model of commit NUMBER")
 print("trained by commit NUMBER", flush=True)
 """
-"""Trains at once; the processes of a distributed run wait for a file, so that a test sees all of them run."""
+"""It finishes at once; in a distributed run it waits for a file, so that a test can see all processes run."""
 RUNS = ["python3", "main.py"]
 PREFIX = "code-"
-"""Of the names of all Secrets of the test."""
+"""The prefix of the names of all Secrets of the test."""
 
 
 def code(url: str, revision: str, secret: str | None) -> dict[str, Any]:
-    """The workload's fields of a program that is checked out."""
-    named = {} if secret is None else {"secret": f"{PREFIX}{secret}"}
-    checkout = {"git": url, "revision": revision, "mountPath": PLACE, **named}
+    """Return the fields of a workload whose program is checked out."""
+    credentials = {} if secret is None else {"secret": f"{PREFIX}{secret}"}
+    checkout = {"git": url, "revision": revision, "mountPath": PLACE, **credentials}
     return {"code": checkout, "workingDir": PLACE, "command": RUNS, "args": []}
 
 
 @pytest.fixture(scope="module")
 def server(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
-    """The git server, and the Secrets of the people who read from it: good ones and bad ones."""
+    """Yield the git server, with the valid and invalid Secrets for access to it."""
     ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], cluster.registry, lambda _: None)
     try:
         found = forge.start(lab, tmp_path_factory.mktemp("forge"), PROGRAM, cluster.node_ip)
@@ -80,7 +80,7 @@ def server(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFact
 
 
 def good_runs(server: Forge) -> list[dict[str, Any]]:
-    """One by each way; the image has Python, git is the init container's."""
+    """Return a run for each kind of access. The image has Python; the init container has git."""
     image: dict[str, Any] = {"image": {"build": "workloads/digits"}}
     middle = server.commits[1]
     roles = {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}
@@ -95,7 +95,7 @@ def good_runs(server: Forge) -> list[dict[str, Any]]:
 
 
 GOOD = {"by-https": 2, "by-ssh": 2, "public": 1, "by-branch": 2}
-"""Runs that train, and the number of the commit that each has."""
+"""The runs that train, with the number of their commit."""
 
 BAD = {
     "no-commit": "no branch or tag leads to this commit: was it pushed?",
@@ -106,13 +106,13 @@ BAD = {
     "wrong-key": f"the server refuses ssh-privatekey of Secret {PREFIX}wrong-key; it must need no passphrase",
     "wrong-host": f"the server's host key is not in known_hosts of Secret {PREFIX}wrong-host",
 }
-"""Runs whose checkout fails, and what is said of it."""
+"""The runs whose checkout fails, with the message."""
 
 
 def bad_runs(server: Forge) -> list[dict[str, Any]]:
-    """Each wrong in one thing."""
+    """Return the runs whose checkout fails, with one fault each."""
     newest, private = server.commits[2], server.url("mnist")
-    given = {
+    checkouts = {
         "no-commit": code(private, "f" * 40, "https"),
         "no-repository": code(server.url("nothing"), newest, "https"),
         "no-password": code(private, newest, "authority"),
@@ -121,12 +121,12 @@ def bad_runs(server: Forge) -> list[dict[str, Any]]:
         "wrong-key": code(server.ssh_url, newest, "wrong-key"),
         "wrong-host": code(server.ssh_url, newest, "wrong-host"),
     }
-    return [bare(name, backoffLimit=0, **given[name]) for name in BAD]
+    return [bare(name, backoffLimit=0, **checkouts[name]) for name in BAD]
 
 
 @pytest.fixture(scope="module")
 def team(lab: Project, server: Forge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A team's stack with all runs, launched together once the branch of one of them is pinned."""
+    """Yield a team's stack with all runs, launched together after the pin of a branch."""
     project = lab.other("code", team_config(lab.stack, *good_runs(server), *bad_runs(server)))
     project.variables |= server.git_of_a_person(tmp_path_factory.mktemp("person"))
     try:
@@ -144,18 +144,18 @@ def team(lab: Project, server: Forge, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def usage(team: Project) -> list[dict[str, str]]:
-    """What Kueue counts for the pod sets of the distributed run, which goes on afterwards."""
+    """Return the resource usage that Kueue counts for the pod sets of the distributed run, and let the run continue."""
     master, _ = await_pods(team, "by-ssh", 2)
     owner = launch(team, "by-ssh")["metadata"]["uid"]
     (workload,) = team.select("workloads.kueue.x-k8s.io", f"kueue.x-k8s.io/job-uid={owner}", NAMESPACE)
     in_pod(team, master, "touch", f"{MOUNT}/go")
-    return [each["resourceUsage"] for each in workload["status"]["admission"]["podSetAssignments"]]
+    return [pod_set["resourceUsage"] for pod_set in workload["status"]["admission"]["podSetAssignments"]]
 
 
 @pytest.fixture(scope="module")
 def logs(team: Project, usage: list[dict[str, str]]) -> dict[str, str]:
-    """What the pods of each workload have logged in the end, all containers together."""
-    del usage  # it lets the distributed run go on
+    """Return the logs of all containers of each workload at its end."""
+    del usage  # the fixture lets the distributed run continue
     found = {}
     for name in (*GOOD, *BAD):
         await_end(team, name, *(("Failed",) if name in BAD else ("Complete", "Succeeded")))
@@ -164,16 +164,16 @@ def logs(team: Project, usage: list[dict[str, str]]) -> dict[str, str]:
     return found
 
 
-def test_a_program_comes_from_a_commit_in_the_middle_of_the_history(logs: dict[str, str], server: Forge) -> None:
-    """By https with a password, by ssh with a key, and from a public repository of a private authority."""
+def test_a_commit_in_the_middle_of_the_history_is_checked_out(logs: dict[str, str], server: Forge) -> None:
+    """By https with a password, by ssh with a key, and from a public repository with a private authority."""
     for name, number in GOOD.items():
         assert f"trained by commit {number}\n" in logs[name]
         assert f"checked out {server.commits[number - 1]} of " in logs[name]
 
 
 @pytest.mark.usefixtures("logs")
-def test_the_record_holds_repository_and_commit(team: Project, server: Forge, tmp_path: Path) -> None:
-    """And the result is that commit's."""
+def test_the_record_has_repository_and_commit(team: Project, server: Forge, tmp_path: Path) -> None:
+    """The result is of the same commit."""
     done = team.trainstack("fetch", run_id(launch(team, "by-https")), "--to", str(tmp_path / "got"))
     assert done.code == 0, done.text
     record = json.loads((tmp_path / "got" / "run.json").read_text())
@@ -181,41 +181,41 @@ def test_the_record_holds_repository_and_commit(team: Project, server: Forge, tm
     assert (tmp_path / "got" / "result" / "model.txt").read_text() == "model of commit 2"
 
 
-def test_the_code_asks_for_no_quota_of_its_own(team: Project, usage: list[dict[str, str]]) -> None:
-    """Kueue counts what the program requests; the operator's own init container stands behind ours."""
+def test_the_checkout_requests_no_additional_quota(team: Project, usage: list[dict[str, str]]) -> None:
+    """Kueue counts the program's requests only; the training operator's init container follows the checkout."""
     assert usage == [{"cpu": "50m", "memory": "64Mi"}] * 2
     pods = team.select("pods", "trainstack.dev/workload=by-ssh", NAMESPACE)
-    containers = sorted([each["name"] for each in pod["spec"]["initContainers"]] for pod in pods)
+    containers = sorted([container["name"] for container in pod["spec"]["initContainers"]] for pod in pods)
     assert containers == [["checkout"], ["checkout", "init-pytorch"]]
 
 
-def test_a_failed_checkout_says_why(team: Project, logs: dict[str, str]) -> None:
-    """In the status and in the log, at once and without running the program."""
-    seen = {
+def test_status_and_logs_have_the_reason_of_a_failed_checkout(team: Project, logs: dict[str, str]) -> None:
+    """The pod fails at the first attempt, and the program does not run."""
+    views = {
         view["launch"]["run_id"].rpartition("-")[0]: view
         for view in json.loads(team.trainstack("status", "--json").out)
     }
-    for name, why in BAD.items():
-        (pod,) = seen[name]["pods"]
-        assert any(problem.endswith(f" failed: {why}") for problem in pod["problems"])
-        assert why in logs[name]
+    for name, reason in BAD.items():
+        (pod,) = views[name]["pods"]
+        assert any(problem.endswith(f" failed: {reason}") for problem in pod["problems"])
+        assert reason in logs[name]
         assert "trained" not in logs[name]
-    shown = team.trainstack("logs", "wrong-key")
-    assert shown.code == 0, shown.text
-    assert BAD["wrong-key"] in shown.out
+    done = team.trainstack("logs", "wrong-key")
+    assert done.code == 0, done.text
+    assert BAD["wrong-key"] in done.out
 
 
-def test_credentials_are_nowhere_but_in_their_secret(team: Project, logs: dict[str, str], server: Forge) -> None:
-    """Not in any object, log, state, preview or file of the project."""
+def test_credentials_occur_only_in_their_secret(team: Project, logs: dict[str, str], server: Forge) -> None:
+    """They are in no object, log, state, preview or file of the project."""
     objects = "pods,jobs,pytorchjobs,configmaps,workloads.kueue.x-k8s.io,events"
-    shown = [
+    outputs = [
         team.kubectl("get", objects, "-n", NAMESPACE, "-o", "json").out,
         team.pulumi("stack", "export", "--show-secrets").out,
         team.pulumi("preview", "--json", "--refresh").out,
     ]
-    assert all(server.commits[1] in text for text in shown)
+    assert all(server.commits[1] in text for text in outputs)
     for canary in (forge.PASSWORD, server.client.private.splitlines()[2]):
-        assert not [text for text in (*shown, *logs.values()) if canary in text]
+        assert not [text for text in (*outputs, *logs.values()) if canary in text]
         found = team.run(
             ["grep", "--recursive", "--files-with-matches", "--fixed-strings", "-e", canary, ".trainstack"]
         )
@@ -224,16 +224,16 @@ def test_credentials_are_nowhere_but_in_their_secret(team: Project, logs: dict[s
 
 @pytest.mark.usefixtures("logs")
 def test_a_second_up_changes_nothing(team: Project, server: Forge) -> None:
-    """Nothing that the API server fills into an init container or its volumes is a change, nor a branch that moved."""
+    """Neither server-side defaults of init container and volumes nor a moved branch cause a change."""
     forge.move(team, server.commits[2])
     quiet(team)
     assert team.changes() == {}
-    assert pin_of_the_branch(team, server) == server.commits[1]
+    assert pinned_commit(team, server) == server.commits[1]
 
 
 @pytest.mark.usefixtures("logs")
-def test_a_branch_that_cannot_be_resolved_leaves_the_pins(team: Project, server: Forge) -> None:
-    """It is gone, or its server is away."""
+def test_an_unresolvable_branch_leaves_the_pins_unchanged(team: Project, server: Forge) -> None:
+    """The branch is deleted, or the server is not reachable."""
     before = pins(team).read_bytes()
     setting = f"workloads.runs[by-branch].code.revision: {server.url('mnist')}: "
     forge.move(team, "")
@@ -243,7 +243,7 @@ def test_a_branch_that_cannot_be_resolved_leaves_the_pins(team: Project, server:
     forge.move(team, server.commits[2])
     forge.answer(team, yes=False)
     try:
-        # With --check: as long as the server still answers, the new commit is not to be written.
+        # With --check, nothing is written while the server still responds.
         eventually("no answer", lambda: "nothing was written" in team.trainstack("pin", "--code", "--check").err)
         done = team.trainstack("pin", "--code")
         assert (done.code, done.out) == (1, "")
@@ -255,8 +255,8 @@ def test_a_branch_that_cannot_be_resolved_leaves_the_pins(team: Project, server:
 
 
 @pytest.mark.usefixtures("logs")
-def test_a_branch_that_is_pinned_again_is_another_run(team: Project, server: Forge) -> None:
-    """At the new commit; other launches are the same objects. A run that is excluded meanwhile is not trained again."""
+def test_a_new_pin_of_a_branch_is_a_new_run(team: Project, server: Forge) -> None:
+    """The run trains at the new commit; other launches are unchanged. A re-included run is not trained again."""
     forge.move(team, server.commits[2])
     old, excluded, before = launch(team, "by-branch"), launch(team, "public"), uids(team)
     team.edit_stack(lambda config: config["trainstack:workloads"].update(exclude=["public"]))
@@ -282,10 +282,10 @@ def test_a_branch_that_is_pinned_again_is_another_run(team: Project, server: For
 
 
 def pins(team: Project) -> Path:
-    """The file with the commit of the branch."""
+    """Return the stack's pins file."""
     return team.root / "pins" / f"{team.stack}.yaml"
 
 
-def pin_of_the_branch(team: Project, server: Forge) -> str:
-    """The commit that the run is of."""
+def pinned_commit(team: Project, server: Forge) -> str:
+    """Return the commit to which the branch is pinned."""
     return str(yaml.safe_load(pins(team).read_text())[f"{server.url('mnist')} {forge.BRANCH}"])

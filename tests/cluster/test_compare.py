@@ -1,4 +1,4 @@
-"""The comparison of a baseline with distributed runs, from their records and from their pods' logs."""
+"""The comparison of a baseline with distributed runs, from records and from pod logs."""
 
 import json
 import re
@@ -15,20 +15,20 @@ pytestmark = pytest.mark.cluster
 
 EPOCHS = 6
 STEPS_ALONE = 63
-"""In each epoch: 1,259 training images in batches of 20; a third of them gives 21 steps."""
+"""The steps per epoch of one process: 1,259 training images in batches of 20; a third of them takes 21 steps."""
 DATA = "data/digits"
 PROGRAM = ["python3", "/opt/digits/train.py"]
 WITH_DATA = f'[ "$RANK" != 0 ] || until [ -e {MOUNT}/{DATA}/manifest.json ]; do sleep 0.2; done; exec "$@"'
-"""Unmanaged, a run does not wait for data by itself; it is brought for the managed ones, its manifest last."""
+"""An unmanaged run does not wait for data. The managed runs have it loaded; its manifest is written last."""
 ARGS = ["--backend=gloo", "--no-cuda", f"--epochs={EPOCHS}", "--batch-size=20", "--lr=0.04", "--momentum=0.9"]
 VOLUME = {"volume": "lab", "mountPath": MOUNT}
 
 
 def digits(name: str, kind: str, **changes: Any) -> Config:
-    """A run of the digits training; of several replicas the master alone has the volume."""
+    """Return a run of the digits training; of several replicas, only the master has the volume."""
     if kind == "PyTorchJob":
         changes |= {"volumes": [], "roles": {"Master": {"volumes": [VOLUME]}, "Worker": {"replicas": 2}}}
-        # Their pods alone have the workers' logs.
+        # Only the pods have the workers' logs.
         changes |= {"cleanPodPolicy": "None"}
     return bare(
         name,
@@ -42,7 +42,7 @@ def digits(name: str, kind: str, **changes: Any) -> Config:
 
 
 def recorded(name: str, kind: str) -> Config:
-    """A managed one: its data is waited for and its seed known."""
+    """Return a managed run, which waits for its data and has a fixed seed."""
     data = {"manifest": "workloads/digits/data.json", "volume": "lab", "path": DATA}
     return digits(
         name,
@@ -57,7 +57,7 @@ def recorded(name: str, kind: str) -> Config:
 
 @pytest.fixture(scope="module")
 def team(lab: Project) -> Iterator[Project]:
-    """The same training alone, by three replicas, and by three replicas verbatim; all have ended."""
+    """Yield finished runs of the same training: one process, three replicas, and three replicas unmanaged."""
     verbatim = digits("verbatim", "PyTorchJob", output="/tmp/output", command=["sh", "-c", WITH_DATA, "sh", *PROGRAM])
     runs = [recorded("alone", "Job"), recorded("together", "PyTorchJob"), verbatim]
     project = lab.other("compare", team_config(lab.stack, *runs))
@@ -69,37 +69,37 @@ def team(lab: Project) -> Iterator[Project]:
         project.take_down()
 
 
-def test_three_replicas_take_a_third_of_the_steps_each_and_learn_as_well(team: Project, tmp_path: Path) -> None:
-    """By record and by live logs: 3 : 1 on each replica, accuracy within 0.02; picture and page are whole."""
+def test_three_replicas_take_a_third_of_the_steps_with_equal_accuracy(team: Project, tmp_path: Path) -> None:
+    """Records and live logs give the same: a third of the steps per replica, accuracy within 0.02, and valid files."""
     files = tmp_path / "compare.png", tmp_path / "compare.html"
     words = ["alone", "together", "verbatim", "--png", str(files[0]), "--html", str(files[1])]
     done = team.trainstack("compare", *words, "--json")
     assert done.code == 0, done.text
-    told = json.loads(done.out)
-    alone, together, verbatim = told["runs"]
-    assert [each["run"] for each in told["runs"]] == [
+    comparison = json.loads(done.out)
+    alone, together, verbatim = comparison["runs"]
+    assert [run["run"] for run in comparison["runs"]] == [
         run_id(launch(team, name)) for name in ("alone", "together", "verbatim")
     ]
-    assert told["baseline"] == alone["run"]
-    assert [each["source"] for each in told["runs"]] == ["record", "record", "logs"]
-    assert [each["world_size"] for each in told["runs"]] == [1, 3, 3]
-    assert [each["epochs"] for each in told["runs"]] == [EPOCHS] * 3
+    assert comparison["baseline"] == alone["run"]
+    assert [run["source"] for run in comparison["runs"]] == ["record", "record", "logs"]
+    assert [run["world_size"] for run in comparison["runs"]] == [1, 3, 3]
+    assert [run["epochs"] for run in comparison["runs"]] == [EPOCHS] * 3
     assert alone["steps"] == {"0": EPOCHS * STEPS_ALONE}
-    for each in (together, verbatim):
-        assert each["steps"] == dict.fromkeys("012", EPOCHS * STEPS_ALONE // 3)
-        assert each["test_accuracy"] == pytest.approx(alone["test_accuracy"], abs=0.02)
-        assert each["seconds_per_epoch"] > 0
-        assert each["speed_up"] == pytest.approx(alone["seconds_per_epoch"] / each["seconds_per_epoch"])
-    # The same program, data, seed and number of replicas: the record and the log tell the same.
+    for distributed in (together, verbatim):
+        assert distributed["steps"] == dict.fromkeys("012", EPOCHS * STEPS_ALONE // 3)
+        assert distributed["test_accuracy"] == pytest.approx(alone["test_accuracy"], abs=0.02)
+        assert distributed["seconds_per_epoch"] > 0
+        assert distributed["speed_up"] == pytest.approx(alone["seconds_per_epoch"] / distributed["seconds_per_epoch"])
+    # Program, data, seed and number of replicas are equal, so record and log must agree.
     assert verbatim["test_accuracy"] == pytest.approx(together["test_accuracy"], abs=1e-4)
     assert files[0].read_bytes().startswith(b"\x89PNG")
     page = files[1].read_text()
-    assert all(each["run"] in page for each in told["runs"])
+    assert all(run["run"] in page for run in comparison["runs"])
     assert re.findall(r'(?:src|href)="(?!#)[^"]*|url\((?!#)[^)]*|@import|<script', page) == []
 
 
-def test_a_run_whose_pods_are_gone_is_compared_by_its_record(team: Project) -> None:
-    """The recorded ones still are; the verbatim one has left nothing, and the message says what would have."""
+def test_a_run_without_pods_is_compared_by_its_record(team: Project) -> None:
+    """Recorded runs can be compared; for the unmanaged one, the message has the reason and the remedy."""
     words = "-n", NAMESPACE, "-l", "trainstack.dev/stack=compare"
     runs = [run_id(launch(team, name)) for name in ("alone", "together", "verbatim")]
     assert team.kubectl("delete", "jobs,pytorchjobs", *words).code == 0

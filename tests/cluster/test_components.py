@@ -1,4 +1,4 @@
-"""The examples of docs/components.md as a Pulumi program that knows no settings of ours: a real engine and cluster."""
+"""The examples of docs/components.md as a Pulumi program without our settings, with a real engine and cluster."""
 
 import re
 
@@ -12,14 +12,14 @@ pytestmark = pytest.mark.cluster
 
 
 def example(heading: str) -> str:
-    """The code below a heading, for the lab's namespace and with a flavor of its own."""
+    """Return the code below a heading, with the lab's namespace and a separate flavor."""
     page = (ROOT / "docs/components.md").read_text(encoding="utf-8")
     (code,) = re.findall(rf"^## {heading}\n\n```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     return str(code).replace('"research"', f'"{NAMESPACE}"').replace('"default"', '"plain"')
 
 
-def test_ten_lines_make_a_queue_and_train_in_it(lab: Project) -> None:
-    """A second preview changes nothing, and a destroy leaves nothing."""
+def test_the_examples_create_a_queue_and_train_in_it(lab: Project) -> None:
+    """A second preview has no changes, and `destroy` removes all objects."""
     folder = lab.root / "another"
     folder.mkdir()
     options = {"virtualenv": str(ROOT / ".venv")}
@@ -49,7 +49,7 @@ def test_ten_lines_make_a_queue_and_train_in_it(lab: Project) -> None:
     kinds = "job,configmap,localqueue"
 
     def left() -> set[str]:
-        return {each["metadata"]["name"] for each in project.select(kinds, "trainstack.dev/stack=plain", NAMESPACE)}
+        return {body["metadata"]["name"] for body in project.select(kinds, "trainstack.dev/stack=plain", NAMESPACE)}
 
     emptied("the program", left, 60)
     assert not project.select("clusterqueue,resourceflavor", "trainstack.dev/stack=plain", "")

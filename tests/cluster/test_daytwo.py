@@ -1,4 +1,4 @@
-"""What people are told of runs: why they wait, what they print, what happened to them, what their cluster lacks."""
+"""Reports on runs: why they wait, their logs, metrics and events, and what the cluster does not have."""
 
 import json
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ case $HOSTNAME in *master*) until [ $(ls {MOUNT}/done 2>/dev/null | wc -l) = 2 ]
 echo "last words of $HOSTNAME"
 mkdir -p {MOUNT}/done && touch {MOUNT}/done/$HOSTNAME
 """
-"""Goes on until it is told to end; the master, with whom the job ends, after its workers."""
+"""It runs until the file `go` exists; the master, which ends the job, exits after its workers."""
 
 
 def runs() -> list[dict[str, Any]]:
-    """Two runs that are held, one that is too large, one without an image, one that trains until it is told to end."""
+    """Return two held runs, one too large, one without an image, and one that trains until the file `go` exists."""
     role = {"restartPolicy": "OnFailure"}
     too_much = {"requests": {"cpu": "40", "memory": "64Mi"}}
     return [
@@ -45,7 +45,7 @@ def runs() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def team(lab: Project) -> Iterator[Project]:
-    """A team's stack with these runs, up."""
+    """Yield a team's stack with these runs, deployed."""
     project = lab.other("daytwo", team_config(lab.stack, *runs()))
     try:
         done = project.up()
@@ -56,74 +56,76 @@ def team(lab: Project) -> Iterator[Project]:
 
 
 def status(project: Project) -> dict[str, dict[str, Any]]:
-    """What `status --json` says, by workload."""
+    """Return the views of `status --json`, by workload."""
     done = project.trainstack("status", "--json")
     assert done.code == 0, done.text
     return {view["launch"]["run_id"].rpartition("-")[0]: view for view in json.loads(done.out)}
 
 
-def test_why_each_run_waits_is_said_in_words(team: Project) -> None:
-    """A queue on hold with the places in it, a quota that is too small by how much, an image that is not there."""
+def test_status_has_the_reason_why_each_run_waits(team: Project) -> None:
+    """A held queue with the positions in it, a quota with the shortage, and an image that does not exist."""
 
     def reasons() -> dict[str, dict[str, Any]] | None:
         found = status(team)
-        judged = all(found[name]["position"] not in (None, "unknown") for name in ("first", "second", "large"))
-        # The scheduler may have something to say before the image has.
-        stuck = any("cannot be pulled" in problem for pod in found["lost"]["pods"] for problem in pod["problems"])
-        bound = [claim["phase"] for claim in found["torch"]["claims"]] == ["Bound"]
-        return found if judged and stuck and bound else None
+        has_verdicts = all(found[name]["position"] not in (None, "unknown") for name in ("first", "second", "large"))
+        # The scheduler may report a problem before the kubelet tries the image.
+        has_image_problem = any(
+            "cannot be pulled" in problem for pod in found["lost"]["pods"] for problem in pod["problems"]
+        )
+        is_bound = [claim["phase"] for claim in found["torch"]["claims"]] == ["Bound"]
+        return found if has_verdicts and has_image_problem and is_bound else None
 
     found: dict[str, dict[str, Any]] = eventually("every run's reason", reasons, every=COMMAND_SECONDS)
     assert sorted(found[name]["position"] for name in ("first", "second")) == [0, 1]
     held = f"cluster queue {NAMESPACE}-{HELD} is stopped (stopPolicy): ask its owner to resume it"
     assert [found[name]["waits_because"] for name in ("first", "second")] == [held, held]
-    short = f"it never fits: it requests 40 cpu, but flavor {NAMESPACE} has at most 4, 36 short"
-    assert (found["large"]["queue"], found["large"]["waits_because"]) == (OPEN, short)
+    shortage = f"it never fits: it requests 40 cpu, but flavor {NAMESPACE} has at most 4, 36 short"
+    assert (found["large"]["queue"], found["large"]["waits_because"]) == (OPEN, shortage)
     (problem,) = found["lost"]["pods"][0]["problems"]
     assert "the image registry.local/nowhere/lost:1 cannot be pulled" in problem
-    shown = team.trainstack("status").out
-    assert held in shown
-    assert short in shown
+    output = team.trainstack("status").out
+    assert held in output
+    assert shortage in output
     (claim,) = found["torch"]["claims"]
     assert (claim["name"], claim["phase"], claim["requested"]) == ("lab", "Bound", "1Gi")
 
 
-def test_a_running_run_shows_its_replicas_and_how_far_it_is(team: Project) -> None:
-    """As its own objects have them; the details hold each condition and pod."""
+def test_a_running_run_has_replicas_and_progress(team: Project) -> None:
+    """The view equals the launch's status; the details have every condition and pod."""
     pods = [pod["metadata"]["name"] for pod in await_pods(team, "torch", 3)]
     eventually("epoch 5/6", lambda: all("epoch 5/6" in team.log(pod, NAMESPACE) for pod in pods))
     view = status(team)["torch"]
     assert view["done"] == pytest.approx(LINES / 6)
-    assert [(each["role"], each["active"], each["of"]) for each in view["replicas"]] == [
+    assert [(role["role"], role["active"], role["of"]) for role in view["replicas"]] == [
         ("master", 1, 1),
         ("worker", 2, 2),
     ]
     assert view["progress"]["seconds_left"] >= 0
     body = launch(team, "torch")
-    live = {(each["type"], each["status"], each["reason"]) for each in body["status"]["conditions"]}
-    assert {(each["type"], each["status"], each["reason"]) for each in view["conditions"]} == live
+    live = {(condition["type"], condition["status"], condition["reason"]) for condition in body["status"]["conditions"]}
+    assert {(condition["type"], condition["status"], condition["reason"]) for condition in view["conditions"]} == live
     details = team.trainstack("status", "torch").out
     assert all(word in details for word in ("PyTorchJobRunning", "worker-1", "epoch 5/6", "lab"))
 
 
-def test_a_running_run_shows_what_its_pods_and_nodes_use(team: Project) -> None:
-    """As the node's kubelet counts it: each pod some of its memory, and the node more than all of them."""
+def test_a_running_run_has_the_usage_of_its_pods_and_nodes(team: Project) -> None:
+    """The kubelet's metrics: every pod uses memory, and the node more than all of them."""
     pods = {pod["metadata"]["name"] for pod in await_pods(team, "torch", 3)}
 
-    def counted() -> dict[str, Any] | None:
+    def measured() -> dict[str, Any] | None:
         view = status(team)["torch"]
-        # Of a pod that is new the kubelet tells zeros first.
-        return view if pods == {name for name, use in view["pod_use"].items() if use["memory_bytes"] > 0} else None
+        # The kubelet first reports zeros for a new pod.
+        return view if pods == {name for name, usage in view["pod_use"].items() if usage["memory_bytes"] > 0} else None
 
-    view = eventually("all pods are counted", counted, every=COMMAND_SECONDS)
+    view = eventually("all pods are counted", measured, every=COMMAND_SECONDS)
     (node,) = view["node_use"].values()
     assert {*view["node_use"]} == {NODE_NAME}
-    assert node["memory_bytes"] > sum(use["memory_bytes"] for use in view["pod_use"].values())
+    assert node["memory_bytes"] > sum(usage["memory_bytes"] for usage in view["pod_use"].values())
     assert node["cpu_cores"] > 0
 
 
-def test_logs_are_followed_to_the_end_over_all_replicas(team: Project) -> None:
-    """Each line once, with its replica; so ends the watch of the status, with a summary."""
+def test_logs_of_all_replicas_are_followed_to_the_end(team: Project) -> None:
+    """Every line occurs once, with its replica. The watch of the status ends too, with a summary."""
     pods = await_pods(team, "torch", 3)
     log = team.root / "followed.log"
     follow = f"{ROOT}/.venv/bin/python -m trainstack.cli logs torch --follow -s {team.stack} > {log}"
@@ -136,7 +138,7 @@ def test_logs_are_followed_to_the_end_over_all_replicas(team: Project) -> None:
     assert (followed.code, watched.code) == (0, 0), followed.text + watched.text
     assert "all have ended: 1 succeeded" in watched.err
     name = launch(team, "torch")["metadata"]["name"]
-    lines = [tuple(each.strip() for each in line.split("│", 1)) for line in log.read_text().splitlines()]
+    lines = [tuple(part.strip() for part in line.split("│", 1)) for line in log.read_text().splitlines()]
     for role, index in (("master", 0), ("worker", 0), ("worker", 1)):
         host = f"{name}-{role}-{index}"
         expected = [*(f"epoch {epoch}/6 of {host}" for epoch in range(1, LINES + 1)), f"last words of {host}"]
@@ -145,32 +147,32 @@ def test_logs_are_followed_to_the_end_over_all_replicas(team: Project) -> None:
     assert [line for line in only if "init" not in line] == [f"worker-1              │ last words of {name}-worker-1"]
 
 
-def test_a_run_without_pods_says_why_there_is_no_log(team: Project) -> None:
-    """It waits; and once its object is gone there is no record, for it is unmanaged."""
+def test_logs_of_a_run_without_pods_give_the_reason(team: Project) -> None:
+    """It is queued, or its object is deleted and it has no record because it is unmanaged."""
     done = team.trainstack("logs", "first")
     assert done.code == 1
     assert "has no pods yet: queued in held" in done.err
     team.kubectl("delete", "job", "-n", NAMESPACE, "-l", "trainstack.dev/workload=lost", "--wait=true")
-    gone = team.trainstack("logs", "lost")
-    assert gone.code == 1
-    assert "an unmanaged run keeps no record" in gone.err
+    deleted = team.trainstack("logs", "lost")
+    assert deleted.code == 1
+    assert "an unmanaged run keeps no record" in deleted.err
 
 
-def test_events_are_those_of_the_runs_objects(team: Project) -> None:
-    """Of its launch, Workload and pods, in order, and of no other run's."""
+def test_events_are_of_the_runs_objects_only(team: Project) -> None:
+    """They are of its launch, Workload and pods, in order, and not of another run's."""
     done = team.trainstack("events", "torch", "--json")
     assert done.code == 0, done.text
     events = json.loads(done.out)
-    assert [each["last"] for each in events] == sorted(each["last"] for each in events)
+    assert [event["last"] for event in events] == sorted(event["last"] for event in events)
     name = launch(team, "torch")["metadata"]["name"]
-    others = {each["name"] for each in events if name not in each["name"]}
+    others = {event["name"] for event in events if name not in event["name"]}
     assert others <= {"lab"}, "the claim is the only object that is not named after the launch"
-    assert {("Pod", "Scheduled"), ("Workload", "Admitted")} <= {(each["kind"], each["reason"]) for each in events}
+    assert {("Pod", "Scheduled"), ("Workload", "Admitted")} <= {(event["kind"], event["reason"]) for event in events}
     assert "Pod master-0" in team.trainstack("events", "torch").out
 
 
-def test_what_a_cluster_lacks_is_found(lab: Project) -> None:
-    """A class, a queue and a priority that are not there, a node with a GPU; each with the line that asks for it."""
+def test_check_finds_what_the_cluster_does_not_have(lab: Project) -> None:
+    """A missing class, queue and priority, and a node with a GPU, each with the line that requires it."""
     run = bare(
         "astray",
         queue="hold",
@@ -183,7 +185,7 @@ def test_what_a_cluster_lacks_is_found(lab: Project) -> None:
     project = lab.other("astray", config)
     done = project.trainstack("check", "--cluster", "--json")
     assert done.code == 4, done.text
-    found = {each["id"]: each for each in json.loads(done.out)["findings"]}
+    found = {finding["id"]: finding for finding in json.loads(done.out)["findings"]}
     expected = ("storage-class-unknown", "queue-unknown", "priority-unknown", "node-resources")
     assert {id_: found[id_]["severity"] for id_ in expected} == dict.fromkeys(expected, "error")
     assert "did you mean held?" in found["queue-unknown"]["remedy"]

@@ -1,4 +1,4 @@
-"""One run fills a volume, others are launched when it has: on the cluster."""
+"""Runs that depend on a run that fills a volume, on the cluster."""
 
 import pytest
 
@@ -20,8 +20,8 @@ from tests.cluster.project import Project
 pytestmark = pytest.mark.cluster
 
 
-def test_runs_share_what_one_run_has_brought(lab: Project) -> None:
-    """They have no object until it has succeeded; each then finds the file, and nothing is launched twice."""
+def test_dependent_runs_are_launched_once_their_dependency_succeeded(lab: Project) -> None:
+    """Until then they have no object; each finds the file, and nothing is launched twice."""
     file = f"{MOUNT}/staged"
     config = team_config(
         lab.stack,
@@ -47,7 +47,7 @@ def test_runs_share_what_one_run_has_brought(lab: Project) -> None:
         assert outputs(project)["waiting"] == {}
         quiet(project)
 
-        # The one that fills is another run now, and what depended on it has been launched: it stays.
+        # The edited run is launched again; its dependents have been launched, so they are kept.
         edit_run(project, "stage", lambda run: run.update(command=["sh", "-c", f"echo again >> {file}"]))
         done = project.up("--refresh")
         assert done.code == 0, done.text

@@ -1,4 +1,4 @@
-"""Back to a cluster without us: `destroy --keep-platform` leaves what it names, and what was trained is found again."""
+"""`destroy --keep-platform` retains the objects that it names, and the next `up` finds the trained runs."""
 
 import json
 import shutil
@@ -13,22 +13,22 @@ from trainstack.dev.cluster.cluster import Cluster
 pytestmark = [pytest.mark.cluster, pytest.mark.last, pytest.mark.usefixtures("no_lab")]
 
 
-def test_destroy_leaves_what_it_names(dev: Project, cluster: Cluster, before: frozenset[Name]) -> None:
-    """Volumes and definitions, and nothing else of ours; no byte of the data is touched."""
+def test_destroy_retains_the_objects_that_it_names(dev: Project, cluster: Cluster, before: frozenset[Name]) -> None:
+    """These are volumes and definitions; no byte of the data changes."""
     retained = outputs(dev)["retained"]
     data = digests(cluster.state)
     assert any(name.endswith("_SUCCESS") for name in data)
     done = dev.trainstack("destroy", "--keep-platform", "--yes")
     assert done.code == 0, done.text
     kept = {line.split(": ")[1] for line in done.out.splitlines() if line.startswith("kept: ")}
-    assert kept == {each.partition(": ")[0] for each in retained}
+    assert kept == {line.partition(": ")[0] for line in retained}
     only_stays(dev, before, retained)
     assert digests(cluster.state) == data
 
 
 @pytest.mark.slow
 def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, before: frozenset[Name]) -> None:
-    """It takes over what stayed, fetches the record and trains nothing anew; plain `pulumi destroy` keeps data too."""
+    """It adopts the retained objects, fetches the record and trains nothing; `pulumi destroy` retains the data too."""
     data = trained(digests(cluster.state))
     done = dev.trainstack("destroy", "--keep-platform", "--yes")
     assert done.code == 0, done.text
@@ -41,8 +41,8 @@ def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, 
     assert trained(digests(cluster.state)) == data
     assert dev.changes("--refresh") == {}
 
-    # By its hooks it is a teardown: nobody else has objects of the operators' kinds.
-    retained = [each for each in outputs(dev)["retained"] if not each.startswith("CustomResourceDefinition")]
+    # Its hooks make it a teardown, which deletes the definitions, since no other stack has objects of their kinds.
+    retained = [line for line in outputs(dev)["retained"] if not line.startswith("CustomResourceDefinition")]
     plain = dev.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
     assert plain.code == 0, plain.text
     only_stays(dev, before, retained)
@@ -50,5 +50,4 @@ def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, 
 
 
 def outputs(project: Project) -> dict[str, Any]:
-    """The stack's outputs."""
     return dict(json.loads(project.pulumi("stack", "output", "--json").out))

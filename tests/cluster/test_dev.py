@@ -1,4 +1,4 @@
-"""The main job: the dev environment, from nothing to a fetched model, as a newcomer runs it."""
+"""The dev environment, from its first `up` to the fetched model, as a new user runs it."""
 
 import json
 from pathlib import Path
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.cluster
 
 
 def record(dev: Project) -> Path:
-    """The one fetched run of the dev environment; other tests fetch theirs beside it."""
+    """Return the only fetched run of the dev environment; other tests fetch runs with other names."""
     (folder,) = (dev.root / "results").glob("digits-*")
     return folder
 
 
-def test_make_with_a_kubeconfig_builds_no_local_cluster(tmp_path: Path) -> None:
-    """`make up KUBECONFIG=<file>` builds nothing by itself, and needs no right on this machine."""
+def test_make_with_a_kubeconfig_starts_no_local_cluster(tmp_path: Path) -> None:
+    """`make up KUBECONFIG=<file>` builds nothing itself, and needs no privileges on this machine."""
     words = ["make", "--dry-run", "-C", str(ROOT), "up", "KUBECONFIG=some/file"]
     done = Project(ROOT, tmp_path, "dev").run(words)
     assert done.code == 0, done.text
@@ -28,29 +28,33 @@ def test_make_with_a_kubeconfig_builds_no_local_cluster(tmp_path: Path) -> None:
     assert "trainstack dev " not in done.out
 
 
-def test_with_a_kubeconfig_no_local_cluster_is_started(dev: Project) -> None:
-    """It trained on the cluster that KUBECONFIG names."""
+def test_up_with_a_kubeconfig_starts_no_local_cluster(dev: Project) -> None:
+    """The run trained on the cluster of KUBECONFIG."""
     assert record(dev).is_dir()
     assert not (dev.root / ".trainstack" / "cluster").exists()
 
 
-def test_the_job_was_created_ran_and_succeeded_through_the_queue(dev: Project) -> None:
-    """The operator's conditions are all there, and Kueue admitted a Workload for it before."""
+def test_kueue_admitted_the_job_and_the_operator_ran_it(dev: Project) -> None:
+    """The job has all conditions of the operator, and Kueue had admitted its Workload."""
     (job,) = dev.get("pytorchjobs", namespace="research")["items"]
-    conditions = [each["type"] for each in job["status"]["conditions"]]
+    conditions = [condition["type"] for condition in job["status"]["conditions"]]
     assert {"Created", "Running", "Succeeded"} <= set(conditions)
     workloads = dev.get("workloads", namespace="research")["items"]
-    (workload,) = (each for each in workloads if each["metadata"]["ownerReferences"][0]["kind"] == "PyTorchJob")
-    admitted = next(each for each in workload["status"]["conditions"] if each["type"] == "Admitted")
+    (workload,) = (body for body in workloads if body["metadata"]["ownerReferences"][0]["kind"] == "PyTorchJob")
+    admitted = next(item for item in workload["status"]["conditions"] if item["type"] == "Admitted")
     assert admitted["status"] == "False", "it has finished, so it gave its quota back"
-    assert next(e["status"] for e in workload["status"]["conditions"] if e["type"] == "QuotaReserved") == "False"
+    assert (
+        next(item["status"] for item in workload["status"]["conditions"] if item["type"] == "QuotaReserved") == "False"
+    )
     events = dev.get("events", namespace="research")["items"]
-    assert "Admitted" in {e["reason"] for e in events if e["involvedObject"]["name"] == workload["metadata"]["name"]}
-    assert [each["count"] for each in workload["spec"]["podSets"]] == [1, 2]
+    assert "Admitted" in {
+        event["reason"] for event in events if event["involvedObject"]["name"] == workload["metadata"]["name"]
+    }
+    assert [pod_set["count"] for pod_set in workload["spec"]["podSets"]] == [1, 2]
 
 
-def test_three_processes_trained_together_and_well(dev: Project) -> None:
-    """The master's log says world size 3; the held-out accuracy is at least 0.95; the log told the person both."""
+def test_three_processes_trained_one_accurate_model(dev: Project) -> None:
+    """The master's log has world size 3, the test accuracy is at least 0.95, and the output of `up` has it."""
     (log,) = (record(dev) / "logs").glob("rank-0.*.log")
     assert "world size 3" in log.read_text()
     last = json.loads((record(dev) / "result" / "metrics.jsonl").read_text().splitlines()[-1])
@@ -58,8 +62,8 @@ def test_three_processes_trained_together_and_well(dev: Project) -> None:
     assert f"{last['test_accuracy']:.4f}" in (dev.root / "up.log").read_text()
 
 
-def test_the_fetched_model_gives_that_accuracy_again_outside_the_cluster(dev: Project, tmp_path: Path) -> None:
-    """On the data that the run read, in the base image, which is all that the model needs."""
+def test_the_fetched_model_has_the_same_accuracy_outside_the_cluster(dev: Project, tmp_path: Path) -> None:
+    """The evaluation uses the run's data and the base image, which has all requirements of the model."""
     fetched = dev.trainstack("fetch", "training:data/digits", "--to", str(tmp_path))
     assert fetched.code == 0, fetched.text
     last = json.loads((record(dev) / "result" / "metrics.jsonl").read_text().splitlines()[-1])
@@ -76,8 +80,11 @@ def test_the_fetched_model_gives_that_accuracy_again_outside_the_cluster(dev: Pr
     assert json.loads(done.stdout)["test_accuracy"] == pytest.approx(last["test_accuracy"])
 
 
-def test_a_second_up_repairs_definitions_changes_nothing_else_and_fetches_nothing(dev: Project) -> None:
-    """With a refresh, which reads every live object, but the definitions. A preview without one names these."""
+def test_a_second_up_repairs_definitions_and_changes_nothing_else(dev: Project) -> None:
+    """It fetches nothing either.
+
+    `--refresh` reads all live objects except the definitions; a preview without it reports changed definitions.
+    """
     assert dev.changes("--refresh") == {}
     kind = "customresourcedefinition"
     deleted, changed = "provisioningrequestconfigs.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io"
@@ -99,22 +106,21 @@ def test_a_second_up_repairs_definitions_changes_nothing_else_and_fetches_nothin
     assert "0.9" in again.out
 
 
-def test_the_status_command_tells_people_and_programs_the_same(dev: Project) -> None:
-    """The run's id, and that it has succeeded."""
+def test_status_has_the_same_run_for_users_and_programs(dev: Project) -> None:
+    """It has the run's id and its success."""
     (view,) = json.loads(dev.trainstack("status", "--json").out)
     assert (view["launch"]["phase"], view["done"]) == ("succeeded", 1.0)
     assert (view["admitted"], view["waits_because"]) == (False, ""), "its quota is free for others"
     assert view["launch"]["run_id"] in dev.trainstack("status").out
 
 
-def test_a_cluster_that_has_all_is_found_so(dev: Project) -> None:
-    """Of the environment that runs on it."""
+def test_check_has_no_findings_for_the_running_environment(dev: Project) -> None:
     done = dev.trainstack("check", "--cluster")
     assert (done.code, "no findings" in done.err) == (0, True), done.text
 
 
-def test_an_edit_of_a_priority_is_an_edit_of_nothing_else(dev: Project) -> None:
-    """The description of a class that no run names, in the stack that has runs."""
+def test_an_edit_of_a_priority_class_updates_only_the_class(dev: Project) -> None:
+    """The edit is of its description, and no run uses the class."""
     file = dev.root / f"Pulumi.{dev.stack}.yaml"
     before = file.read_text()
     low = {"name": "low", "value": 100, "description": "For the night."}

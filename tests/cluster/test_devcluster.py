@@ -1,4 +1,4 @@
-"""The local cluster does what it says, and survives the death of any of its parts."""
+"""The local cluster: its features, its access control, and its recovery from the death of a component."""
 
 import json
 import os
@@ -30,12 +30,12 @@ A_NAMESPACE = {
     "trainstack:operators": {"kueue": None, "trainingOperator": None},
     "trainstack:queues": {"priorityClasses": None},
 }
-"""An environment of nothing else."""
+"""An environment with only a namespace."""
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One cluster for the tests that do not harm it; with GPUs and simulated nodes."""
+    """Start one cluster with GPUs and simulated nodes, for the tests that do not harm it."""
     folder = tmp_path_factory.mktemp("running")
     state = folder / "cluster"
     try:
@@ -44,15 +44,15 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.down(state, keep_data=False)
 
 
-def test_up_again_changes_nothing_and_other_choices_are_refused(running: Cluster) -> None:
-    """A ready cluster is left alone; choices that would end its pods are refused with the remedy."""
+def test_up_again_changes_nothing_and_refuses_other_options(running: Cluster) -> None:
+    """Options that would end the pods of a ready cluster are refused with the remedy."""
     assert cluster.up(running.state) == running
     with pytest.raises(ClusterError, match=r"\(simulated_nodes: 2 → 3\).*cluster down"):
         cluster.up(running.state, make_spec(running.state.parent, gpus=4, simulated_nodes=3))
 
 
-def test_gpus_change_while_it_runs(running: Cluster) -> None:
-    """`up` returns once the node has them; nothing is started anew."""
+def test_gpus_change_without_a_restart(running: Cluster) -> None:
+    """`up` returns once the node has the GPUs."""
     api = api_of(running)
     for count, product in ((5, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"), (2, "NVIDIA-A100-SXM4-40GB")):
         spec = make_spec(running.state.parent, gpus=count, gpu_product=product, simulated_nodes=2)
@@ -62,8 +62,8 @@ def test_gpus_change_while_it_runs(running: Cluster) -> None:
         assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == product
 
 
-def test_pods_resolve_names_reach_services_and_nothing_else(running: Cluster) -> None:
-    """Cluster DNS and services work between pods on the node; the world outside fails at once instead of hanging."""
+def test_pods_resolve_names_and_reach_only_services(running: Cluster) -> None:
+    """Cluster DNS and services work between pods on the node; connections elsewhere fail at once, without a timeout."""
     api = api_of(running)
     server = make_pod("server", "mkdir /tmp/w; echo page > /tmp/w/index.html; exec httpd -f -p 8000 -h /tmp/w")
     server["metadata"]["labels"] = {"app": "server"}
@@ -82,14 +82,14 @@ def test_pods_resolve_names_reach_services_and_nothing_else(running: Cluster) ->
             | awk '/^Address/ {last = $2} END {print last}')" 80 | grep page; do sleep 0.2; done
         nc -w 20 192.0.2.77 80 < /dev/null || echo unreachable
     """
-    said = run_pod(api, make_pod("client", script))
-    assert "Name:\tweb.default.svc.cluster.local" in said
-    assert "page" in said.splitlines()
-    assert "unreachable" in said.splitlines()
+    output = run_pod(api, make_pod("client", script))
+    assert "Name:\tweb.default.svc.cluster.local" in output
+    assert "page" in output.splitlines()
+    assert "unreachable" in output.splitlines()
 
 
 def test_volumes_are_bound_written_and_read(running: Cluster) -> None:
-    """Claims of either provisioner are written by one pod, which is not root, and read by another."""
+    """A pod that is not root writes to claims of both provisioners, and another pod reads them."""
     api = api_of(running)
     for name, provisioner in (("any-name", "rancher.io/local-path"), ("tied", "rancher.io/local-path-node")):
         api.request(
@@ -117,8 +117,8 @@ def test_volumes_are_bound_written_and_read(running: Cluster) -> None:
     assert [path.read_text() for path in Path(running.state, "volumes").rglob("file")] == ["kept\n", "kept\n"]
 
 
-def test_every_image_name_is_pulled_from_the_own_registry(running: Cluster) -> None:
-    """What was pushed as `team/tool` is pulled under any registry's name, also with pull policy Always."""
+def test_every_image_name_is_pulled_from_the_local_registry(running: Cluster) -> None:
+    """An image pushed as `team/tool` is pulled under every registry's name, also with pull policy Always."""
     api, busybox = api_of(running), shutil.which("busybox")
     assert busybox
     files: dict[str, bytes | Link] = {"bin/busybox": Path(busybox).read_bytes(), "bin/sh": Link("/bin/busybox")}
@@ -129,8 +129,8 @@ def test_every_image_name_is_pulled_from_the_own_registry(running: Cluster) -> N
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_the_registry_refuses_whoever_has_no_credentials(running: Cluster, method: str) -> None:
-    """Pulls and pushes: without a certificate, by plain HTTP, of another account of the machine, of a pod."""
+def test_the_registry_refuses_clients_without_credentials(running: Cluster, method: str) -> None:
+    """Pulls and pushes are refused without a certificate, by plain HTTP, from another account and from a pod."""
     path = {"GET": "tags/list", "POST": "blobs/uploads/"}[method]
     url = f"https://{running.registry.address}/v2/kueue/kueue/{path}"
     authority = ssl.create_default_context(cafile=str(running.registry.authority))
@@ -141,24 +141,24 @@ def test_the_registry_refuses_whoever_has_no_credentials(running: Cluster, metho
     host, _, port = running.registry.address.partition(":")
     refused = "Client sent an HTTP request to an HTTPS server"
     busybox = [shutil.which("busybox") or "busybox", "nc", "-w", "10", host, port]
-    nobody = subprocess.run(
+    other_account = subprocess.run(
         busybox, input=request, capture_output=True, text=True, check=False, user=65534, group=65534, extra_groups=[]
     )
-    assert refused in nobody.stdout
+    assert refused in other_account.stdout
     script = f"printf '{request}' | nc -w 10 {host} {port}"
     assert refused in run_pod(api_of(running), make_pod(f"client-{method.lower()}", script))
 
 
-def test_the_registrys_files_are_the_owners(running: Cluster) -> None:
-    """Neither the client's key nor the stored images can be read by another account."""
+def test_the_registry_files_are_private(running: Cluster) -> None:
+    """No other account can read the client's key or the stored images."""
     images = running.state.parent / "registry"
     assert {path.stat().st_mode & 0o777 for path in (running.registry.certs, images)} == {0o700}
     assert running.registry.client_pair[1].stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(("name", "said"), [("thesis.tex", r"contains thesis\.tex"), ("log", r"has no spec\.json")])
-def test_a_folder_that_is_not_a_clusters_is_not_removed(tmp_path: Path, name: str, said: str) -> None:
-    """Whoever mistypes --state loses nothing."""
+def test_down_keeps_a_folder_without_a_cluster(tmp_path: Path, name: str, said: str) -> None:
+    """A mistyped --state deletes no files."""
     (tmp_path / name).write_text("years of work")
     with pytest.raises(ClusterError, match=said):
         cluster.down(tmp_path, keep_data=False)
@@ -166,8 +166,8 @@ def test_a_folder_that_is_not_a_clusters_is_not_removed(tmp_path: Path, name: st
     assert (tmp_path / name).read_text() == "years of work"
 
 
-def test_gpus_without_gpus(running: Cluster) -> None:
-    """The real node runs containers that ask for GPUs; simulated nodes take only pods that tolerate them."""
+def test_simulated_gpus(running: Cluster) -> None:
+    """The real node runs containers that request GPUs; simulated nodes accept only pods that tolerate them."""
     api = api_of(running)
     gpu = {"limits": {"nvidia.com/gpu": "2"}}
     assert run_pod(api, make_pod("gpu", "echo ran", resources=gpu)) == "ran\n"
@@ -176,7 +176,7 @@ def test_gpus_without_gpus(running: Cluster) -> None:
 
     def unschedulable() -> bool:
         conditions = api.request("GET", f"{PODS}/too-big")["status"].get("conditions", [])
-        return any(each.get("reason") == "Unschedulable" for each in conditions)
+        return any(condition.get("reason") == "Unschedulable" for condition in conditions)
 
     assert wait_until(unschedulable, 20, 0.2)
     job = {
@@ -205,8 +205,8 @@ def test_gpus_without_gpus(running: Cluster) -> None:
     assert {pod["spec"]["nodeName"] for pod in pods} == {"simulated-0", "simulated-1"}
 
 
-def test_without_a_kubeconfig_up_starts_a_local_cluster(tmp_path: Path, running: Cluster) -> None:
-    """One of the checkout's own; a second `up` uses it as it is, and `cluster down` ends it."""
+def test_up_without_a_kubeconfig_starts_a_local_cluster(tmp_path: Path, running: Cluster) -> None:
+    """The cluster belongs to the checkout; a second `up` uses it unchanged, and `cluster down` removes it."""
     project = Project.copy(tmp_path, running).other("small", A_NAMESPACE)
     local = {"KUBECONFIG": None}
     words = ["up", "-s", "small", "--yes"]
@@ -226,17 +226,17 @@ def test_without_a_kubeconfig_up_starts_a_local_cluster(tmp_path: Path, running:
 
 
 @pytest.mark.parametrize("victim", ["kubelet", "containerd", "etcd", "apiserver", "coredns", "reconcile"])
-def test_a_killed_component_comes_back_and_pods_do_not_notice(running: Cluster, victim: str) -> None:
-    """SIGKILL of any component: it is started again, all is ready, the pods keep their containers and GPUs."""
+def test_a_killed_component_restarts_and_pods_keep_running(running: Cluster, victim: str) -> None:
+    """After a SIGKILL the component is restarted, the cluster is ready, and pods keep their containers and GPUs."""
     api, name = api_of(running), f"survivor-{victim}"
     api.request("POST", PODS, make_pod(name, "sleep 1000", resources={"limits": {"nvidia.com/gpu": "1"}}))
     await_phase(api, name, "Running")
-    before = {each.name: each for each in cluster.status(running.state).components}[victim]
+    before = {component.name: component for component in cluster.status(running.state).components}[victim]
     os.kill(before.pid, signal.SIGKILL)
 
     def restarted() -> bool:
         now = cluster.status(running.state)
-        after = {each.name: each for each in now.components}[victim]
+        after = {component.name: component for component in now.components}[victim]
         return now.ready and after.restarts == before.restarts + 1
 
     assert wait_until(restarted, 30, 0.2), cluster.status(running.state).problem

@@ -1,4 +1,4 @@
-"""The local cluster leaves nothing behind: not when it is stopped, and not after a crash."""
+"""The local cluster leaves no traces after a stop or a crash."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[Path]:
-    """State folder of a cluster that a test starts itself; stopped and removed afterwards."""
+    """Yield the state folder of a cluster that the test starts; it is stopped and removed afterwards."""
     folder = tmp_path / "cluster"
     try:
         yield folder
@@ -28,10 +28,10 @@ def state(tmp_path: Path) -> Iterator[Path]:
         cluster.down(folder, keep_data=False)
 
 
-def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path: Path) -> None:
+def test_down_removes_all_traces_and_up_restores_the_cluster(state: Path, tmp_path: Path) -> None:
     """No process, mount, link, cgroup, firewall rule or file of the cluster remains; objects and volumes are kept.
 
-    Two `up` at the same time start one cluster; `down` ends it even if its folder was deleted under it.
+    Two concurrent `up` start one cluster; `down` stops it even if its folder was deleted while it ran.
     """
     before = traces.look(state)
     with ThreadPoolExecutor() as pool:
@@ -59,7 +59,7 @@ def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path
     inside = traces.inside_of(again.pid)
 
     def deleted() -> bool:
-        shutil.rmtree(state, ignore_errors=True)  # the cluster goes on writing into it
+        shutil.rmtree(state, ignore_errors=True)  # the cluster still writes to it
         return not state.exists()
 
     assert wait_until(deleted, 10)
@@ -68,19 +68,19 @@ def test_down_leaves_nothing_and_up_brings_everything_back(state: Path, tmp_path
     assert not state.exists()
 
 
-def test_a_killed_supervisor_takes_everything_with_it(state: Path, tmp_path: Path) -> None:
-    """The kernel ends what is left; the next `up` cleans the rest and starts anew, `down` leaves nothing."""
+def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> None:
+    """The kernel ends the processes; `up` removes the rest and starts a new cluster, `down` removes everything."""
     before = traces.look(state)
     running = cluster.up(state, make_spec(tmp_path))
     inside, record = traces.inside_of(running.pid), Run.read(Layout.of(state).run)
     assert record
     os.kill(record.init.pid, signal.SIGKILL)
 
-    def all_gone() -> bool:
+    def cluster_ended() -> bool:
         now = traces.look(state, inside)
         return (now.processes, now.links) == (before.processes, before.links)
 
-    assert wait_until(all_gone, 10)
+    assert wait_until(cluster_ended, 10)
     assert "supervisor died" in cluster.status(state).problem
     again = cluster.up(state)
     assert cluster.status(state).ready

@@ -1,4 +1,4 @@
-"""The training program trains for real in its image, which `trainstack cluster load` builds: three ranks, gloo."""
+"""The training program in its image, which `trainstack cluster load` builds: three ranks with gloo."""
 
 import json
 import re
@@ -19,12 +19,12 @@ SCENARIOS = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What digits_scenarios.py prints, run in the image as the image's user."""
+    """Return the output of digits_scenarios.py, run in the image as the image's user."""
     folder = tmp_path_factory.mktemp("digits")
     write_dataset(folder / "data")
     scratch = folder / "scratch"
     scratch.mkdir()
-    scratch.chmod(0o777)  # The image's user is not this one.
+    scratch.chmod(0o777)  # The image's user is another one.
     done = run_in_image(
         workload(PROGRAM).image,
         ["python3", "/scenarios/digits_scenarios.py", "/opt/digits", "/data", "/scratch"],
@@ -36,12 +36,12 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def without_times(metrics: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Metrics without the only entry that two equal runs may differ in."""
+    """Return metrics without the seconds, which may differ between equal runs."""
     return [{key: value for key, value in line.items() if key != "seconds"} for line in metrics]
 
 
 def test_three_ranks_learn_the_digits(outcome: dict[str, Any]) -> None:
-    """At least 0.97 on images never seen; a line per epoch and one for the test."""
+    """The accuracy on held-out images is at least 0.97; the metrics have a line per epoch and one for the test."""
     whole = outcome["whole"]
     assert whole["codes"] == [0, 0, 0], whole["logs"]
     assert whole["files"] == ["metrics.jsonl", "model.pt"]
@@ -53,17 +53,17 @@ def test_three_ranks_learn_the_digits(outcome: dict[str, Any]) -> None:
     assert len(outcome["summaries"]) == 1
 
 
-def test_the_saved_model_gives_the_same_accuracy_again(outcome: dict[str, Any]) -> None:
-    """evaluate.py splits by the model's own seed, in one process."""
+def test_the_saved_model_has_the_same_accuracy(outcome: dict[str, Any]) -> None:
+    """evaluate.py splits the data by the model's seed, in one process."""
     assert outcome["evaluated"]["test_accuracy"] == outcome["whole"]["metrics"][-1]["test_accuracy"]
     assert outcome["evaluated"]["test_loss"] == pytest.approx(outcome["whole"]["metrics"][-1]["test_loss"])
 
 
-def test_a_stopped_run_goes_on_to_the_very_same_end(outcome: dict[str, Any]) -> None:
-    """SIGTERM to one worker after some step ends all ranks with 143; started again, every digit is the same."""
+def test_a_resumed_run_has_the_same_result(outcome: dict[str, Any]) -> None:
+    """SIGTERM to one worker ends all ranks with 143 after the same step; after a restart, all metrics are equal."""
     stopped, resumed, finished = outcome["stopped"], outcome["resumed"], outcome["finished"]
     assert stopped["codes"] == [143, 143, 143], stopped["logs"]
-    # The signal is sent at the second step of epoch 4; where it arrives, the machine decides.
+    # The signal is sent at the second step of epoch 4; the step of its arrival depends on timing.
     places = [re.search(r"stopped by SIGTERM in epoch (\d+) after step (\d+)", log) for log in stopped["logs"]]
     assert len({place and place.groups() for place in places}) == 1
     assert places[0] is not None, stopped["logs"]
@@ -76,19 +76,19 @@ def test_a_stopped_run_goes_on_to_the_very_same_end(outcome: dict[str, Any]) -> 
     assert "step" not in finished["logs"][0].partition("images train")[2]
 
 
-def test_another_seed_does_not_go_on_from_the_checkpoint(outcome: dict[str, Any]) -> None:
-    """All ranks end with the same words, and none hangs."""
+def test_a_checkpoint_of_another_seed_is_refused(outcome: dict[str, Any]) -> None:
+    """All ranks exit with the same message; none hangs."""
     assert outcome["other_seed"]["codes"] == [2, 2, 2]
     assert all("is another run's: seed is 2, was 1" in log for log in outcome["other_seed"]["logs"])
 
 
-def test_one_process_without_ranks_trains_alike_each_time(outcome: dict[str, Any]) -> None:
-    """Equal seed and world size, equal metrics."""
+def test_one_process_without_ranks_is_deterministic(outcome: dict[str, Any]) -> None:
+    """Equal seed and world size give equal metrics."""
     assert without_times(outcome["alone"]["metrics"]) == without_times(outcome["again"]["metrics"])
 
 
-def test_missing_data_and_a_missing_gpu_are_told(outcome: dict[str, Any]) -> None:
-    """On every rank, with what to do."""
+def test_missing_data_and_a_missing_gpu_are_reported(outcome: dict[str, Any]) -> None:
+    """Every rank reports them, with the remedy."""
     assert outcome["no_data"]["codes"] == [2, 2]
     assert all("load the data first or correct --data" in log for log in outcome["no_data"]["logs"])
     assert outcome["no_gpu"]["codes"] == [2]

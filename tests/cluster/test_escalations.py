@@ -1,4 +1,4 @@
-"""What the committed roles could be used for beyond their purpose, by trying: each way is denied, or it is listed."""
+"""Attempts at privilege escalation with the committed roles: each is denied, or listed for its role."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -40,67 +40,70 @@ DENIED, WITHIN, BEYOND = "·", "own", "cluster"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one person has reached."""
+    """The result of all attempts with one role."""
 
     reached: Mapping[str, frozenset[str]]
-    """By the title of an attempt: the places in which it succeeded."""
+    """The places in which an attempt succeeded, by its title."""
     listed: frozenset[tuple[str, str]]
-    """Id and namespace of each escalation that is listed for the role."""
+    """Id and namespace of every escalation that is listed for the role."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """An API server with the kinds of the operators, and things of others in its namespaces."""
+    """Yield an API server with the operators' kinds, and with objects of other owners in its namespaces."""
     with furnished(tmp_path_factory.mktemp("escalations")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def outcomes(server: ApiServer) -> dict[str, Outcome]:
-    """By role: what everybody of every environment has reached."""
+    """Return the outcomes for all roles of all environments, by role."""
     found: dict[str, Outcome] = {}
-    # What `kubeflow` enforces in other environments would protect it in the one for which it is somebody else's.
-    for stack in sorted(stacks(ROOT), key=lambda each: (bool(objects_of(each, "Namespace")), each)):
+    # Environments without namespaces of their own are first: the others set security labels on `kubeflow`, which
+    # would also protect it in an environment where it has another owner.
+    for stack in sorted(stacks(ROOT), key=lambda name: (bool(objects_of(name, "Namespace")), name)):
         session = Session(ROOT, stack)
-        made = rights_in(session)
+        rights = rights_in(session)
         with applied(server, session) as people:
             for person in people:
-                listed = frozenset((each.id, each.namespace) for each in made.escalations[person.role])
+                listed = frozenset(
+                    (escalation.id, escalation.namespace) for escalation in rights.escalations[person.role]
+                )
                 found[_column(stack, person.role)] = Outcome(_try_all(server, person), listed)
     return found
 
 
 def test_every_attempt_succeeds_for_an_administrator(server: ApiServer) -> None:
-    """So none is denied for another reason than a lack of rights."""
+    """An attempt can therefore only be denied for a lack of rights."""
     names = {("apiextensions.k8s.io", "customresourcedefinitions", "workloads.kueue.x-k8s.io")}
     granted = frozenset(Grant(group, resource, "patch", name=name) for group, resource, name in names)
     person = Person(ADMINISTRATOR, THERE, (MINE,), granted)
     reached = _try_all(server, person)
     assert reached == {
-        each.title: frozenset(MINE if place == OWN else place for place in each.places)
-        for each in attempts()
-        if not each.stores
+        attempt.title: frozenset(MINE if place == OWN else place for place in attempt.places)
+        for attempt in attempts()
+        if not attempt.stores
     }
 
 
 def test_every_escalation_is_denied_or_listed(outcomes: Mapping[str, Outcome]) -> None:
-    """By the API server, for each committed role; and nothing is listed that does not succeed."""
-    means = {each.title: each.means for each in attempts()}
-    unlisted, idle = [], []
+    """The API server decides, for each committed role; every listed escalation must succeed."""
+    means = {attempt.title: attempt.means for attempt in attempts()}
+    unlisted, denied = [], []
     for role, outcome in outcomes.items():
-        shown = set()
+        confirmed = set()
         for title, places in outcome.reached.items():
             for place in places:
-                known = {each for each in outcome.listed if each[0] in means[title] and each[1] in ("", place)}
-                shown |= known
-                if not known:
+                matches = {entry for entry in outcome.listed if entry[0] in means[title] and entry[1] in ("", place)}
+                confirmed |= matches
+                if not matches:
                     unlisted.append(f"{role}: {title}: {place or 'cluster'}")
-        idle += [f"{role}: {each}" for each in sorted(outcome.listed - shown)]
-    assert {"not listed": unlisted, "listed, and denied": idle} == {"not listed": [], "listed, and denied": []}
+        denied += [f"{role}: {entry}" for entry in sorted(outcome.listed - confirmed)]
+    assert {"not listed": unlisted, "listed, and denied": denied} == {"not listed": [], "listed, and denied": []}
 
 
-def test_the_table_of_the_page_is_what_was_tried(outcomes: Mapping[str, Outcome]) -> None:
-    """Roles that reach the same share a column."""
+def test_the_page_has_the_table_of_the_outcomes(outcomes: Mapping[str, Outcome]) -> None:
+    """Roles with equal outcomes share a column."""
     table = _table(outcomes)
     assert table in PAGE.read_text(encoding="utf-8"), f"{PAGE.name} has another table than this one:\n{table}"
 
@@ -111,14 +114,14 @@ def _column(stack: str, role: str) -> str:
 
 def _table(outcomes: Mapping[str, Outcome]) -> str:
     cells = {
-        role: tuple(_cell(role, each, outcome.reached[each.title]) for each in attempts())
+        role: tuple(_cell(role, attempt, outcome.reached[attempt.title]) for attempt in attempts())
         for role, outcome in sorted(outcomes.items())
     }
     columns: dict[tuple[str, ...], list[str]] = {}
     for role, column in cells.items():
         columns.setdefault(column, []).append(role)
     head = ["attempt", *("<br>".join(roles) for roles in columns.values())]
-    rows = [[each.title, *(column[index] for column in columns)] for index, each in enumerate(attempts())]
+    rows = [[attempt.title, *(column[index] for column in columns)] for index, attempt in enumerate(attempts())]
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -134,23 +137,23 @@ def _try_all(server: ApiServer, person: Person) -> dict[str, frozenset[str]]:
     groups = ("system:masters",) if person.user == ADMINISTRATOR else ()
     with client_of(server, User(person.user, groups)) as client:
         return {
-            each.title: frozenset(_reached(server, client, person, each))
-            for each in attempts()
-            if not (each.stores and person.user == ADMINISTRATOR)
+            attempt.title: frozenset(_reached(server, client, person, attempt))
+            for attempt in attempts()
+            if not (attempt.stores and person.user == ADMINISTRATOR)
         }
 
 
 def _reached(server: ApiServer, client: httpx.Client, person: Person, attempt: Attempt) -> Iterator[str]:
     places = dict.fromkeys(
-        where
+        namespace
         for place in attempt.places
-        for where in (person.namespaces if place == OWN else (place,))
-        if place == OWN or where not in person.namespaces
+        for namespace in (person.namespaces if place == OWN else (place,))
+        if place == OWN or namespace not in person.namespaces
     )
     for place in places:
-        answers = [_send(client, each) for each in attempt.tries(person, place)]
+        answers = [_send(client, request) for request in attempt.tries(person, place)]
         assert answers, f"{attempt.title}: nothing was tried"
-        succeeded = [each for each in answers if _succeeded(each, connects=attempt.connects)]
+        succeeded = [answer for answer in answers if _succeeded(answer, connects=attempt.connects)]
         if succeeded and (not attempt.makes_pods or takes_privileged_pods(server, place)):
             yield place
 
@@ -166,10 +169,10 @@ def _send(client: httpx.Client, request: Request) -> httpx.Response:
 
 
 def _succeeded(answer: httpx.Response, *, connects: bool) -> bool:
-    """Whether a request got through. An answer that is neither that nor a refusal is a fault of the attempt."""
+    """Return whether a request was allowed. A response that is neither a success nor a refusal is a faulty attempt."""
     if answer.status_code == httpx.codes.FORBIDDEN:
         return False
-    # What exists already was about to be created.
-    through = answer.is_success or answer.status_code == httpx.codes.CONFLICT
-    assert connects or through, f"{answer.request.method} {answer.request.url}: {answer.text}"
+    # A conflict means that the creation was allowed, but the object exists already.
+    allowed = answer.is_success or answer.status_code == httpx.codes.CONFLICT
+    assert connects or allowed, f"{answer.request.method} {answer.request.url}: {answer.text}"
     return True

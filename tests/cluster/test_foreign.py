@@ -1,4 +1,4 @@
-"""Objects that somebody else made: never touched unasked, taken over when the settings say so."""
+"""Objects of other owners: they are not changed, unless the settings adopt them."""
 
 import copy
 import json
@@ -17,9 +17,9 @@ Manifest = dict[str, Any]
 NAME = "taken"
 
 
-def ours(*, adopt: bool) -> dict[str, Any]:
-    """A small environment, every part of which has the same name."""
-    mark = {"adopt": True} if adopt else {}
+def make_config(*, adopt: bool) -> dict[str, Any]:
+    """Return a small environment in which all objects have the same name."""
+    adoption = {"adopt": True} if adopt else {}
     volume = {"name": NAME, "namespace": NAME, "storageClass": NAME, "size": "1Gi", "accessModes": ["ReadWriteMany"]}
     quotas = [{"name": "cpu", "nominalQuota": 2}, {"name": "memory", "nominalQuota": "2Gi"}]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": NAME, "resources": quotas}]}
@@ -35,15 +35,15 @@ def ours(*, adopt: bool) -> dict[str, Any]:
         "runAsUser": 1000,
     }
     return {
-        "trainstack:environment": {"namespaces": [{"name": NAME, **mark}]},
+        "trainstack:environment": {"namespaces": [{"name": NAME, **adoption}]},
         "trainstack:storage": {
-            "classes": [{"name": NAME, "provisioner": "rancher.io/local-path", **mark}],
-            "volumes": [{**volume, "retain": False, **mark}],
+            "classes": [{"name": NAME, "provisioner": "rancher.io/local-path", **adoption}],
+            "volumes": [{**volume, "retain": False, **adoption}],
         },
         "trainstack:queues": {
-            "flavors": [{"name": NAME, **mark}],
-            "clusterQueues": [{"name": NAME, "resourceGroups": [group], **mark}],
-            "localQueues": [{"name": NAME, "namespace": NAME, "clusterQueue": NAME, **mark}],
+            "flavors": [{"name": NAME, **adoption}],
+            "clusterQueues": [{"name": NAME, "resourceGroups": [group], **adoption}],
+            "localQueues": [{"name": NAME, "namespace": NAME, "clusterQueue": NAME, **adoption}],
             "priorityClasses": None,
         },
         "trainstack:workloads": {"runs": [run]},
@@ -52,31 +52,31 @@ def ours(*, adopt: bool) -> dict[str, Any]:
 
 @pytest.fixture
 def foreign(dev: Project) -> Iterator[Project]:
-    """A stack beside dev that has never been up; what it and the others made goes afterwards."""
-    project = dev.other("foreign", ours(adopt=False))
+    """Yield a second stack beside dev, not deployed yet; its objects and the other owner's are deleted afterwards."""
+    project = dev.other("foreign", make_config(adopt=False))
     try:
         yield project
     finally:
-        # Theirs before ours: a flavor waits for the queue that uses it, whosever that is.
+        # The other owner's objects are first: a flavor is not deleted while a queue uses it.
         kinds = "clusterqueue,resourceflavor,storageclass,namespace"
-        gone = project.kubectl("delete", kinds, NAME, "--ignore-not-found", "--timeout=60s")
-        assert gone.code == 0, gone.text
+        deleted = project.kubectl("delete", kinds, NAME, "--ignore-not-found", "--timeout=60s")
+        assert deleted.code == 0, deleted.text
         project.take_down()
 
 
-def test_what_somebody_else_made_is_refused_by_name_until_it_is_adopted(foreign: Project) -> None:
-    """Each object is named, none is changed, nothing else is written; `adopt: true` takes it over as it stands."""
-    made = somebody_makes(foreign)
-    before = {name: state(foreign, *name) for name in made}
+def test_objects_of_another_owner_are_refused_until_they_are_adopted(foreign: Project) -> None:
+    """The message names all of them, and nothing is written; with `adopt: true` they become part of the stack."""
+    made = create_as_another_owner(foreign)
+    before = {name: uid_and_version(foreign, *name) for name in made}
     for done in (foreign.pulumi("preview"), foreign.up(), foreign.trainstack("up", "--yes", "--no-wait")):
         refused(done, made)
-        assert {name: state(foreign, *name) for name in made} == before
-        assert written(foreign) == []
+        assert {name: uid_and_version(foreign, *name) for name in made} == before
+        assert stack_objects(foreign) == []
 
-    foreign.write_stack(foreign.stack, ours(adopt=True))
+    foreign.write_stack(foreign.stack, make_config(adopt=True))
     ledgers = {name for name in made if name[0] == "ConfigMap"}
     refused(foreign.up(), ledgers)
-    assert {name: state(foreign, *name) for name in made} == before
+    assert {name: uid_and_version(foreign, *name) for name in made} == before
     for kind, namespace, ledger in ledgers:
         foreign.kubectl("delete", kind, ledger, "-n", namespace)
 
@@ -92,29 +92,29 @@ def test_what_somebody_else_made_is_refused_by_name_until_it_is_adopted(foreign:
     assert foreign.changes("--refresh") == {}
 
 
-def test_what_another_stack_made_is_refused_with_its_name(dev: Project) -> None:
-    """Two environments do not share a namespace by accident."""
+def test_objects_of_another_stack_are_refused_with_its_name(dev: Project) -> None:
+    """Two environments cannot share a namespace by accident."""
     twin = dev.other("twin", {"trainstack:environment": {"namespaces": [{"name": "research"}]}})
-    before = state(dev, "namespace", "", "research")
+    before = uid_and_version(dev, "namespace", "", "research")
     try:
         done = twin.up()
         assert done.code != 0
         assert "Namespace research exists and belongs to stack 'dev'; nothing was changed" in done.text
-        assert state(dev, "namespace", "", "research") == before
-        assert written(twin) == []
+        assert uid_and_version(dev, "namespace", "", "research") == before
+        assert stack_objects(twin) == []
     finally:
         twin.take_down()
 
 
-def somebody_makes(project: Project) -> dict[tuple[str, str, str], Manifest]:
-    """Objects of the names that the stack would use, by kind, namespace and name; made with plain kubectl."""
+def create_as_another_owner(project: Project) -> dict[tuple[str, str, str], Manifest]:
+    """Create objects with the stack's names with plain kubectl, and return them by kind, namespace and name."""
     done = project.pulumi("preview", "--json")
     assert done.code == 0, done.text
     steps = json.loads(done.out)["steps"]
     planned = [step["newState"].get("inputs", {}) for step in steps if step["op"] == "create"]
     made = {}
     for manifest in planned:
-        # A namespace that is adopted gets no policies of ours.
+        # The stack creates no NetworkPolicies in adopted namespaces.
         if "kind" in manifest and manifest["kind"] not in ("Job", "NetworkPolicy"):
             theirs = copy.deepcopy(manifest)
             theirs["metadata"]["labels"] = {"team": "theirs"}
@@ -123,37 +123,37 @@ def somebody_makes(project: Project) -> dict[tuple[str, str, str], Manifest]:
             metadata = theirs["metadata"]
             made[theirs["kind"], metadata.get("namespace", ""), metadata["name"]] = theirs
     assert {kind for kind, _, _ in made} >= {"Namespace", "ClusterQueue", "PersistentVolumeClaim", "ConfigMap"}
-    for manifest in sorted(made.values(), key=lambda each: each["kind"] != "Namespace"):
+    for manifest in sorted(made.values(), key=lambda body: body["kind"] != "Namespace"):
         created = project.kubectl("create", stdin=json.dumps(manifest))
         assert created.code == 0, created.text
     for kind in ("clusterqueue", "localqueue"):
-        eventually(f"Kueue has judged the {kind}", partial(judged, project, kind))
+        eventually(f"Kueue has judged the {kind}", partial(is_active, project, kind))
     return made
 
 
-def judged(project: Project, kind: str) -> bool:
-    """Whether Kueue has said that the queue is open, after which nothing changes it."""
+def is_active(project: Project, kind: str) -> bool:
+    """Return whether Kueue has set the queue active, after which its status does not change."""
     conditions = project.get(kind, NAME, NAME)["status"].get("conditions", [])
-    return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Active" and condition["status"] == "True" for condition in conditions)
 
 
-def state(project: Project, kind: str, namespace: str, name: str) -> tuple[str, str]:
-    """An object's identity and version."""
+def uid_and_version(project: Project, kind: str, namespace: str, name: str) -> tuple[str, str]:
+    """Return an object's UID and resource version."""
     metadata = project.get(kind, name, namespace)["metadata"]
     return metadata["uid"], metadata["resourceVersion"]
 
 
 def refused(done: Done, names: Collection[tuple[str, str, str]]) -> None:
-    """The command named these objects, and no others, as somebody else's."""
+    """Assert that the command failed and named exactly these objects as another owner's."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
     pattern = r"^(?:error: )?(\w+) (?:(\S+)/)?(\S+) exists and was created by another owner; nothing was changed"
-    told = {match.groups("") for line in done.text.splitlines() if (match := re.match(pattern, line.strip()))}
-    assert told == set(names)
+    refused_names = {match.groups("") for line in done.text.splitlines() if (match := re.match(pattern, line.strip()))}
+    assert refused_names == set(names)
     assert done.text.count("Choose another name") >= len(names)
 
 
-def written(project: Project) -> list[Manifest]:
-    """What bears the stack's mark in the cluster."""
+def stack_objects(project: Project) -> list[Manifest]:
+    """Return the objects in the cluster that have the stack's label."""
     kinds = "namespaces,storageclasses,persistentvolumeclaims,configmaps,jobs,clusterqueues,localqueues,resourceflavors"
     return project.select(kinds, f"trainstack.dev/stack={project.stack}")

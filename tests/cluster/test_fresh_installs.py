@@ -1,4 +1,4 @@
-"""Ten clusters in a row take the operators at the first attempt: the order of an install is right, not lucky."""
+"""Ten installs of the operators on fresh clusters: each succeeds at the first attempt."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,8 +17,8 @@ INSTALLS = 10
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster that nobody else needs, since it is reset between installs."""
+def fresh_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Start a separate cluster, since it is reset between installs."""
     state = tmp_path_factory.mktemp("fresh")
     try:
         running = devcluster.up(state)
@@ -29,13 +29,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def project(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of the project, whose state outlives the clusters."""
-    return Project.copy(tmp_path_factory.mktemp("installs"), own)
+def project(fresh_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a copy of the project, whose state is kept across resets."""
+    return Project.copy(tmp_path_factory.mktemp("installs"), fresh_cluster)
 
 
 def platform_only() -> dict[str, Any]:
-    """The dev environment without its training half."""
+    """Return the dev environment without its training layer."""
     config = dict(yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"])
     config["trainstack:environment"] = {**config["trainstack:environment"], "layers": ["platform"]}
     del config["trainstack:workloads"]
@@ -43,17 +43,17 @@ def platform_only() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", range(INSTALLS))
-def test_the_operators_install_at_the_first_attempt(own: Cluster, project: Project, number: int) -> None:
-    """One `pulumi up` against a cluster that has just started; then the queue is open, and nothing is left to do."""
-    devcluster.reset(own.state)
+def test_the_operators_install_at_the_first_attempt(fresh_cluster: Cluster, project: Project, number: int) -> None:
+    """One `pulumi up` on a cluster that has just started; afterwards the queue is active, and no change is left."""
+    devcluster.reset(fresh_cluster.state)
     stack = project.other(f"install{number}", platform_only())
     done = stack.up()
     assert done.code == 0, done.text
-    eventually("the queue is open", lambda: active(stack), 30)
+    eventually("the queue is open", lambda: is_active(stack), 30)
     assert stack.changes("--refresh") == {}
 
 
-def active(stack: Project) -> bool:
-    """Whether Kueue itself says that the cluster queue admits jobs."""
+def is_active(stack: Project) -> bool:
+    """Return whether Kueue's status of the cluster queue is active."""
     conditions = stack.get("clusterqueues", "research")["status"].get("conditions", [])
-    return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Active" and condition["status"] == "True" for condition in conditions)

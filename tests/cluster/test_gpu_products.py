@@ -1,4 +1,4 @@
-"""A run that asks for a GPU product gets quota of its flavor or none, and its pods go to nodes that have it."""
+"""A run that requests a GPU product gets quota of its flavor only, and its pods run on nodes with this product."""
 
 import copy as copies
 import json
@@ -22,11 +22,11 @@ FLAVOR, OTHER_FLAVOR = "a100-mig-1g-5gb", "h100-80gb"
 
 @pytest.fixture
 def _other_product(owner: Person) -> Iterator[None]:
-    """Quota of another product too, behind the tenant's queue, with simulated nodes that have it."""
+    """Add quota of another product to the tenant's queue; simulated nodes have this product."""
     queue = owner.get("clusterqueue", NAMESPACE)
     (group,) = copies.deepcopy(queue["spec"]["resourceGroups"])
-    plenty = [{"name": name, "nominalQuota": quota} for name, quota in (("cpu", 16), ("memory", "32Gi"), (GPU, 8))]
-    group["flavors"].append({"name": OTHER_FLAVOR, "resources": plenty})
+    quotas = [{"name": name, "nominalQuota": quota} for name, quota in (("cpu", 16), ("memory", "32Gi"), (GPU, 8))]
+    group["flavors"].append({"name": OTHER_FLAVOR, "resources": quotas})
     owner.create(
         {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -49,7 +49,7 @@ def _other_product(owner: Person) -> Iterator[None]:
 
 @pytest.fixture
 def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path) -> Iterator[Project]:
-    """Runs of a tenant: one holds all of a product, one asks for the other."""
+    """Yield a tenant's project with two runs: one holds all GPUs of a product, one requests the other product."""
     runs = [
         make_run("holds", PRODUCT, 4, "sh", "-c", "trap exit TERM; sleep infinity & wait"),
         {**make_run("other", OTHER_PRODUCT, 8, "echo", "trained"), "annotations": {DURATION: "10s"}},
@@ -61,15 +61,15 @@ def project(sites: Cluster, tenant: Person, _other_product: None, tmp_path: Path
         "trainstack:workloads": {"runs": runs},
     }
     copied = Project.copy(tmp_path / "copy", sites)
-    made = Project(copied.root, tenant.kubeconfig, copied.stack).other("products", config)
+    stack = Project(copied.root, tenant.kubeconfig, copied.stack).other("products", config)
     try:
-        yield made
+        yield stack
     finally:
-        made.take_down()
+        stack.take_down()
 
 
 def make_run(name: str, product: str, gpus: int, *command: str) -> dict[str, Any]:
-    """A Job of the tenant for so many GPUs of a product."""
+    """Return a Job of the tenant that requests this number of GPUs of a product."""
     return {
         "name": name,
         "kind": "Job",
@@ -93,10 +93,8 @@ def make_run(name: str, product: str, gpus: int, *command: str) -> dict[str, Any
 WAITS = make_run("waits", PRODUCT, 1, "sh", "-c", "sleep 3; echo trained")
 
 
-def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
-    project: Project, owner: Person, tenant: Person
-) -> None:
-    """Not where that product's quota is used up and another's is free; it waits, and says for what."""
+def test_a_run_gets_only_the_product_that_it_requests(project: Project, owner: Person, tenant: Person) -> None:
+    """If the quota of its product is used up, it waits although another product is free; `status` has the reason."""
     done = project.up()
     assert done.code == 0, done.text
     holds, other = (launch(project, name, NAMESPACE) for name in ("holds", "other"))
@@ -107,7 +105,7 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
     eventually("a pod of the one that holds all", lambda: nodes(owner, holds) == [NODE_NAME])
     assert flavors(owner, holds) == {FLAVOR}
 
-    # By now all of the other product is free again.
+    # All GPUs of the other product are free again.
     project.edit_stack(lambda config: config["trainstack:workloads"]["runs"].append(WAITS))
     done = project.up()
     assert done.code == 0, done.text
@@ -116,9 +114,9 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
     def reasons() -> str:
         (workload,) = workloads(owner, waits)
         assert "admission" not in workload.get("status", {})
-        return " ".join(each["message"] for each in workload.get("status", {}).get("conditions", ()))
+        return " ".join(condition["message"] for condition in workload.get("status", {}).get("conditions", ()))
 
-    # Kueue goes on where its last attempt ended, so that it names the first flavor or does not.
+    # Kueue resumes at the flavor after its last attempt, so its message may not have the first flavor.
     eventually("Kueue says why not there", lambda: f"flavor {OTHER_FLAVOR} doesn't match node affinity" in reasons())
     assert nodes(owner, waits) == []
     (view,) = json.loads(project.trainstack("status", "waits", "--json").out)
@@ -132,27 +130,27 @@ def test_a_run_goes_to_the_product_that_it_asks_for_and_never_elsewhere(
 
 
 def conditions(owner: Person, job: dict[str, Any]) -> set[str]:
-    """The conditions of a Job that are true."""
+    """Return the types of a Job's true conditions."""
     return true_conditions(owner.get("job", job["metadata"]["name"], NAMESPACE))
 
 
 def workloads(owner: Person, job: dict[str, Any]) -> list[dict[str, Any]]:
-    """What Kueue keeps of a Job."""
+    """Return Kueue's Workloads of a Job."""
     selector = f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"
     return owner.items("workloads.kueue.x-k8s.io", NAMESPACE, selector)
 
 
 def flavors(owner: Person, job: dict[str, Any]) -> set[str]:
-    """The flavors of which a Job's pods have quota, once it is admitted."""
+    """Wait for the admission of a Job, and return the flavors of its quota."""
 
     def assigned() -> list[dict[str, Any]]:
-        bodies = (each.get("status", {}).get("admission", {}) for each in workloads(owner, job))
-        return [each for body in bodies for each in body.get("podSetAssignments", ())]
+        admissions = (workload.get("status", {}).get("admission", {}) for workload in workloads(owner, job))
+        return [assignment for admission in admissions for assignment in admission.get("podSetAssignments", ())]
 
     assignments = eventually(f"{job['metadata']['name']} is admitted", assigned)
-    return {flavor for each in assignments for flavor in each["flavors"].values()}
+    return {flavor for assignment in assignments for flavor in assignment["flavors"].values()}
 
 
 def nodes(owner: Person, job: dict[str, Any]) -> list[str]:
-    """Where a Job's pods are."""
+    """Return the nodes of a Job's pods."""
     return [pod["spec"].get("nodeName", "") for pod in owner.pods(f"job-name={job['metadata']['name']}", NAMESPACE)]

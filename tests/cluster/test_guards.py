@@ -1,4 +1,4 @@
-"""What is refused before the first write: another cluster, the loss of data, values that somebody else has set."""
+"""Refusals before the first write: another cluster, loss of data, and values of other field managers."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ KINDS = "namespaces,storageclasses,persistentvolumes,persistentvolumeclaims"
 
 
 def small(**labels: str) -> dict[str, Any]:
-    """An environment without operators: a namespace with these labels, a class and a claim of it."""
+    """Return an environment without operators: a namespace with these labels, a class and a claim of the class."""
     volume = {"name": "data", "namespace": NAME, "storageClass": NAME, "size": "1Gi", "accessModes": ["ReadWriteMany"]}
     return {
         "trainstack:environment": {"namespaces": [{"name": NAME, "labels": labels}]},
@@ -34,24 +34,27 @@ def small(**labels: str) -> dict[str, Any]:
 
 @pytest.fixture
 def guarded(checkout: Project) -> Iterator[Project]:
-    """The small environment, not up yet."""
+    """Yield the small environment, not deployed yet."""
     project = checkout.other(NAME, small())
     try:
         yield project
     finally:
         project.kubectl("delete", "pods", "--all", "-n", NAME, "--timeout=60s")
         project.take_down()
-        # Volumes on hosts are retained.
+        # The hostPath volume is retained.
         project.kubectl("delete", "persistentvolume", NAME, "--ignore-not-found", "--timeout=60s")
 
 
 @contextmanager
 def on_another_cluster(project: Project) -> Iterator[str]:
-    """The same kubeconfig leads to another cluster, as far as anybody can tell: to one that is no local one."""
+    """Give the cluster another identity, and make it a remote cluster, for the duration of the block.
+
+    Yields its UID: a cluster without the annotation of local clusters is identified by its namespace kube-system.
+    """
     system = project.get("namespace", "kube-system")["metadata"]
 
-    def annotate(mark: str) -> None:
-        done = project.kubectl("annotate", "namespace", "kube-system", mark)
+    def annotate(annotation: str) -> None:
+        done = project.kubectl("annotate", "namespace", "kube-system", annotation)
         assert done.code == 0, done.text
 
     annotate(f"{LOCAL_CLUSTER}-")
@@ -63,23 +66,23 @@ def on_another_cluster(project: Project) -> Iterator[str]:
 
 @contextmanager
 def no_claims_in(project: Project, namespace: str) -> Iterator[None]:
-    """Admission refuses claims in a namespace, as a webhook of the cluster's owner may."""
+    """Reject claims in a namespace for the duration of the block, as an owner's webhook may."""
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
         "operations": ["CREATE"],
         "resources": ["persistentvolumeclaims"],
     }
-    # The namespace may not exist yet, and nothing can be tried in it.
-    others = f"object.metadata.namespace != '{namespace}' && object.metadata.name != 'probe'"
+    # The namespace may not exist yet, so the probe is a claim in another one.
+    expression = f"object.metadata.namespace != '{namespace}' && object.metadata.name != 'probe'"
     spec = {
         "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": others, "message": "no claims today"}],
+        "validations": [{"expression": expression, "message": "no claims today"}],
     }
     api = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "no-claims"}}
     policy = {**api, "kind": "ValidatingAdmissionPolicy", "spec": spec}
-    bound = {"policyName": "no-claims", "validationActions": ["Deny"]}
-    binding = {**api, "kind": "ValidatingAdmissionPolicyBinding", "spec": bound}
+    binding_spec = {"policyName": "no-claims", "validationActions": ["Deny"]}
+    binding = {**api, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding_spec}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     probe = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "probe"}, "spec": claim}
 
@@ -103,35 +106,35 @@ def no_claims_in(project: Project, namespace: str) -> Iterator[None]:
         eventually("claims are admitted again", admitted)
 
 
-def state(project: Project) -> dict[str, str]:
-    """The stack's live objects, and the version of each."""
+def resource_versions(project: Project) -> dict[str, str]:
+    """Return the resource versions of the stack's live objects, by kind and name."""
     found = project.select(KINDS, f"trainstack.dev/stack={NAME}")
-    return {f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["resourceVersion"] for each in found}
+    return {f"{body['kind']}/{body['metadata']['name']}": body["metadata"]["resourceVersion"] for body in found}
 
 
-def in_state(project: Project) -> set[str]:
-    """What the engine knows to be there, by URN."""
+def state_urns(project: Project) -> set[str]:
+    """Return the URNs in the stack's state."""
     done = project.pulumi("stack", "export")
     assert done.code == 0, done.text
     deployment = json.loads(done.out)["deployment"]
     file = state_file(project.root / ".trainstack" / "backend", "trainstack", NAME)
     assert file is not None
-    # Commands read the file.
+    # The commands read the state from this file.
     assert read_deployment(file) == deployment
-    return {each["urn"] for each in deployment.get("resources", ())}
+    return {resource["urn"] for resource in deployment.get("resources", ())}
 
 
 def refused(done: Done, *words: str) -> None:
-    """The command says no, in these words."""
+    """Assert that the command failed with these words in its output and without a traceback."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
-    told = " ".join(done.text.split())
-    for each in words:
-        assert each in told
+    text = " ".join(done.text.split())
+    for word in words:
+        assert word in text
 
 
-def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarded: Project) -> None:
-    """No command touches another cluster, or forgets the objects of its own."""
+def test_a_stack_belongs_to_the_cluster_of_its_first_up_even_if_it_failed(guarded: Project) -> None:
+    """No command writes to another cluster or drops objects from the state."""
     own = Layout.of(guarded.kubeconfig.parent).identity
     # The first `up` fails after the namespace and before the claim.
     with no_claims_in(guarded, NAME):
@@ -139,7 +142,7 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
     with on_another_cluster(guarded) as other:
         refused(guarded.up(), own, other)
     assert guarded.up().code == 0
-    before, known = state(guarded), in_state(guarded)
+    before, urns = resource_versions(guarded), state_urns(guarded)
     assert len(before) == 3
 
     with on_another_cluster(guarded) as other:
@@ -158,18 +161,18 @@ def test_a_stack_stays_on_the_cluster_of_its_first_up_even_if_that_failed(guarde
                 f"(UID of namespace kube-system: {other}). Nothing was changed; use the kubeconfig",
                 f"set `trainstack:cluster: {{identity: {other}}}` in Pulumi.{NAME}.yaml",
             )
-        assert (state(guarded), in_state(guarded)) == (before, known)
+        assert (resource_versions(guarded), state_urns(guarded)) == (before, urns)
 
 
 @pytest.mark.slow
-def test_the_file_may_name_another_cluster_and_a_destroy_stays_on_the_own(guarded: Project) -> None:
-    """From the next `up` on that one is remembered. A destroy that runs the program ends before its first delete."""
+def test_the_settings_may_name_another_cluster_and_destroy_keeps_to_its_own(guarded: Project) -> None:
+    """The next `up` records the declared cluster. `destroy --run-program` fails on another one and deletes nothing."""
     own = Layout.of(guarded.kubeconfig.parent).identity
     assert guarded.up().code == 0
-    before, known = state(guarded), in_state(guarded)
+    before, urns = resource_versions(guarded), state_urns(guarded)
     with on_another_cluster(guarded) as other:
         refused(guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program"), own, other)
-        assert (state(guarded), in_state(guarded)) == (before, known)
+        assert (resource_versions(guarded), state_urns(guarded)) == (before, urns)
         guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
         refused(guarded.pulumi("preview"), f"Pulumi.{NAME}.yaml:", f"is for cluster {own}", other)
         guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": other}}))
@@ -179,19 +182,19 @@ def test_the_file_may_name_another_cluster_and_a_destroy_stays_on_the_own(guarde
     refused(guarded.pulumi("preview"), other, own)
     guarded.edit_stack(lambda config: config.update({"trainstack:cluster": {"identity": own}}))
     assert guarded.up("--refresh").code == 0
-    assert state(guarded).keys() == before.keys()
+    assert resource_versions(guarded).keys() == before.keys()
     done = guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
     assert done.code == 0, done.text
-    assert state(guarded) == {}
+    assert resource_versions(guarded) == {}
 
 
-def test_a_claim_with_data_goes_only_by_name_and_not_under_a_pod(guarded: Project) -> None:
-    """Edited or taken out, it is refused with the place and the remedy; nothing is written before."""
+def test_a_claim_with_data_is_deleted_only_if_listed_and_not_mounted(guarded: Project) -> None:
+    """An edit or removal without `discard` is refused with line and remedy, before any write."""
     assert guarded.up().code == 0
     run_pod(guarded)
     (before,) = guarded.get("persistentvolumeclaims", namespace=NAME)["items"]
     assert before["status"]["phase"] == "Bound"
-    live = state(guarded)
+    live = resource_versions(guarded)
 
     edit_storage(guarded, lambda storage: storage["volumes"][0].update({"accessModes": ["ReadWriteOnce"]}))
     refused(
@@ -202,24 +205,27 @@ def test_a_claim_with_data_goes_only_by_name_and_not_under_a_pod(guarded: Projec
         f"trainstack:storage: discard: [{NAME}/data]",
     )
     edit_storage(guarded, lambda storage: storage.update({"volumes": []}))
-    gone = f"PersistentVolumeClaim {NAME}/data is no longer declared, and this change would delete it with its data"
-    refused(guarded.up(), gone, f"trainstack:storage: discard: [{NAME}/data]")
+    deletion = f"PersistentVolumeClaim {NAME}/data is no longer declared, and this change would delete it with its data"
+    refused(guarded.up(), deletion, f"trainstack:storage: discard: [{NAME}/data]")
 
     edit_storage(guarded, lambda storage: storage.update({"discard": [f"{NAME}/data"]}))
     refused(guarded.up(), f"It is mounted by pod {NAME}/user, so it is not discarded")
-    assert state(guarded) == live
+    assert resource_versions(guarded) == live
     assert guarded.kubectl("delete", "pod", "user", "-n", NAME, "--grace-period=1", "--timeout=60s").code == 0
     done = guarded.up()
     assert done.code == 0, done.text
-    assert gone in " ".join(done.text.split())
+    assert deletion in " ".join(done.text.split())
     assert guarded.get("persistentvolumeclaims", namespace=NAME)["items"] == []
     again = guarded.up()
     assert again.code == 0, again.text
     assert f"discard names {NAME}/data, which this change neither deletes nor replaces" in " ".join(again.text.split())
 
 
-def test_what_another_field_manager_has_set_is_never_overwritten_unsaid(guarded: Project) -> None:
-    """By kubectl in each of its ways, and by a controller: all named at once, with both values; nothing is written."""
+def test_values_of_other_field_managers_are_refused_or_reported(guarded: Project) -> None:
+    """The refusal lists the values set with kubectl and by a controller, with both values each; nothing is written.
+
+    With `adopt: true`, `up` overwrites a value and reports it.
+    """
     config = small(team="ours")
     config["trainstack:storage"]["volumes"][0]["labels"] = {"for": "ours"}
     config["trainstack:storage"]["persistentVolumes"] = [
@@ -228,9 +234,9 @@ def test_what_another_field_manager_has_set_is_never_overwritten_unsaid(guarded:
     ]
     guarded.write_stack(NAME, config)
     assert guarded.up().code == 0
-    somebody_edits(guarded)
-    live = state(guarded)
-    told = (
+    edit_as_others(guarded)
+    live = resource_versions(guarded)
+    conflicts = (
         f"Namespace {NAME}: metadata.labels.team is \"theirs\", set by 'kubectl-patch' (",
         ', and "ours" is declared; declare that value in the settings, restore the declared value in the cluster,',
         f"PersistentVolumeClaim {NAME}/data: metadata.labels.for is \"theirs\", set by 'kubectl-client-side-apply' (",
@@ -239,16 +245,16 @@ def test_what_another_field_manager_has_set_is_never_overwritten_unsaid(guarded:
         ", and false is declared",
     )
     for done in (guarded.pulumi("preview"), guarded.up()):
-        refused(done, *told)
-    assert state(guarded) == live
+        refused(done, *conflicts)
+    assert resource_versions(guarded) == live
 
-    # Two values are taken into the settings, one is set back, one is to be overwritten.
+    # Two values are copied to the settings, one is restored in the cluster, one will be overwritten.
     config["trainstack:environment"]["namespaces"][0]["labels"]["team"] = "theirs"
     config["trainstack:storage"]["classes"][0]["allowVolumeExpansion"] = True
     config["trainstack:storage"]["volumes"][0]["adopt"] = True
     guarded.write_stack(NAME, config)
-    back = json.dumps({"metadata": {"labels": {"of": "ours"}}})
-    assert guarded.kubectl("patch", "persistentvolume", NAME, "--patch", back).code == 0
+    restored = json.dumps({"metadata": {"labels": {"of": "ours"}}})
+    assert guarded.kubectl("patch", "persistentvolume", NAME, "--patch", restored).code == 0
     done = guarded.up()
     assert done.code == 0, done.text
     assert "is \"theirs\", set by 'kubectl-client-side-apply'" in done.text
@@ -257,38 +263,38 @@ def test_what_another_field_manager_has_set_is_never_overwritten_unsaid(guarded:
     assert guarded.changes("--refresh") == {}
 
 
-def somebody_edits(project: Project) -> None:
-    """Four people, each in his own way."""
+def edit_as_others(project: Project) -> None:
+    """Set a value with each of three kubectl commands and as a controller."""
 
-    def named(kind: str, name: str, version: str = "v1", **rest: Any) -> str:
+    def manifest(kind: str, name: str, version: str = "v1", **rest: Any) -> str:
         labels = rest.pop("labels", None)
-        place = {"namespace": NAME} if kind == "PersistentVolumeClaim" else {}
-        metadata = {"name": name, **place, **({"labels": labels} if labels else {})}
+        scope = {"namespace": NAME} if kind == "PersistentVolumeClaim" else {}
+        metadata = {"name": name, **scope, **({"labels": labels} if labels else {})}
         return json.dumps({"apiVersion": version, "kind": kind, "metadata": metadata, **rest})
 
     patch = json.dumps({"metadata": {"labels": {"team": "theirs"}}})
     force = ("apply", "--server-side", "--force-conflicts")
-    expands = {"allowVolumeExpansion": True, "provisioner": "rancher.io/local-path"}
+    expandable = {"allowVolumeExpansion": True, "provisioner": "rancher.io/local-path"}
     for done in (
         project.kubectl("patch", "namespace", NAME, "--patch", patch),
-        project.kubectl("apply", stdin=named("PersistentVolumeClaim", "data", labels={"for": "theirs"})),
-        project.kubectl(*force, stdin=named("PersistentVolume", NAME, labels={"of": "theirs"})),
+        project.kubectl("apply", stdin=manifest("PersistentVolumeClaim", "data", labels={"for": "theirs"})),
+        project.kubectl(*force, stdin=manifest("PersistentVolume", NAME, labels={"of": "theirs"})),
         project.kubectl(
             *force,
             "--field-manager=controller",
-            stdin=named("StorageClass", NAME, "storage.k8s.io/v1", **expands),
+            stdin=manifest("StorageClass", NAME, "storage.k8s.io/v1", **expandable),
         ),
     ):
         assert done.code == 0, done.text
 
 
 def edit_storage(project: Project, edit: Callable[[dict[str, Any]], None]) -> None:
-    """Change the section `storage`."""
+    """Edit the `storage` section in place."""
     project.edit_stack(lambda config: edit(config["trainstack:storage"]))
 
 
 def run_pod(project: Project) -> None:
-    """A pod that has the claim mounted, once it runs."""
+    """Create a pod that mounts the claim, and wait until it runs."""
     container = {
         "name": "user",
         "image": "busybox:1.35",
@@ -296,14 +302,14 @@ def run_pod(project: Project) -> None:
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
-    nobody = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    security = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     metadata = {"name": "user", "namespace": NAME}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"containers": [container], "volumes": volumes, "securityContext": nobody},
+        "spec": {"containers": [container], "volumes": volumes, "securityContext": security},
     }
     done = project.kubectl("create", stdin=json.dumps(pod))
     assert done.code == 0, done.text

@@ -27,19 +27,19 @@ from trainstack.dev.image_tools import ImageTool
 pytestmark = pytest.mark.cluster
 
 TRAINING, MODEL_IMAGE = "traindb-training-mnist", "joleedocker/traindb-training-mnist:1.0"
-"""The run of the database's training service, and its image as the service publishes it."""
+"""The run of the database's training service, and the image that the service publishes."""
 
 
 @pytest.fixture
 def guarded(tmp_path: Path, buildah: None) -> Iterator[str]:
-    """A registry with a password, whose authority the user has put where buildah looks for it; its address."""
+    """Start a registry with a password and with an authority that buildah trusts; yields its address."""
     access = make_access(tmp_path)
     with served_with_password(tmp_path, access):
         yield access.address
 
 
 def make_project(folder: Path, registry: str) -> Path:
-    """The committed environment of the training service, of images in this registry, with the user's Dockerfile."""
+    """Write the training service's environment with images in this registry and the user's Dockerfiles."""
     (folder / "workloads" / TRAINING).mkdir(parents=True)
     for name in ("Pulumi.yaml", "defaults.yaml"):
         shutil.copy(ROOT / name, folder)
@@ -61,12 +61,12 @@ def make_project(folder: Path, registry: str) -> Path:
 
 
 def trainstack(*words: str) -> Result:
-    """Run a command for the environment."""
+    """Run a command for the environment `traindb`."""
     return CliRunner().invoke(app, [*words, "-s", "traindb"])
 
 
-def listed() -> Mapping[str, dict[str, Any]]:
-    """What `image list` has, by the first workload."""
+def images_by_workload() -> Mapping[str, dict[str, Any]]:
+    """Return the entries of `image list`, by their first workload."""
     done = trainstack("image", "list", "--json")
     assert done.exit_code == 0, done.stderr
     return {line["workloads"][0]: line for line in json.loads(done.stdout)}
@@ -75,7 +75,7 @@ def listed() -> Mapping[str, dict[str, Any]]:
 def test_a_users_image_is_built_pushed_listed_and_pinned(
     tmp_path: Path, guarded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To a registry with a password and TLS, by what `buildah login` left; the digest is the same to everybody."""
+    """The credentials for the registry are those of `buildah login`; push, list and pin give the same digest."""
     project = make_project(tmp_path / "project", guarded)
     monkeypatch.chdir(project)
     reference = f"{guarded}/{MODEL_IMAGE}"
@@ -86,16 +86,16 @@ def test_a_users_image_is_built_pushed_listed_and_pinned(
         f"{guarded} rejected the credentials, or none are stored for it; run `buildah login {guarded}`" in done.stderr
     )
     assert "unauthorized: authentication required" in done.stderr
-    before = listed()[TRAINING]
+    before = images_by_workload()[TRAINING]
     assert (before["built"], before["registry"]) == (True, "unknown")
     assert f"{guarded} denies access to ann" in before["problem"]
 
     buildah_login(guarded)
-    assert {line["registry"] for line in listed().values()} == {"missing"}
+    assert {line["registry"] for line in images_by_workload().values()} == {"missing"}
     done = trainstack("image", "push")
     assert done.exit_code == 0, done.stderr
     digests = dict(line.split("@") for line in done.stdout.splitlines())
-    after = listed()
+    after = images_by_workload()
     assert {line["image"]: line["digest"] for line in after.values()} == digests
     image = after[TRAINING]
     assert image["workloads"] == [TRAINING, "traindb-recorded"]
@@ -107,19 +107,21 @@ def test_a_users_image_is_built_pushed_listed_and_pinned(
     assert yaml.safe_load((project / "pins" / "traindb.yaml").read_text()) == digests
 
 
-def test_an_unknown_authority_is_explained(tmp_path: Path, guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the place where its certificate has to be."""
+def test_the_error_of_an_unknown_authority_has_the_remedy(
+    tmp_path: Path, guarded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the path of the authority's certificate."""
     monkeypatch.chdir(make_project(tmp_path / "project", guarded))
     log_in(tmp_path, guarded, PASSWORD)
     shutil.rmtree(tmp_path / "home")
     done = trainstack("image", "push", TRAINING)
     assert done.exit_code == 1
     assert f"copy the authority's certificate to /etc/containers/certs.d/{guarded}/ca.crt" in done.stderr
-    assert "certificate verify failed" in listed()[TRAINING]["problem"]
+    assert "certificate verify failed" in images_by_workload()[TRAINING]["problem"]
 
 
-def test_buildah_builds_on_the_base_of_the_projects_layout(tmp_path: Path, buildah: None) -> None:
-    """The base is in no registry, and none is asked for it."""
+def test_buildah_builds_on_a_base_from_the_projects_layout(tmp_path: Path, buildah: None) -> None:
+    """No registry has the base, and none is asked for it."""
     storage = Storage(tmp_path / "images")
     (tmp_path / "base").mkdir()
     write_dockerfile(tmp_path / "base")

@@ -1,4 +1,4 @@
-"""Images are built, pushed, skipped and run for real, and nothing is left behind."""
+"""Builds, pushes, skips and runs of images with buildah and a registry, without remnants."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[RegistryAccess]:
-    """An empty registry of the test's own, with the local cluster's configuration."""
+    """Yield an empty registry of the test with the local cluster's configuration."""
     access = make_access(tmp_path)
     with served(tmp_path, access, config.registry(access, tmp_path / "blobs")):
         yield access
@@ -32,7 +32,7 @@ def registry(tmp_path: Path) -> Iterator[RegistryAccess]:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Iterator[Storage]:
-    """A storage of the test's own, of which no mount and no working container may remain."""
+    """Yield a storage of the test; no mount and no working container of it may remain."""
     storage = Storage(tmp_path / "images")
     yield storage
     assert storage.run("containers", "--quiet") == ""
@@ -40,7 +40,7 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
 
 
 def make_recipe(folder: Path, text: str = "hello", serve_as: tuple[str, ...] = ()) -> Recipe:
-    """A tiny image: busybox, a file, a user."""
+    """Write a tiny image's build context (busybox, a file, a user) and return its recipe."""
     folder.mkdir(exist_ok=True)
     (folder / "Dockerfile").write_text(
         'FROM scratch\nCOPY busybox /bin/sh\nCOPY text /text\nRUN ["/bin/sh", "-c", ": > /made"]\nUSER 1000:1000\n'
@@ -49,26 +49,28 @@ def make_recipe(folder: Path, text: str = "hello", serve_as: tuple[str, ...] = (
     return Recipe("tiny", folder, programs=helpers()[0].programs, serve_as=serve_as)
 
 
-def test_built_pushed_served_and_skipped(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
-    """The registry has the image under each name with one digest; again, nothing is built or pushed."""
-    said: list[str] = []
+def test_an_image_is_built_pushed_served_and_skipped(
+    tmp_path: Path, storage: Storage, registry: RegistryAccess
+) -> None:
+    """The registry has one digest under all names of the image; the second call builds and pushes nothing."""
+    messages: list[str] = []
     recipe = make_recipe(tmp_path / "tiny", serve_as=("docker.io/some/body:1.0", "busybox"))
-    (image,) = ensure_images([recipe], registry, said.append, storage)
+    (image,) = ensure_images([recipe], registry, messages.append, storage)
     digests = {Registry(registry).digest(target(name)) for name in (image, "some/body:1.0", "library/busybox:latest")}
     assert len(digests) == 1
     assert None not in digests
-    assert [line.split(" in ")[0] for line in said[-3:]] == [
+    assert [line.split(" in ")[0] for line in messages[-3:]] == [
         f"pushed {image}",
         "pushed docker.io/some/body:1.0",
         "pushed busybox",
     ]
-    said.clear()
-    assert ensure_images([recipe], registry, said.append, storage) == [image]
-    assert said == ["the registry has all 3 images"]
+    messages.clear()
+    assert ensure_images([recipe], registry, messages.append, storage) == [image]
+    assert messages == ["the registry has all 3 images"]
 
 
-def test_an_edit_is_another_image(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
-    """Both stay in the registry; the served name moves to the new one."""
+def test_an_edited_image_is_a_new_image(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
+    """The registry keeps both; the served name moves to the new one."""
     old = ensure_images([make_recipe(tmp_path / "tiny", "a", ("body:1",))], registry, print, storage)
     new = ensure_images([make_recipe(tmp_path / "tiny", "b", ("body:1",))], registry, print, storage)
     digest = Registry(registry).digest
@@ -77,15 +79,15 @@ def test_an_edit_is_another_image(tmp_path: Path, storage: Storage, registry: Re
 
 
 def test_the_same_files_give_the_same_digest(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
-    """Built twice, in storages apart."""
+    """Two builds in separate storages."""
     ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
-    said: list[str] = []
-    ensure_images([make_recipe(tmp_path / "tiny")], registry, said.append, Storage(tmp_path / "second"))
-    assert not [line for line in said if line.startswith("pushed")]
+    messages: list[str] = []
+    ensure_images([make_recipe(tmp_path / "tiny")], registry, messages.append, Storage(tmp_path / "second"))
+    assert not [line for line in messages if line.startswith("pushed")]
 
 
 def test_run_in_image(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
-    """As the image's user, with the mounted folder; exit code and output are the command's."""
+    """The command runs as the image's user with the mounted folder; its exit code and output are returned."""
     (image,) = ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -99,13 +101,13 @@ def test_run_in_image(tmp_path: Path, storage: Storage, registry: RegistryAccess
 
 
 def test_an_image_that_was_not_built_is_refused(storage: Storage) -> None:
-    """The error names the image and what builds it."""
+    """The error names the image and the command that builds it."""
     with pytest.raises(ClusterError, match=r"image registry.local/trainstack/none:1 has not been built.*cluster load"):
         run_in_image("registry.local/trainstack/none:1", ["true"], {}, storage)
 
 
-def test_a_failing_build_says_what_failed(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
-    """The error holds what the step said; nothing is pushed."""
+def test_a_failed_build_gives_the_reason(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
+    """The error has the exit code of the failed step; nothing is pushed."""
     recipe = make_recipe(tmp_path / "tiny")
     with (tmp_path / "tiny" / "Dockerfile").open("a") as file:
         file.write('USER 0\nRUN ["/bin/sh", "-c", "echo broken step >&2; exit 9"]\n')
@@ -114,22 +116,20 @@ def test_a_failing_build_says_what_failed(tmp_path: Path, storage: Storage, regi
     assert Registry(registry).digest(target(recipe.image)) is None
 
 
-def test_a_killed_builder_leaves_nothing_that_counts(
-    tmp_path: Path, storage: Storage, registry: RegistryAccess
-) -> None:
-    """A working container of a process that is gone is removed; one of a living process stays."""
+def test_remnants_of_a_killed_builder_are_removed(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
+    """A working container is removed if its process has exited, and kept if it runs."""
     subprocess.run(
         [*OWN_MOUNTS, *storage.buildah("from", "--name", "trainstack-999999999-base-0", "scratch")], check=True
     )
-    mine = f"trainstack-{os.getpid()}-run-0"
-    subprocess.run([*OWN_MOUNTS, *storage.buildah("from", "--name", mine, "scratch")], check=True)
+    own_container = f"trainstack-{os.getpid()}-run-0"
+    subprocess.run([*OWN_MOUNTS, *storage.buildah("from", "--name", own_container, "scratch")], check=True)
     ensure_images([make_recipe(tmp_path / "tiny")], registry, print, storage)
-    assert storage.run("containers", "--format", "{{.ContainerName}}").split() == [mine]
-    storage.run("rm", mine)
+    assert storage.run("containers", "--format", "{{.ContainerName}}").split() == [own_container]
+    storage.run("rm", own_container)
 
 
-def test_two_at_once_build_once(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
-    """The second waits, says so, and finds the image made."""
+def test_concurrent_builds_build_once(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
+    """The second waits, reports it, and finds the image built."""
     recipe, first, second = make_recipe(tmp_path / "tiny"), list[str](), list[str]()
     with storage.locked(print):
         other = threading.Thread(target=ensure_images, args=([recipe], registry, second.append, storage))
@@ -141,8 +141,8 @@ def test_two_at_once_build_once(tmp_path: Path, storage: Storage, registry: Regi
     assert first == ["the registry has all 1 images"]
 
 
-def test_a_registry_that_does_not_answer_is_named(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
-    """Address and remedy, no traceback of a socket."""
+def test_a_registry_that_does_not_respond_is_named(tmp_path: Path, storage: Storage, registry: RegistryAccess) -> None:
+    """The error has the address and the remedy."""
     silent = replace(registry, address=f"127.0.0.1:{free_port()}")
     with pytest.raises(ClusterError, match=f"The registry at {silent.address} does not respond.*cluster status"):
         ensure_images([make_recipe(tmp_path / "tiny")], silent, print, storage)

@@ -21,9 +21,9 @@ from trainstack.dev.cluster.layout import Layout
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 LABEL = "io.x-k8s.kind.cluster"
-"""By this label, kind finds the containers of a cluster."""
+"""The label by which kind finds the containers of a cluster."""
 IMAGES = "trainstack-registry"
-"""The volume with images, which clusters share and no command deletes."""
+"""The volume of images, which clusters share and no command deletes."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ def podman(*words: str) -> str:
     return done.stdout.strip()
 
 
-def holds() -> dict[str, set[str]]:
-    """Return what podman has, by kind. The volume of images is not counted."""
+def inventory() -> dict[str, set[str]]:
+    """Return podman's containers and volumes, by kind, without the shared volume of images."""
     return {
         "containers": set(podman("ps", "--all", "--no-trunc", "--format", "{{.ID}}").split()),
         "volumes": set(podman("volume", "ls", "--format", "{{.Name}}").split()) - {IMAGES},
@@ -47,7 +47,7 @@ def holds() -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
-    """kind and its images. Missing packages fail the tests: nothing is installed here."""
+    """Yield kind and its images. Missing packages fail the tests, since the test installs none."""
     missing = kind_node.missing_packages()
     assert not missing, f"missing packages: {', '.join(missing)}; `make test-kind` installs them"
     assert Path("/lib/modules").is_dir(), "kind's node mounts /lib/modules, which `make test-kind` creates"
@@ -62,8 +62,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
 
 @pytest.fixture
 def project(built: Built, tmp_path: Path) -> Iterator[Project]:
-    """A copy of the checkout whose local cluster will be one of kind; afterwards podman has what it had before."""
-    before, volumes, networks = holds(), listed("volume"), listed("network")
+    """Yield a copy of the checkout for a kind cluster; podman has the same containers afterwards."""
+    before, volumes, networks = inventory(), list_names("volume"), list_names("network")
     copy = Project.copy(tmp_path / "copy", Kubeconfig(tmp_path / "copy/.trainstack/cluster/kubeconfig"))
     copy.variables |= {
         "PATH": f"{built.programs}:{copy.variables['PATH']}",
@@ -72,23 +72,23 @@ def project(built: Built, tmp_path: Path) -> Iterator[Project]:
     try:
         yield copy
     finally:
-        # What a failed test left. The cluster's own command has been tried by then.
-        for container in holds()["containers"] - before["containers"]:
+        # These are remnants of a failed test; the test itself runs `cluster down`.
+        for container in inventory()["containers"] - before["containers"]:
             podman("rm", "--force", "--volumes", "--time", "0", container)
-        for volume in listed("volume") - volumes:
+        for volume in list_names("volume") - volumes:
             podman("volume", "rm", "--force", volume)
-        for network in listed("network") - networks:
+        for network in list_names("network") - networks:
             podman("network", "rm", network)
-        assert holds() == before
+        assert inventory() == before
 
 
-def listed(what: str) -> set[str]:
-    return set(podman(what, "ls", "--format", "{{.Name}}").split())
+def list_names(kind: str) -> set[str]:
+    return set(podman(kind, "ls", "--format", "{{.Name}}").split())
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """The node of somebody else's kind cluster, as far as kind can tell."""
+    """The node of another owner's kind cluster, by its labels."""
 
     name: str
     id: str
@@ -110,7 +110,7 @@ class Foreign:
         return cls(name, podman(*words))
 
     def state(self) -> dict[str, Any]:
-        """Return what every stop, start or deletion would change."""
+        """Return the fields that a stop, start or deletion changes."""
         found = json.loads(podman("container", "inspect", self.name))[0]
         return {"id": found["Id"], **{key: found["State"][key] for key in ("Status", "Pid", "StartedAt")}}
 
@@ -132,8 +132,8 @@ def up(project: Project, built: Built, code: int = 0) -> Done:
     return run(project, "cluster", "up", "--driver", "kind", *images, seconds=1100, code=code)
 
 
-def test_a_cluster_of_somebody_else_is_not_taken_over(project: Project, built: Built) -> None:
-    """A kind cluster of the name that this folder would use is left alone, by `up` and by `down --wipe`."""
+def test_a_cluster_of_another_owner_is_not_adopted(project: Project, built: Built) -> None:
+    """Neither `up` nor `down --wipe` changes a kind cluster that has this folder's cluster name."""
     foreign = Foreign.start(Layout.of(project.root / ".trainstack/cluster").cgroup, built.node_image)
     before = foreign.state()
     refused = up(project, built, code=1)
@@ -143,16 +143,16 @@ def test_a_cluster_of_somebody_else_is_not_taken_over(project: Project, built: B
     foreign.remove()
 
 
-def test_dev_trains_on_kind_and_leaves_nothing(project: Project, built: Built) -> None:
-    """The run's record comes from a volume for several pods; a foreign cluster in the same engine never notices."""
+def test_dev_trains_on_kind_and_is_removed_completely(project: Project, built: Built) -> None:
+    """The run's record is on a ReadWriteMany volume. A foreign cluster in the same engine is unchanged."""
     foreign = Foreign.start("foreign", built.node_image)
-    untouched, before = foreign.state(), holds()
+    foreign_before, before = foreign.state(), inventory()
     state = project.root / ".trainstack/cluster"
     try:
         up(project, built)
         record = json.loads(Layout.of(state).driver.read_text())
-        is_running(project, f"{record['name']}-control-plane")
-        assert len(holds()["containers"] - before["containers"]) == 2
+        assert_running(project, f"{record['name']}-control-plane")
+        assert len(inventory()["containers"] - before["containers"]) == 2
 
         objects = everything(project)
         done = run(project, "up", "-s", "dev", "--yes", seconds=1500)
@@ -164,7 +164,7 @@ def test_dev_trains_on_kind_and_leaves_nothing(project: Project, built: Built) -
 
         restart(project, record["name"])
         assert re.search(rf"(?m)^{result.name} +PyTorchJob +succeeded ", run(project, "status", "-s", "dev").out)
-        has_record(project, result.name)
+        assert_record(project, result.name)
         assert project.get("pvc", "training", "research") == claim
 
         retained = json.loads(project.pulumi("stack", "output", "--json").out)["retained"]
@@ -173,38 +173,38 @@ def test_dev_trains_on_kind_and_leaves_nothing(project: Project, built: Built) -
         only_stays(project, objects, [name for name in retained if not name.startswith("CustomResourceDefinition")])
     finally:
         run(project, "cluster", "down", "--wipe", seconds=300)
-    assert holds() == before
+    assert inventory() == before
     assert not state.exists()
-    assert foreign.state() == untouched
+    assert foreign.state() == foreign_before
     foreign.remove()
 
 
-def is_running(project: Project, container: str) -> None:
-    """The cluster has one node, which is ready, and is the container of that name."""
+def assert_running(project: Project, container: str) -> None:
+    """Assert that the cluster's only node is this container, and that it is ready."""
     status = json.loads(run(project, "cluster", "status", "--json").out)
     assert status["ready"]
     (node,) = project.get("nodes")["items"]
     assert node["metadata"]["name"] == container
-    assert {each["type"]: each["status"] for each in node["status"]["conditions"]}["Ready"] == "True"
+    assert {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}["Ready"] == "True"
     assert podman("container", "inspect", "--format", "{{.State.Status}}", container) == "running"
 
 
 def restart(project: Project, cluster: str) -> None:
-    """Stop the containers, and start the same ones again; `up` needs none of the options of the first start."""
+    """Stop the containers, and start the same ones again; `up` needs none of the first start's options."""
     names = (f"{cluster}-control-plane", f"{cluster}-registry")
     node = podman("container", "inspect", "--format", "{{.Id}}", names[0])
     run(project, "cluster", "down", seconds=300)
     assert all(podman("container", "inspect", "--format", "{{.State.Running}}", name) == "false" for name in names)
     run(project, "cluster", "up", seconds=600)
-    is_running(project, names[0])
+    assert_running(project, names[0])
     assert podman("container", "inspect", "--format", "{{.Id}}", names[0]) == node
-    # The operators' webhooks start again, which `up` does not wait for.
-    answers = ["status", "-s", project.stack]
-    eventually("status responds", lambda: project.run(answers, trainstack=True).code == 0, 240, every=2)
+    # `up` does not wait until the operators' webhooks have restarted.
+    words = ["status", "-s", project.stack]
+    eventually("status responds", lambda: project.run(words, trainstack=True).code == 0, 240, every=2)
 
 
-def has_record(project: Project, name: str) -> None:
-    """Another pod than the run's reads the record from the volume, and what it sends is verified."""
+def assert_record(project: Project, name: str) -> None:
+    """Fetch the record from the volume through another pod than the run's, and check the verified files."""
     folder = project.root / "fetched"
     done = run(project, "fetch", "-s", "dev", name, "--to", str(folder), seconds=300)
     assert " fetched, all verified" in done.text

@@ -1,4 +1,4 @@
-"""Kinds and names: a bare Pod, names that are fixed or the API server's, a Job of several runs."""
+"""Kinds and names of runs: a bare Pod, fixed and generated names, a Job with several completions."""
 
 from typing import Any
 
@@ -35,20 +35,23 @@ FIXED = ("single-pod", "fixed-job", "fixed-torch")
 
 
 def runs() -> list[Config]:
-    """A Pod that no queue holds; a Job and a PyTorchJob of fixed names; two Jobs of generated ones."""
+    """Return a Pod without a queue, a Job and a PyTorchJob with fixed names, and two Jobs with generated names."""
     fixed: Config = {"naming": "fixed", "command": WAITS}
-    several: Config = {"completions": 3, "parallelism": 2, "backoffLimit": 4, "ttlSecondsAfterFinished": 3600}
+    job_fields: Config = {"completions": 3, "parallelism": 2, "backoffLimit": 4, "ttlSecondsAfterFinished": 3600}
     return [
         bare("single-pod", "Pod", queue=None, restartPolicy="Never", annotations=NO_PROXY, **fixed),
         bare("fixed-job", **fixed),
         bare("fixed-torch", "PyTorchJob", queue=HELD, roles={"Master": {}, "Worker": {}}, **fixed),
-        bare("several", queue=HELD, naming="generated", container="data-loader", command=WAITS, **several),
+        bare("several", queue=HELD, naming="generated", container="data-loader", command=WAITS, **job_fields),
         bare("brief", naming="generated", command=["true"], ttlSecondsAfterFinished=1),
     ]
 
 
-def test_objects_have_the_names_that_were_asked_for_and_are_launched_once(lab: Project) -> None:
-    """Quiet in the queue, running and done; refused while active, replaced afterwards; a lost state makes no second."""
+def test_runs_get_the_declared_names_and_are_launched_once(lab: Project) -> None:
+    """`up` changes nothing while runs are queued, active or finished, and launches none again after a loss of state.
+
+    An edited run of a fixed name is refused while it is active, and replaced when it has finished.
+    """
     project = lab.other("named", team_config(lab.stack, *runs()))
     try:
         done = project.up()
@@ -57,17 +60,17 @@ def test_objects_have_the_names_that_were_asked_for_and_are_launched_once(lab: P
         done = project.up("--refresh")
         assert done.code == 0, done.text
         assert "settled" in done.text
-        called_as_asked(project)
+        assert_names(project)
         quiet(project)
-        refused_while_active(project)
+        assert_refused_while_active(project)
 
         with admitting(lab, HELD):
             await_pods(project, "several", 2)
             await_pods(project, "fixed-torch", 2)
             quiet(project)
-            forget(project, "several")
+            remove_from_state(project, "several")
             before = uids(project)
-            # The ledger, and the teardown's guard: it depends on everything.
+            # Created are the ledger and the teardown's guard, which depends on everything.
             assert project.changes() == {"import": 1, "create": 2}
             done = project.up()
             assert done.code == 0, done.text
@@ -78,16 +81,16 @@ def test_objects_have_the_names_that_were_asked_for_and_are_launched_once(lab: P
             in_pod(project, await_pods(project, "single-pod", 1)[0], "touch", f"{MOUNT}/go")
             done = project.trainstack("wait", "--timeout", "120")
             assert done.code == 0, done.text
-            ended(project)
+            assert_finished(project)
             quiet(project)
-            replaced_afterwards(project)
-            settled_when_deleted(project)
+            assert_replaced_when_finished(project)
+            assert_settled_when_deleted(project)
     finally:
         project.take_down()
 
 
-def called_as_asked(project: Project) -> None:
-    """By name, by the label that tells the launch, and by what the published objects say and no more."""
+def assert_names(project: Project) -> None:
+    """Assert names and launch labels, and that undeclared fields are unset or have the default."""
     bodies = {body["metadata"]["labels"]["trainstack.dev/workload"]: body for body in launches(project)}
     assert sorted(bodies) == sorted((*FIXED, "several"))
     for name, body in bodies.items():
@@ -104,8 +107,8 @@ def called_as_asked(project: Project) -> None:
     assert "cleanPodPolicy" not in bodies["fixed-torch"]["spec"]["runPolicy"]
 
 
-def refused_while_active(project: Project) -> None:
-    """Queued or running, its name would be another run's; the one that `stop` names goes before the other comes."""
+def assert_refused_while_active(project: Project) -> None:
+    """Assert that an edited run is refused while the old one is active, and that `stop` replaces the old one."""
     for name in FIXED:
         edit_run(project, name, lambda run: run.update(attempt=2))
     text = refused(project).text
@@ -123,31 +126,31 @@ def refused_while_active(project: Project) -> None:
     project.edit_stack(lambda config: config["trainstack:workloads"].pop("stop"))
 
 
-def forget(project: Project, name: str) -> None:
-    """What an `up` that was killed after a create leaves: the object, but neither a place in the state nor a ledger."""
+def remove_from_state(project: Project, name: str) -> None:
+    """Simulate an `up` that was killed after a create: the object has neither a state entry nor a ledger."""
     label = launch(project, name)["metadata"]["labels"]["trainstack.dev/launch"]
     urns = project.pulumi("stack", "--show-urns").out.split()
-    (urn,) = (each for each in urns if each.endswith(f"batch/v1:Job::{NAMESPACE}/{label}"))
+    (urn,) = (candidate for candidate in urns if candidate.endswith(f"batch/v1:Job::{NAMESPACE}/{label}"))
     done = project.pulumi("state", "delete", urn, "--yes", "--target-dependents")
     assert done.code == 0, done.text
     done = project.kubectl("delete", "configmap", "-n", NAMESPACE, f"run-{label.rpartition('-')[0]}")
     assert done.code == 0, done.text
 
 
-def ended(project: Project) -> None:
-    """Three pods of the Job have succeeded; the Pod's own log and state are found by the workload's name."""
+def assert_finished(project: Project) -> None:
+    """Assert that three pods of the Job have succeeded, and that the Pod has status and log by workload name."""
     assert await_end(project, "several", "Complete")["status"]["succeeded"] == 3
     assert "single-pod" in project.trainstack("status").out
     logs = project.trainstack("logs", "single-pod")
     assert "done" in logs.out, logs.text
 
 
-def replaced_afterwards(project: Project) -> None:
-    """An edited definition takes the name of what has ended; a preview says so."""
+def assert_replaced_when_finished(project: Project) -> None:
+    """Assert that edited runs replace finished ones of the same name, and that a preview has the replacements."""
     before = uids(project)
     for name in FIXED:
         edit_run(project, name, lambda run: run.update(attempt=3))
-    # Their ledgers are others by name.
+    # A ledger's name depends on the definition, so ledgers are created and deleted.
     assert project.changes() == {"replace": 3, "create": 3, "delete": 3}
     done = project.up()
     assert done.code == 0, done.text
@@ -160,13 +163,13 @@ def replaced_afterwards(project: Project) -> None:
     quiet(project)
 
 
-def settled_when_deleted(project: Project) -> None:
-    """By hand or by TTL: launched once is launched."""
-    gone: dict[str, Any] = launch(project, "single-pod")
+def assert_settled_when_deleted(project: Project) -> None:
+    """Assert that a launched object that was deleted by hand is not created again."""
+    deleted: dict[str, Any] = launch(project, "single-pod")
     remembered = ledgers(project)
     assert project.kubectl("delete", "pod", "-n", NAMESPACE, "single-pod").code == 0
     done = project.up("--refresh")
     assert done.code == 0, done.text
-    assert f"{run_id(gone)} was launched before and is settled" in done.text
-    assert uid(gone) not in uids(project).values()
+    assert f"{run_id(deleted)} was launched before and is settled" in done.text
+    assert uid(deleted) not in uids(project).values()
     assert ledgers(project) == remembered

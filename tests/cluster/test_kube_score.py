@@ -1,4 +1,4 @@
-"""kube-score over what environments declare: nothing critical but what has been looked at and has its reason here."""
+"""kube-score on the manifests of environments: its only critical findings are the reviewed ones."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from trainstack.runs.manifests.launched_pods import launched_pods
 pytestmark = pytest.mark.cluster
 
 CRITICAL = 1
-"""The grade of what kube-score calls critical."""
+"""The grade of kube-score's critical findings."""
 REVIEWED = {
     "container-image-pull-policy": "images have digests, or tags of their content: a second pull would give the same",
     "container-security-context-user-group-id": "it wants ids above 10000, which images and volumes seldom know",
@@ -26,13 +26,13 @@ REVIEWED = {
     "container-resources": "controllers and runs have the limits that their release and their owner give them",
     "pod-networkpolicy": "the API server calls controllers' webhooks, from addresses that differ by cluster",
 }
-"""Findings that may stay, by kube-score's id of the check."""
+"""The accepted findings, by kube-score's id of the check, with the reason."""
 OF_CONTROLLERS = {"pod-networkpolicy"}
-"""Those of them that may stay at Deployments alone."""
+"""The findings that are accepted for Deployments only."""
 
 
 def make_project(folder: Path) -> Path:
-    """A project with one environment, of everything of ours that makes pods."""
+    """Write a project with one environment that has all kinds of pods, and return its folder."""
     for name in ("defaults.yaml", "sweeps", "workloads", "trainstack", ".trainstack"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "Pulumi.strict.yaml").write_text(yaml.safe_dump({"config": make_environment()}))
@@ -40,8 +40,8 @@ def make_project(folder: Path) -> Path:
 
 
 def with_pods(bodies: list[Manifest]) -> list[Manifest]:
-    """The objects, and of kinds that kube-score does not know the pods that they make."""
-    companions = [each for each in bodies if each["kind"] == "TrainingRuntime"]
+    """Return the objects, with the pods of kinds that kube-score does not know."""
+    companions = [body for body in bodies if body["kind"] == "TrainingRuntime"]
     return [
         *bodies,
         *(
@@ -62,38 +62,38 @@ def with_pods(bodies: list[Manifest]) -> list[Manifest]:
     ]
 
 
-def critical(folder: Path, bodies: list[Manifest]) -> set[tuple[str, str]]:
-    """The critical findings: check and object."""
+def critical_findings(folder: Path, bodies: list[Manifest]) -> set[tuple[str, str]]:
+    """Return check and object of the critical findings."""
     file = folder / "manifests.yaml"
     file.write_text(yaml.safe_dump_all(bodies))
     words = [str(tools.program("kube-score")), "score", "--output-format", "json", str(file)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout, done.stderr
     return {
-        (check["check"]["id"], each["object_name"])
-        for each in json.loads(done.stdout)
-        for check in each["checks"] or ()
+        (check["check"]["id"], scored_object["object_name"])
+        for scored_object in json.loads(done.stdout)
+        for check in scored_object["checks"] or ()
         if check["grade"] == CRITICAL and not check["skipped"] and not check["check"]["optional"]
     }
 
 
-def test_nothing_is_critical_but_what_was_reviewed(tmp_path: Path) -> None:
-    """All operators and all kinds of runs; and each entry of the list is needed."""
+def test_all_critical_findings_are_reviewed(tmp_path: Path) -> None:
+    """The environment has all operators and all kinds of runs; every entry of the list is needed."""
     tools.ensure(["kube-score"])
     root = make_project(tmp_path)
     bodies = with_pods(declared(root, "strict", commit="", releases=True, cached=True))
     kinds = {body["kind"] for body in bodies}
     assert {"Deployment", "Job", "NetworkPolicy", "Pod", "PyTorchJob", "TrainJob", "JobSet"} <= kinds
-    found = critical(tmp_path, bodies)
+    found = critical_findings(tmp_path, bodies)
     assert {(check, name) for check, name in found if check not in REVIEWED} == set()
     assert {name for check, name in found if check in OF_CONTROLLERS and not name.startswith("Deployment/")} == set()
     assert {check for check, _ in found} == REVIEWED.keys()
 
 
 def test_a_critical_finding_is_found(tmp_path: Path) -> None:
-    """A pod that says nothing of security, in a namespace without a policy."""
+    """A pod without a security context, in a namespace without a NetworkPolicy."""
     tools.ensure(["kube-score"])
     spec = {"containers": [{"name": "main", "image": "busybox:latest"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": "open"}, "spec": spec}
-    found = {check for check, _ in critical(tmp_path, [pod])}
+    found = {check for check, _ in critical_findings(tmp_path, [pod])}
     assert {"container-image-tag", "pod-networkpolicy", "container-resources"} <= found

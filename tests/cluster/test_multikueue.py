@@ -1,4 +1,4 @@
-"""A run that one cluster queues and another executes: its status, its logs and its record."""
+"""A MultiKueue run that one cluster queues and another executes: its status, logs and record."""
 
 import json
 from collections.abc import Iterator
@@ -38,9 +38,9 @@ metrics = {"epoch": 1, "val_accuracy": float((sys.argv + ["0.5"])[1])}
 print("trained elsewhere", flush=True)
 """
 SEARCH = {"method": "grid", "parameters": {"a": {"values": [0.1, 0.3]}}, "args": ["${parameters.a}"]}
-"""Of a sweep: its trials report the parameter as their accuracy."""
+"""The space of a sweep; its trials report the parameter as their accuracy."""
 PODS = 6
-"""Of the two Jobs, the JobSet's two nodes, and the sweep's two trials."""
+"""The pods of the two Jobs, the JobSet's two nodes, and the sweep's two trials."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Two clusters, and a kubeconfig with a context for each."""
+    """Start two clusters, and write a kubeconfig with a context for each."""
     states = [tmp_path_factory.getbasetemp() / "multikueue" / name for name in (HUB, WEST)]
     try:
         manager, worker = map(start_cluster, states)
@@ -67,32 +67,32 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             devcluster.down(state, keep_data=False)
 
 
-def test_a_dispatched_run_is_followed_and_fetched_from_its_cluster(pair: Pair, tmp_path: Path) -> None:
-    """It waits with the reason until the worker is connected; then status, logs and record come from the worker."""
+def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_path: Path) -> None:
+    """Until the worker cluster is connected, the run waits, and `status` has the reason."""
     project = Project.copy(tmp_path, pair)
     west = project.other(WEST, environment(WEST, 1, receives=[NAMESPACE]))
     nodes = run("nodes", "JobSet", WAITS, replicatedJobs=[{"name": "node", "parallelism": 2}])
     manager = project.other(HUB, hub(run("probe", "Job", WAITS), run("stopped", "Job", WAITS), nodes))
-    sweep(manager)
+    declare_sweep(manager)
     for stack in (west, manager):
         done = stack.up(seconds=600)
         assert done.code == 0, done.text
-    seen = manager.trainstack("status").out
-    assert "lists an admission check that is not active: Kueue does not reach west (" in seen
+    output = manager.trainstack("status").out
+    assert "lists an admission check that is not active: Kueue does not reach west (" in output
 
     with reachable(pair.manager, pair.worker) as server:
         give_access(manager, pair.worker, server)
         pods = eventually("all runs have their pods in the worker cluster", lambda: running(manager, PODS))
         assert objects(manager, "pods", HUB) == []
-        seen = manager.trainstack("status").out
-        assert seen.count("in cluster west;") == len(LAUNCHES), seen
+        output = manager.trainstack("status").out
+        assert output.count("in cluster west;") == len(LAUNCHES), output
         assert {view["cluster"] for view in json.loads(manager.trainstack("status", "--json").out)} == {WEST}
         for name, replicas in LAUNCHES.items():
             done = manager.trainstack("logs", name)
             assert {line.partition(" ")[0] for line in done.out.splitlines()} == replicas, done.text
             assert "training elsewhere" in done.out
-        without_a_context(manager, pair)
-        checked(manager)
+        assert_context_is_required(manager, pair)
+        assert_check_findings(manager)
 
     eventually(
         "the worker cluster counts as lost", lambda: "Kueue does not reach worker cluster west" in status(manager)
@@ -106,8 +106,8 @@ def test_a_dispatched_run_is_followed_and_fetched_from_its_cluster(pair: Pair, t
         done = manager.trainstack("destroy", "--yes")
         assert (done.code, "--stop" in done.text) == (3, True), done.text
 
-        stop(manager)
-        go(manager, pods)
+        stop_run(manager)
+        let_finish(manager, pods)
         done = manager.trainstack("wait", "--timeout", "180")
         assert done.code == 0, done.text
         eventually("MultiKueue has deleted the copies", lambda: objects(manager, "jobs,jobsets", WEST) == [])
@@ -115,11 +115,11 @@ def test_a_dispatched_run_is_followed_and_fetched_from_its_cluster(pair: Pair, t
         assert (done.code, "the run's record has a copy: trainstack fetch probe-" in done.text) == (1, True), done.text
         done = manager.trainstack("fetch", "probe")
         assert done.code == 0, done.text
-        the_results(manager)
+        assert_results(manager)
         (log,) = manager.root.glob("results/probe-*/logs/*")
         assert "trained elsewhere" in log.read_text()
         assert list(manager.root.glob("results/probe-*/_SUCCESS"))
-        # It is of another owner, in a namespace that is deleted with the operator.
+        # The Secret has another owner, and its namespace is deleted with the operator.
         done = manager.kubectl("delete", "secret", "-n", "kueue-system", "west-kubeconfig", "--context", HUB)
         assert done.code == 0, done.text
         done = manager.trainstack("destroy", "--yes", seconds=600)
@@ -127,11 +127,11 @@ def test_a_dispatched_run_is_followed_and_fetched_from_its_cluster(pair: Pair, t
 
 
 LAUNCHES = {"probe": {"pod-0"}, "stopped": {"pod-0"}, "nodes": {"node-0", "node-1"}, "search": {"pod-0", "pod-1"}}
-"""The replicas with a log, by run, and of the sweep by its Indexed Job."""
+"""The replicas with logs, by run; a sweep counts as one run, its Indexed Job."""
 
 
-def sweep(manager: Project) -> None:
-    """Declare two trials as one Indexed Job, and expand their space."""
+def declare_sweep(manager: Project) -> None:
+    """Declare a sweep of two trials as one Indexed Job, and expand its space."""
     definition = {name: value for name, value in run("search", "Job", WAITS).items() if name != "name"}
     declared = {"name": "search", "form": "indexed", "parallelism": 2, "run": definition}
     manager.edit_stack(lambda config: config.update({"trainstack:sweeps": {"sweeps": [declared]}}))
@@ -149,14 +149,14 @@ def status(manager: Project) -> str:
     return done.out
 
 
-def checked(manager: Project) -> None:
-    """The check finds that the worker cluster has everything, and what is missing there."""
+def assert_check_findings(manager: Project) -> None:
+    """Assert that `check --cluster` reports nothing for a complete worker cluster, and a missing Secret."""
 
     def findings() -> list[str]:
         found = json.loads(manager.trainstack("check", "--cluster", "--json").out)["findings"]
-        return [each["message"] for each in found if each["id"] == "worker-incomplete"]
+        return [finding["message"] for finding in found if finding["id"] == "worker-incomplete"]
 
-    def mounting(secret: str | None) -> None:
+    def use_secret(secret: str | None) -> None:
         def edit(config: dict[str, Any]) -> None:
             (probe, *_) = config["trainstack:workloads"]["runs"]
             probe["secretEnv"] = {"TOKEN": {"secret": secret, "key": "token"}} if secret else {}
@@ -164,13 +164,13 @@ def checked(manager: Project) -> None:
         manager.edit_stack(edit)
 
     assert findings() == []
-    mounting("token")
+    use_secret("token")
     assert findings() == [f"worker cluster west does not have Secret {NAMESPACE}/token"]
-    mounting(None)
+    use_secret(None)
 
 
-def the_results(manager: Project) -> None:
-    """The records of the JobSet and of the trials are on the worker's volume."""
+def assert_results(manager: Project) -> None:
+    """Assert that the records of the JobSet and of the trials are on the worker's volume."""
     trials = json.loads(manager.trainstack("sweep", "results", "search", "--json").out)["trials"]
     assert [(trial["state"], trial["objective"]) for trial in trials] == [("succeeded", 0.1), ("succeeded", 0.3)]
     for name in ("nodes", trials[1]["run_id"]):
@@ -180,8 +180,8 @@ def the_results(manager: Project) -> None:
     assert (manager.root / "results" / trials[1]["run_id"] / "_SUCCESS").is_file()
 
 
-def without_a_context(manager: Project, pair: Pair) -> None:
-    """Without a context for the worker, the commands name the cluster and both remedies."""
+def assert_context_is_required(manager: Project, pair: Pair) -> None:
+    """Assert that without a context for the worker, commands name the cluster and the remedy."""
     config = yaml.safe_load(pair.kubeconfig.read_text())
     config["contexts"] = [context for context in config["contexts"] if context["name"] == HUB]
     file = manager.root / "hub-only"
@@ -194,21 +194,21 @@ def without_a_context(manager: Project, pair: Pair) -> None:
         assert "has no context 'west'; add a context for that cluster" in " ".join(done.text.split())
 
 
-def stop(manager: Project) -> None:
-    """A run that is stopped in the manager's cluster ends in the worker's."""
+def stop_run(manager: Project) -> None:
+    """Stop a run in the manager's cluster, and wait until its pod in the worker's is gone."""
 
-    def named(config: dict[str, Any]) -> None:
+    def edit(config: dict[str, Any]) -> None:
         runs = config["trainstack:workloads"]["runs"]
-        (run_id,) = [name for name in launched(manager) if name.startswith("stopped")]
-        config["trainstack:workloads"] = {"runs": [one for one in runs if one["name"] != "stopped"], "stop": [run_id]}
+        (run_id,) = [name for name in run_ids(manager) if name.startswith("stopped")]
+        config["trainstack:workloads"] = {"runs": [run for run in runs if run["name"] != "stopped"], "stop": [run_id]}
 
-    manager.edit_stack(named)
+    manager.edit_stack(edit)
     done = manager.up()
     assert done.code == 0, done.text
     eventually("its pod is gone", lambda: len(objects(manager, "pods", WEST)) == PODS - 1)
 
 
-def launched(manager: Project) -> list[str]:
+def run_ids(manager: Project) -> list[str]:
     return [str(job["metadata"]["labels"]["trainstack.dev/run"]) for job in objects(manager, "jobs", HUB)]
 
 
@@ -224,9 +224,9 @@ def running(project: Project, count: int) -> list[dict[str, Any]]:
     return pods if len({uid(pod) for pod in pods}) == count else []
 
 
-def go(project: Project, pods: list[dict[str, Any]]) -> None:
-    """Let the run end, by a file on the worker's volume."""
+def let_finish(project: Project, pods: list[dict[str, Any]]) -> None:
+    """Let the runs finish, by a file on the worker's volume."""
     (name,) = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["name"].startswith("probe")]
-    place = ("exec", "-n", NAMESPACE, "--context", WEST, name, "--")
-    done = project.kubectl(*place, "touch", "/mnt/training/go")
+    prefix = ("exec", "-n", NAMESPACE, "--context", WEST, name, "--")
+    done = project.kubectl(*prefix, "touch", "/mnt/training/go")
     assert done.code == 0, done.text

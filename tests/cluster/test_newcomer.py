@@ -1,4 +1,4 @@
-"""A newcomer's mistakes: each gets a message that says what is wrong and what to do, and changes nothing."""
+"""Mistakes of new users: each fails with a message that has cause and remedy, and changes nothing."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,81 +18,81 @@ Variables = Mapping[str, str | None]
 
 @pytest.fixture(scope="module")
 def copy(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The newcomer's copy of the project."""
+    """Copy the project for the new user."""
     return Project.copy(tmp_path_factory.mktemp("newcomer"), cluster)
 
 
 @pytest.fixture(scope="module")
 def newcomer(copy: Project) -> Project:
-    """An environment in it like dev, which has never been up."""
+    """Return an environment like dev that was never deployed."""
     return copy.other("newcomer", dev_config())
 
 
 @pytest.fixture(autouse=True)
 def _as_dev(newcomer: Project) -> Iterator[None]:
-    """Each mistake is made in an environment that is right otherwise."""
+    """Reset the environment before each mistake, and check afterwards that nothing was deployed."""
     newcomer.write_stack(newcomer.stack, dev_config())
     yield
-    assert declared(newcomer) == []
+    assert deployed_urns(newcomer) == []
     assert newcomer.select(KINDS, f"trainstack.dev/stack={newcomer.stack}") == []
 
 
 KINDS = "namespaces,storageclasses,persistentvolumeclaims,configmaps,deployments,jobs"
-"""Of what dev declares, the kinds that every cluster has."""
+"""The kinds of dev that every cluster has."""
 
 
 def dev_config() -> Config:
-    """What `Pulumi.dev.yaml` declares."""
+    """Return the configuration in `Pulumi.dev.yaml`."""
     return dict(yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"])
 
 
-def declared(project: Project) -> list[str]:
-    """The objects that the stack's state knows, by URN."""
-    return [each["urn"] for each in project.resources() if not each["type"].startswith("pulumi:")]
+def deployed_urns(project: Project) -> list[str]:
+    """Return the URNs of the objects in the stack's state."""
+    return [resource["urn"] for resource in project.resources() if not resource["type"].startswith("pulumi:")]
 
 
 def refused(project: Project, *words: str, environment: Variables | None = None) -> Done:
-    """Plain `pulumi up` and `trainstack up` end with these words and without a traceback; the latter's end."""
-    says(project.pulumi("up", "--yes", "--skip-preview", environment=environment), *words)
+    """Assert that `pulumi up` and `trainstack up` fail with these words; return the result of the latter."""
+    assert_failed(project.pulumi("up", "--yes", "--skip-preview", environment=environment), *words)
     done = project.run(["up", "--yes", "-s", project.stack], trainstack=True, environment=environment)
-    says(done, *words)
+    assert_failed(done, *words)
     return done
 
 
-def says(done: Done, *words: str) -> None:
-    """A failed command told the person all of this, and nothing in the language of programs."""
+def assert_failed(done: Done, *words: str) -> None:
+    """Assert that the command failed with these words in its output and without a traceback."""
     assert done.code != 0, done.text
     assert "Traceback" not in done.text
-    for each in words:
-        assert each in done.text
+    for word in words:
+        assert word in done.text
 
 
 def line_of(project: Project, word: str) -> str:
-    """The place of a word in the stack's file, as messages write it."""
+    """Return file and line of a word in the stack's settings, in the format of messages."""
     file = project.root / f"Pulumi.{project.stack}.yaml"
     number = next(number for number, line in enumerate(file.read_text().splitlines(), 1) if word in line)
     return f"{file.name}:{number}"
 
 
-def test_an_environment_without_a_file_is_not_there(copy: Project) -> None:
-    """Those that there are are named; nothing is made of a word that was mistyped."""
+def test_an_environment_without_a_file(copy: Project) -> None:
+    """The message lists the existing environments, and no file or stack is created for a mistyped name."""
     project = Project(copy.root, copy.kubeconfig, "production", copy.variables)
-    says(project.pulumi("preview"), "no stack named 'production' found")
+    assert_failed(project.pulumi("preview"), "no stack named 'production' found")
     for words in (["up", "-y"], ["preview"], ["env"], ["status"], ["destroy", "-y"]):
         done = project.run([*words, "-s", "production"], trainstack=True)
-        says(done, "create Pulumi.production.yaml", "newcomer, prod")
+        assert_failed(done, "create Pulumi.production.yaml", "newcomer, prod")
     assert not (copy.root / "Pulumi.production.yaml").exists()
     assert "production" not in copy.run(["pulumi", "stack", "ls"]).out
 
 
-def test_an_environment_that_declares_nothing_is_told_how_to_begin(newcomer: Project) -> None:
-    """As `pulumi stack init` leaves its file: with the salt of the passphrase and no settings."""
+def test_an_environment_without_settings(newcomer: Project) -> None:
+    """`pulumi stack init` leaves such a file: it has only the salt of the passphrase."""
     newcomer.write_stack(newcomer.stack, {})
     refused(newcomer, "Pulumi.newcomer.yaml: the environment declares nothing", "`trainstack:<section>:`", "dev")
 
 
-def test_faults_of_the_file_are_told_at_once_each_with_its_line(newcomer: Project) -> None:
-    """An unknown key with the nearest that there is, and a quantity that is none."""
+def test_all_faults_of_a_file_are_reported_with_their_lines(newcomer: Project) -> None:
+    """An unknown key, with the nearest valid one, and an invalid quantity."""
 
     def edit(config: Config) -> None:
         (volume,) = config["trainstack:storage"]["volumes"]
@@ -108,12 +108,12 @@ def test_faults_of_the_file_are_told_at_once_each_with_its_line(newcomer: Projec
         '"1Gi"',
     )
     refused(newcomer, *words)
-    # A preview runs the same program to the same place.
-    says(newcomer.pulumi("preview"), *words)
+    # A preview fails in the same place.
+    assert_failed(newcomer.pulumi("preview"), *words)
 
 
-def test_names_that_name_nothing_are_told_at_once(newcomer: Project) -> None:
-    """A queue that the namespace does not have, and a folder without a Dockerfile: before anything is built."""
+def test_unknown_references_are_reported_together(newcomer: Project) -> None:
+    """A queue that the namespace does not have, and a folder without a Dockerfile, before any image is built."""
 
     def edit(config: Config) -> None:
         (run,) = config["trainstack:workloads"]["runs"]
@@ -132,8 +132,8 @@ def test_names_that_name_nothing_are_told_at_once(newcomer: Project) -> None:
     )
 
 
-def test_a_kubeconfig_that_is_not_there_or_none_at_all(newcomer: Project, tmp_path: Path) -> None:
-    """The file is named, and what to set instead."""
+def test_a_missing_or_broken_kubeconfig(newcomer: Project, tmp_path: Path) -> None:
+    """The message names the file and the setting that selects another one."""
     refused(
         newcomer,
         f"no kubeconfig at {tmp_path / 'missing'}",
@@ -142,38 +142,38 @@ def test_a_kubeconfig_that_is_not_there_or_none_at_all(newcomer: Project, tmp_pa
     )
     (tmp_path / "broken").write_text("clusters: [")
     done = newcomer.pulumi("preview", environment={"KUBECONFIG": str(tmp_path / "broken")})
-    says(done, f"{tmp_path / 'broken'} is not a usable kubeconfig", "kubectl config get-contexts")
+    assert_failed(done, f"{tmp_path / 'broken'} is not a usable kubeconfig", "kubectl config get-contexts")
 
 
-def test_a_context_that_the_kubeconfig_does_not_have(newcomer: Project) -> None:
-    """Context and file are named, and where the context is set."""
+def test_an_unknown_context_of_the_kubeconfig(newcomer: Project) -> None:
+    """The message names context, file and setting."""
     newcomer.edit_stack(lambda config: config.update({"trainstack:cluster": {"context": "elsewhere"}}))
     refused(newcomer, "context 'elsewhere' of", str(newcomer.kubeconfig), "trainstack:cluster: context")
 
 
-def test_an_unreachable_cluster_leaves_the_state_of_what_runs_there(dev: Project, tmp_path: Path) -> None:
-    """Nothing is taken for gone because nobody answers, not even when asked to refresh."""
+def test_the_state_is_kept_if_the_cluster_is_unreachable(dev: Project, tmp_path: Path) -> None:
+    """No object is removed from the state, not even with `--refresh`."""
     environment = {"KUBECONFIG": str(unreachable(dev.kubeconfig, tmp_path / "unreachable"))}
-    before = declared(dev)
+    before = deployed_urns(dev)
     assert before
-    told = ("cannot reach the cluster of context", "https://127.0.0.1:9", str(tmp_path), "check that it is running")
-    refused(dev, *told, environment=environment)
-    says(dev.pulumi("preview", environment=environment), *told)
+    expected = ("cannot reach the cluster of context", "https://127.0.0.1:9", str(tmp_path), "check that it is running")
+    refused(dev, *expected, environment=environment)
+    assert_failed(dev.pulumi("preview", environment=environment), *expected)
     for command in (["status"], ["destroy", "--yes"], ["destroy", "--keep-platform", "--yes"]):
-        says(dev.run([*command, "-s", "dev"], trainstack=True, environment=environment), *told)
+        assert_failed(dev.run([*command, "-s", "dev"], trainstack=True, environment=environment), *expected)
     for words in (("up",), ("destroy", "--run-program")):
         done = dev.pulumi(*words, "--yes", "--skip-preview", "--refresh", environment=environment)
-        says(done, "unreachable")
-    assert declared(dev) == before
+        assert_failed(done, "unreachable")
+    assert deployed_urns(dev) == before
     assert dev.changes("--refresh") == {}
 
 
 def unreachable(kubeconfig: Path, to: Path) -> Path:
-    """A kubeconfig whose server is a port of this machine on which nobody listens."""
-    held = yaml.safe_load(kubeconfig.read_text())
-    for each in held["clusters"]:
-        each["cluster"]["server"] = "https://127.0.0.1:9"
-    to.write_text(yaml.safe_dump(held))
+    """Write a kubeconfig whose server is a closed port of this machine, and return its path."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    for entry in config["clusters"]:
+        entry["cluster"]["server"] = "https://127.0.0.1:9"
+    to.write_text(yaml.safe_dump(config))
     return to
 
 
@@ -185,24 +185,24 @@ def unreachable(kubeconfig: Path, to: Path) -> Path:
     ],
     ids=["wrong", "no such file"],
 )
-def test_a_passphrase_that_does_not_fit(newcomer: Project, variables: Variables, engine: str) -> None:
-    """The engine says so; `trainstack` adds where the passphrase comes from."""
+def test_an_invalid_passphrase(newcomer: Project, variables: Variables, engine: str) -> None:
+    """The engine reports the fault; `trainstack` adds the source of the passphrase."""
     up = refused(newcomer, engine, environment=variables)
-    says(up, ".trainstack/passphrase", "PULUMI_CONFIG_PASSPHRASE_FILE")
+    assert_failed(up, ".trainstack/passphrase", "PULUMI_CONFIG_PASSPHRASE_FILE")
 
 
-def test_a_passphrase_that_is_not_set(newcomer: Project) -> None:
-    """The engine names the variables; `trainstack` needs none of them for an environment of this checkout."""
-    nothing = {"PULUMI_CONFIG_PASSPHRASE": None, "PULUMI_CONFIG_PASSPHRASE_FILE": None}
+def test_a_missing_passphrase(newcomer: Project) -> None:
+    """The engine names its variables; `trainstack` needs neither of them for an environment of this checkout."""
+    unset = {"PULUMI_CONFIG_PASSPHRASE": None, "PULUMI_CONFIG_PASSPHRASE_FILE": None}
     for words in (["preview"], ["up", "--yes", "--skip-preview"]):
-        done = newcomer.pulumi(*words, environment=nothing)
-        says(done, "PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE")
-    env = newcomer.run(["env", "-s", newcomer.stack], trainstack=True, environment=nothing)
+        done = newcomer.pulumi(*words, environment=unset)
+        assert_failed(done, "PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE")
+    env = newcomer.run(["env", "-s", newcomer.stack], trainstack=True, environment=unset)
     assert f"PULUMI_CONFIG_PASSPHRASE_FILE={newcomer.root}/.trainstack/passphrase" in env.out
 
 
-def test_an_image_that_no_registry_has_is_told_by_status(copy: Project) -> None:
-    """The run stands, its pods cannot start: `status` says which image, and what to do."""
+def test_status_names_an_image_that_cannot_be_pulled(copy: Project) -> None:
+    """The run exists but its pods cannot start; `status` has the image and the remedy."""
     image = "registry.local/trainstack/nonesuch:1"
     run = {"name": "lost", "kind": "Job", "namespace": "lost", "managed": False, "image": {"name": image}}
     namespaces = {"namespaces": [{"name": "lost"}]}
@@ -216,19 +216,19 @@ def test_an_image_that_no_registry_has_is_told_by_status(copy: Project) -> None:
         done = project.up()
         assert done.code == 0, done.text
         words = "".join(f"ImagePullBackOff (the image {image} cannot be pulled: build and push it".split())
-        eventually("the kubelet backs off", lambda: waiting(project) == ["ImagePullBackOff"])
+        eventually("the kubelet backs off", lambda: waiting_reasons(project) == ["ImagePullBackOff"])
 
         def has_reason() -> bool:
             return words in "".join(project.trainstack("status").out.split())
 
-        # The kubelet pulls again meanwhile, with another reason.
+        # The reason differs while the kubelet retries the pull.
         eventually("status gives the reason", has_reason, every=COMMAND_SECONDS)
     finally:
         project.take_down()
 
 
-def waiting(project: Project) -> list[str]:
-    """Why containers of the run wait."""
+def waiting_reasons(project: Project) -> list[str]:
+    """Return the reasons of the run's waiting containers."""
     pods = project.select("pods", "trainstack.dev/workload=lost", "lost")
     states = [status["state"] for pod in pods for status in pod["status"].get("containerStatuses", ())]
     return [state["waiting"].get("reason", "") for state in states if "waiting" in state]

@@ -1,4 +1,4 @@
-"""The pages of the owner and of the researcher (docs/start), in repositories of their own, with the wheel alone."""
+"""The pages of the owner and the researcher (docs/start) in separate repositories, with the wheel only."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 INSTALL = "pipx install trainstack"
 DELETION = "kubectl delete pvc training -n vision"
-"""What the researcher's page has for the volume; until then, the owner's `destroy` is refused."""
+"""The researcher's page deletes the volume with it; before that, the owner's `destroy` is refused."""
 CLASS = """
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -26,7 +26,7 @@ metadata: {name: standard}
 provisioner: rancher.io/local-path-node
 volumeBindingMode: WaitForFirstConsumer
 """
-"""A class as kind has it."""
+"""The StorageClass of kind."""
 COMMAND = f"""#!/bin/sh
 exec {ROOT}/.venv/bin/python -m trainstack.cli "$@"
 """
@@ -34,7 +34,7 @@ exec {ROOT}/.venv/bin/python -m trainstack.cli "$@"
 
 @pytest.fixture
 def programs(tmp_path: Path) -> dict[str, str]:
-    """The variables with which `trainstack` is the one of the wheel."""
+    """Return variables that make `trainstack` the wheel's command."""
     site = build(tmp_path / "wheel").site
     add_bytecode(site)
     program = tmp_path / "bin" / "trainstack"
@@ -46,7 +46,7 @@ def programs(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def kubeconfig(dev: Project, tmp_path: Path) -> Iterator[Path]:
-    """A kubeconfig as kind writes it, of a cluster that has Kueue and kind's class."""
+    """Yield a kubeconfig like kind's, for a cluster that has Kueue and kind's StorageClass."""
     content = yaml.safe_load(dev.kubeconfig.read_text())
     (context,) = content["contexts"]
     context["name"] = content["current-context"] = "kind-kind"
@@ -54,13 +54,13 @@ def kubeconfig(dev: Project, tmp_path: Path) -> Iterator[Path]:
     done = dev.kubectl("apply", stdin=CLASS)
     assert done.code == 0, done.text
     yield tmp_path / "kubeconfig"
-    kept = ("namespace/training", "namespace/vision", "storageclass/standard")
-    done = dev.kubectl("delete", *kept, "--ignore-not-found", "--timeout=60s")
+    names = ("namespace/training", "namespace/vision", "storageclass/standard")
+    done = dev.kubectl("delete", *names, "--ignore-not-found", "--timeout=60s")
     assert done.code == 0, done.text
 
 
 class Reader:
-    """A person with a repository, who follows a page and answers yes."""
+    """A user with a repository who follows a page and confirms prompts."""
 
     def __init__(self, page: str, project: Project, programs: dict[str, str]) -> None:
         self.root = project.root
@@ -70,14 +70,14 @@ class Reader:
         subprocess.run(["git", "init", "--quiet", str(project.root)], check=True)
 
     def follow(self, end: str = "") -> str:
-        """Do the steps up to the line that begins with `end`, or all that are left; what the last one printed."""
+        """Do the steps up to the line that starts with `end`, or all remaining ones; return the last one's output."""
         text = ""
         while self._steps:
             step = self._steps.pop(0)
             if isinstance(step, Edit):
                 step.apply(self.root)
             elif "--cluster" in step.text and step.text.startswith("trainstack check"):
-                # The registries of these images have no address here: nothing else may be wrong.
+                # The registries of these images are not reachable here; no other error may occur.
                 text = self._page.type(f"{step.text} || test $? = 4", variables=self._programs).text
                 errors = [line for line in text.splitlines() if line.startswith("error ")]
                 assert [error for error in errors if not error.startswith("error [registry-unreachable]")] == []
@@ -90,11 +90,11 @@ class Reader:
         return text
 
     def results(self) -> list[Path]:
-        """What the runs published."""
+        """Return the result files that the runs have published."""
         return sorted(self.root.glob("results/hello-*/result/[!.]*"))
 
     def _use_image(self) -> None:
-        """Take an image with Python that this cluster's registry has."""
+        """Replace the image with one with Python that this cluster's registry has."""
         file = self.root / "workloads" / "hello" / "workload.yaml"
         if file.is_file():
             image = workload_reference(ROOT / "workloads" / "digits")
@@ -104,7 +104,7 @@ class Reader:
 def test_an_owner_and_a_researcher_follow_their_pages(
     kubeconfig: Path, programs: dict[str, str], dev: Project, tmp_path: Path
 ) -> None:
-    """The owner's platform has a team, which trains twice in a repository of its own; then both remove everything."""
+    """A team trains twice on the owner's platform, from a repository of its own; then both remove everything."""
     owner = Reader("owner", Project(tmp_path / "owner", kubeconfig, "platform"), programs)
     researcher = Reader("researcher", Project(tmp_path / "researcher", kubeconfig, "vision"), programs)
     before = namespaces(dev)
@@ -122,21 +122,21 @@ def test_an_owner_and_a_researcher_follow_their_pages(
     assert sorted(file.name for file in researcher.results()) == ["model.pt", "result.json"]
     assert not (researcher.root / "trainstack").exists()
     researcher.follow()
-    assert claims(dev) == {"training", "vision"}
+    assert claim_namespaces(dev) == {"training", "vision"}
     assert f"`{DELETION}`" in (PAGES / "researcher.md").read_text()
     done = dev.run(DELETION.split())
     assert done.code == 0, done.text
 
     owner.follow()
-    assert claims(dev) == {"training"}
+    assert claim_namespaces(dev) == {"training"}
     assert dev.get("clusterqueue", "training") == dev.get("clusterqueue", "vision") == {}
 
 
 def namespaces(dev: Project) -> set[str]:
-    return {each["metadata"]["name"] for each in dev.get("namespaces")["items"]}
+    return {namespace["metadata"]["name"] for namespace in dev.get("namespaces")["items"]}
 
 
-def claims(dev: Project) -> set[str]:
-    """The namespaces that have a volume of class `standard`."""
+def claim_namespaces(dev: Project) -> set[str]:
+    """Return the namespaces that have a claim of class `standard`."""
     found = dev.get("persistentvolumeclaims")["items"]
-    return {each["metadata"]["namespace"] for each in found if each["spec"]["storageClassName"] == "standard"}
+    return {claim["metadata"]["namespace"] for claim in found if claim["spec"]["storageClassName"] == "standard"}

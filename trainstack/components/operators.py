@@ -1,15 +1,16 @@
-"""Installs of operators: Kueue first, since its webhooks would block the pods of the others until it runs."""
+"""Installs of operators: side by side, unless Kueue's webhooks would block the pods of the others until it runs."""
 
 import secrets
 from collections.abc import Mapping, Sequence
-from functools import partial
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pulumi
 
 from trainstack.components.definitions import Definitions
-from trainstack.components.objects import declare_component, in_thread
+from trainstack.components.objects import blocking_hook, declare_component, in_thread
 from trainstack.components.sections import declared, validated
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, ReleasesError, release_path
@@ -20,9 +21,13 @@ from trainstack.live.releases import fetch
 from trainstack.live.snapshot import read_metadata
 from trainstack.live.webhooks import wait_until_accepted
 from trainstack.platform import probes
+from trainstack.platform.operators.kueue import NAMESPACE, manages_pods
 from trainstack.platform.operators.release import read_release
 from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators as OperatorsSettings
+
+_START_SECONDS = 600.0
+"""How long the provider waits for a controller by default."""
 
 
 class Operator(pulumi.ComponentResource):
@@ -32,14 +37,41 @@ class Operator(pulumi.ComponentResource):
     """The release, once its webhooks are available; in a preview known only if its controller exists."""
     last: Sequence[pulumi.Resource]
     """The controllers and what follows them, which follow all other objects; all objects without a controller."""
+    available: Future[None]
+    """Done once the webhooks accept objects, or with the error if they do not. Never done in a preview."""
 
-    def __init__(self, name: str, declared: Declared, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        declared: Declared,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        kueue: "Operator | None" = None,
+    ) -> None:
+        """Install an operator. `kueue` is the Kueue of the same environment, whose webhooks may act on its kinds."""
         super().__init__("trainstack:platform:Operator", name, {}, opts)
         settings, objects = declared.settings, declared.installs[name]
+        self.available, waiting = Future(), Lock()
         probe = probes.BY_OPERATOR[name](settings.stack)
-        wait = partial(wait_until_accepted, probe, settings.cluster.context)
+
+        def wait() -> None:
+            with waiting:
+                if not self.available.done():
+                    try:
+                        wait_until_accepted(probe, settings.cluster.context)
+                    except BaseException as error:
+                        self.available.set_exception(error)
+                        raise
+                    self.available.set_result(None)
+            self.available.result()
+
+        def wait_after_kueue() -> None:
+            if kueue is not None:
+                _await_kueue(kueue.available)
+            wait()
+
         # A ready controller is not enough: until the nodes route the Service to the pod, objects are refused.
-        hook = pulumi.ResourceHook(f"{name}-answers", lambda _: wait())
+        hook = blocking_hook(f"{name}-answers", wait_after_kueue)
         binding = pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])
         resources = declare_component(objects, self, {"Deployment": pulumi.ResourceOptions(hooks=binding)})
         kinds = [manifest["kind"] for manifest in objects.manifests]
@@ -55,20 +87,32 @@ class Operator(pulumi.ComponentResource):
                     raise pulumi.RunError(str(error)) from error
             return settings.operators.installs[name].manifest.version
 
-        self.version = pulumi.Output.all(*(controller.id for controller in controllers)).apply(version_once_available)
+        earlier = [] if kueue is None else [kueue.version]
+        ids = [controller.id for controller in controllers]
+        self.version = pulumi.Output.all(*ids, *earlier).apply(version_once_available)
         self.register_outputs({"version": self.version})
+
+
+def _await_kueue(available: Future[None]) -> None:
+    """Wait for Kueue, which may start later than an operator beside it. Raises ClusterError."""
+    try:
+        available.result(_START_SECONDS)
+    except TimeoutError as error:
+        message = f"Kueue did not start within {_START_SECONDS:.0f} s; inspect its pod: kubectl get pods -n {NAMESPACE}"
+        raise ClusterError(message) from error
 
 
 def install(
     declared: Declared, opts: pulumi.ResourceOptions, after: Sequence[pulumi.Resource]
 ) -> Mapping[str, Operator]:
-    """Declare the operators, each after the previous one. Return them by name."""
+    """Declare the operators, and return them by name. If Kueue manages pods, the others follow it."""
     operators: dict[str, Operator] = {}
-    depends_on = [*after]
+    kueue, depends_on = declared.settings.operators.kueue, [*after]
     for name in declared.installs:
         following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=depends_on))
-        operators[name] = Operator(name, declared, following)
-        depends_on = [*operators[name].last]
+        operators[name] = Operator(name, declared, following, kueue=operators.get("kueue"))
+        if name == "kueue" and kueue is not None and manages_pods(kueue.configuration):
+            depends_on = [*operators[name].last]
     return operators
 
 

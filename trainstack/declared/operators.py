@@ -24,8 +24,7 @@ _ADAPTED: Mapping[str, Callable[[Sequence[Manifest], Any], list[Manifest]]] = {
 def operators(settings: Settings, releases: Mapping[str, Sequence[Manifest]]) -> dict[str, OperatorManifests]:
     """The operators by name, in the order of their installation, with the images of the settings.
 
-    Kueue is first, since its webhooks act on objects of the other operators. Raises OperatorError if a release lacks an
-    object that the install needs.
+    Kueue is first: the others may follow it. Raises OperatorError if a release lacks an object that the install needs.
     """
     namespaces = [namespace.name for namespace in settings.environment.namespaces]
     result = {}

@@ -1,5 +1,7 @@
 """Operator: objects depend on a controller whose webhooks answer."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +10,10 @@ import pytest
 
 from tests.registrations.recorder import Registration, record
 from tests.unit.components.declare import declare
-from tests.unit.make import make_manifest, make_training_operator
+from tests.unit.make import make_kueue, make_manifest, make_training_operator
 from trainstack.components import operators
 from trainstack.components.definitions import Definitions
-from trainstack.components.operators import Operator, Operators
+from trainstack.components.operators import Operator, Operators, install
 from trainstack.declared.declared import Declared
 from trainstack.declared.operators import operator as component_of
 from trainstack.live import kubeconfig
@@ -94,6 +96,100 @@ def test_webhooks_answer_before_the_version_is_known() -> None:
     }
     assert answered == ["PyTorchJob"]
     assert found[COMPONENT].outputs == {"version": "v1.9.3"}
+
+
+KUEUE = OperatorManifests(
+    crds=(),
+    setup=(make_object("Namespace", "kueue-system"),),
+    deployments=(make_object("Deployment", "kueue-controller-manager", "apps/v1", namespace="kueue-system"),),
+    extensions=(),
+)
+
+
+def install_both(*frameworks: str, kueue: OperatorManifests = KUEUE) -> dict[str, Registration]:
+    """Return the registrations of Kueue, which manages these frameworks, and of the training operator."""
+
+    def component(opts: pulumi.ResourceOptions) -> pulumi.ComponentResource:
+        settings = OperatorsSettings(
+            kueue=make_kueue(frameworks=frameworks), training_operator=make_training_operator()
+        )
+        declared = Declared(Settings(stack="dev", operators=settings))
+        declared.installs = {"kueue": component_of(kueue), "training-operator": component_of(MANIFESTS)}
+        return install(declared, opts, ())["kueue"]
+
+    return declare(component)
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "dependencies"),
+    [
+        (("batch/job", "kubeflow.org/pytorchjob"), []),
+        (("batch/job", "pod"), ["kueue-system/kueue-controller-manager"]),
+        (("deployment",), ["kueue-system/kueue-controller-manager"]),
+    ],
+)
+def test_operators_follow_kueue_only_if_it_manages_pods(
+    monkeypatch: pytest.MonkeyPatch, frameworks: tuple[str, ...], dependencies: list[str]
+) -> None:
+    """Its webhook would refuse their pods until it runs. Otherwise all controllers start side by side."""
+    accepted: list[str] = []
+    monkeypatch.setattr(operators, "wait_until_accepted", lambda probe, _context: accepted.append(probe["kind"]))
+    found = install_both(*frameworks)
+    assert found[COMPONENT].dependencies == dependencies
+    # Kueue's webhooks receive PyTorchJobs, too.
+    assert accepted == ["ResourceFlavor", "PyTorchJob"]
+
+
+@pytest.fixture
+def hooks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], object]]:
+    """Install both operators, without their outputs, and return the hooks of their controllers."""
+    found: dict[str, Callable[[], object]] = {}
+
+    def keep(name: str, work: Callable[[], object]) -> pulumi.ResourceHook:
+        found[name.removesuffix("-answers")] = work
+        return pulumi.ResourceHook(name, lambda _: None)
+
+    monkeypatch.setattr(operators, "blocking_hook", keep)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    install_both("batch/job", "kubeflow.org/pytorchjob")
+    return found
+
+
+def test_the_training_operator_is_probed_after_kueue(
+    monkeypatch: pytest.MonkeyPatch, hooks: dict[str, Callable[[], object]]
+) -> None:
+    """Its controller may start first. An operator is probed once, by the hook or by the output."""
+    accepted: list[str] = []
+    monkeypatch.setattr(operators, "wait_until_accepted", lambda probe, _context: accepted.append(probe["kind"]))
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(hooks["training-operator"])
+        hooks["kueue"]()
+        first.result()
+    hooks["kueue"]()
+    assert accepted == ["ResourceFlavor", "PyTorchJob"]
+
+
+def test_the_error_of_kueue_is_that_of_the_training_operator(
+    monkeypatch: pytest.MonkeyPatch, hooks: dict[str, Callable[[], object]]
+) -> None:
+    """It does not wait for a Kueue whose webhooks do not answer."""
+
+    def refuse(probe: dict[str, Any], _context: str | None) -> None:
+        raise ClusterError(f"no webhook answered for a {probe['kind']}")
+
+    monkeypatch.setattr(operators, "wait_until_accepted", refuse)
+    for name in ("kueue", "training-operator"):
+        with pytest.raises(ClusterError, match="no webhook answered for a ResourceFlavor"):
+            hooks[name]()
+
+
+def test_an_operator_reports_a_kueue_that_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, hooks: dict[str, Callable[[], object]]
+) -> None:
+    """The controller of Kueue may never become ready."""
+    monkeypatch.setattr(operators, "_START_SECONDS", 0.0)
+    with pytest.raises(ClusterError, match=r"Kueue did not start within 0 s; .* kubectl get pods -n kueue-system"):
+        hooks["training-operator"]()
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -25,7 +25,7 @@ def kueue(release: Sequence[Manifest], declared: Kueue) -> list[Manifest]:
     config_map, deployment = find(release, "ConfigMap", CONFIG_MAP), find(release, "Deployment", CONTROLLER)
     text = configuration(config_map["data"][CONFIG_KEY], declared.configuration)
     frameworks = set(declared.configuration.frameworks)
-    if frameworks & _IMPLYING_PODS:
+    if manages_pods(declared.configuration):
         frameworks.add("pod")
     objects = []
     for manifest in release:
@@ -38,6 +38,11 @@ def kueue(release: Sequence[Manifest], declared: Kueue) -> list[Manifest]:
         else:
             objects.append(manifest)
     return objects
+
+
+def manages_pods(declared: KueueConfiguration) -> bool:
+    """Return whether Kueue has webhooks for all pods, and thus for those of the other operators."""
+    return not {"pod", *_IMPLYING_PODS}.isdisjoint(declared.frameworks)
 
 
 def configuration(release: str, declared: KueueConfiguration) -> str:
