@@ -14,7 +14,7 @@ from trainstack.declared.inputs import FAULTS
 from trainstack.dev.kueue_judge import kueue_judge
 from trainstack.live.client import ClusterError
 from trainstack.live.environment import read_environment
-from trainstack.live.worker_clusters import read_worker_clusters
+from trainstack.live.worker_needs import read_worker_clusters
 from trainstack.objects.labels import LAUNCH, OBJECT, QUEUE, RUN, SWEEP, WORKLOAD, Manifest
 from trainstack.platform import probes
 from trainstack.preflight import against_cluster

@@ -27,7 +27,7 @@ from trainstack.errors import ExitCode
 from trainstack.live.client import reach
 from trainstack.live.snapshot import read_runs
 from trainstack.live.sweeps import read_sweep
-from trainstack.live.workers import settings_of_worker
+from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.preflight.preflight import check
 from trainstack.reports.runs import read_metrics
 from trainstack.runs.launches import live_launch

@@ -14,7 +14,7 @@ from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.transfers import data_loader
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.live.progress import clusters_of
-from trainstack.live.workers import settings_of_worker
+from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.objects.labels import RUN, SET, SWEEP
 from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import is_dispatched

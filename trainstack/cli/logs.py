@@ -29,7 +29,7 @@ from trainstack.live.logs import Source, follow_log, read_logs
 from trainstack.live.paths import location
 from trainstack.live.progress import view_all
 from trainstack.live.snapshot import read_runs
-from trainstack.live.workers import Workers
+from trainstack.live.worker_clusters import Workers
 from trainstack.runs.launches import live_launch, utc_now
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.log_merge import Cursor, merged

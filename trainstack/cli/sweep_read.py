@@ -14,7 +14,7 @@ from trainstack.cli.sweep_logs import Outcome, TrialLogs
 from trainstack.cli.transfers import data_loader
 from trainstack.declared.declared import Declared
 from trainstack.live.sweeps import read_sweep
-from trainstack.live.workers import settings_of_worker
+from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.reports.errors import ReportError
 from trainstack.reports.runs import METRICS, metrics_of
 from trainstack.runs.logs.metrics_collector import collect

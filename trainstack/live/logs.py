@@ -12,7 +12,7 @@ from kr8s import APITimeoutError
 from kr8s.asyncio import Api
 
 from trainstack.live.client import FORBIDDEN, ClusterError, PermanentError, RightsError, get, get_text, request
-from trainstack.live.workers import Workers
+from trainstack.live.worker_clusters import Workers
 from trainstack.runs.logs.log_lines import LogLine, log_line, log_lines
 from trainstack.runs.logs.log_merge import Cursor
 

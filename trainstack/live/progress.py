@@ -12,7 +12,7 @@ from kr8s.asyncio import Api
 
 from trainstack.live.client import CONCURRENCY, Answer, ClusterError, get_all, get_available, get_text, read, run
 from trainstack.live.companions import companion_paths, companions
-from trainstack.live.workers import Workers
+from trainstack.live.worker_clusters import Workers
 from trainstack.objects import labels
 from trainstack.runs.logs.log_lines import LogLine, log_lines
 from trainstack.runs.manifests.build import is_dispatched

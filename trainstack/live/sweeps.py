@@ -12,7 +12,7 @@ from kr8s.asyncio import Api
 from trainstack.live.client import FORBIDDEN, ClusterError, get_all, get_text, run
 from trainstack.live.progress import JOB_UID, KUEUE, cluster_queues, items, labelled, newest, preemptors
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
-from trainstack.live.workers import Workers
+from trainstack.live.worker_clusters import Workers
 from trainstack.objects import labels
 from trainstack.runs.launches import live_launch
 from trainstack.runs.manifests.build import is_dispatched

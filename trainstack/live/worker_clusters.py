@@ -1,47 +1,74 @@
-"""Reads of what dispatched runs need in the worker clusters of MultiKueue."""
+"""Clients for the worker clusters to which MultiKueue dispatches launches."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
 
-from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, get_all, run
-from trainstack.live.workers import Workers
-from trainstack.preflight.worker_needs import Need, WorkerCluster
+from kr8s.asyncio import Api
+
+from trainstack.live import kubeconfig
+from trainstack.live.client import ClusterError, PermanentError, connect
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.queues import Queues
+
+_RETRY_SECONDS = 10
+"""How long a cluster that cannot be reached is not tried again; `logs --follow` reads every second."""
 
 
-def read_worker_clusters(
-    settings: Settings, needed: Mapping[str, Mapping[str, Sequence[Need]]]
-) -> dict[str, WorkerCluster]:
-    """Look for the needs of dispatched runs, by their paths and the cluster's name. Reads no contents of Secrets."""
-    by_cluster: dict[str, set[Need]] = {}
-    for of_run in needed.values():
-        for cluster, needs in of_run.items():
-            by_cluster.setdefault(cluster, set()).update(needs)
+@dataclass
+class Workers:
+    """Connects to each worker cluster once."""
 
-    async def work() -> list[WorkerCluster]:
-        workers = Workers(settings)
-        return await asyncio.gather(*(_read(workers, cluster, needs) for cluster, needs in by_cluster.items()))
+    settings: Settings
+    _apis: dict[str, Api] = field(default_factory=dict)
+    _failed: dict[str, tuple[float, ClusterError]] = field(default_factory=dict)
+    _connecting: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    return dict(zip(by_cluster, run(work()), strict=True)) if by_cluster else {}
+    async def api(self, cluster: str) -> Api:
+        """Return a client for a worker cluster; for the environment's own if `cluster` is empty.
+
+        Raises ClusterError if it cannot be reached, PermanentError without a context for it.
+        """
+        async with self._connecting[cluster]:
+            if cluster not in self._apis:
+                await self._connect(cluster)
+        return self._apis[cluster]
+
+    async def _connect(self, cluster: str) -> None:
+        if cluster in self._failed:
+            failed_at, error = self._failed[cluster]
+            if time.monotonic() - failed_at < _RETRY_SECONDS:
+                raise error
+        context = worker_context(self.settings, cluster) if cluster else self.settings.cluster.context
+        try:
+            self._apis[cluster] = await connect(context)
+        except ClusterError as error:
+            self._failed[cluster] = time.monotonic(), error
+            raise
 
 
-async def _read(workers: Workers, cluster: str, needs: set[Need]) -> WorkerCluster:
-    objects = {_path(need): need for need in needs if need.name}
-    # Lists of the kinds, which have no metadata of one object.
-    kinds = {_path(need): need for need in needs if not need.name}
+def worker_context(settings: Settings, cluster: str) -> str:
+    """Return the kubeconfig's context of a worker cluster. Raises PermanentError if the kubeconfig lacks it."""
+    declared = {worker.name: worker.context for worker in settings.queues.multi_kueue_clusters}
+    context = declared.get(cluster) or cluster
     try:
-        api = await workers.api(cluster)
-        answers = {**await get_all(api, objects, metadata_only=True), **await get_all(api, kinds)}
-    except ClusterError as error:
-        return WorkerCluster(problem=error.message, remedy=error.remedy)
-    by_path = {**objects, **kinds}
-    return WorkerCluster(
-        missing=frozenset(by_path[path] for path, answer in answers.items() if answer.status == NOT_FOUND),
-        unreadable=frozenset(by_path[path] for path, answer in answers.items() if answer.object is None),
-    )
+        kubeconfig.chosen(context)
+    except ValueError as error:
+        raise PermanentError(
+            f"worker cluster {cluster} has the pods, logs and records of the runs that are dispatched to it, and "
+            f"{kubeconfig.shown_path()} has no context {context!r}",
+            f"add a context for that cluster, or name yours in queues.multiKueueClusters[{cluster}].context",
+        ) from error
+    return context
 
 
-def _path(need: Need) -> str:
-    collection = paths.collection(need.api_version, need.kind, need.namespace)
-    return f"{collection}/{need.name}" if need.name else f"{collection}?limit=1"
+def settings_of_worker(settings: Settings, cluster: str) -> Settings:
+    """Return the settings with which volumes of a worker cluster are read. Raises PermanentError without a context.
+
+    Its loader uses the queue of the runs, which the worker cluster has too.
+    """
+    context = worker_context(settings, cluster)
+    loader = settings.cluster.loader.model_copy(update={"queue": None})
+    own = settings.cluster.model_copy(update={"context": context, "local": False, "loader": loader})
+    return settings.model_copy(update={"cluster": own, "queues": Queues()})

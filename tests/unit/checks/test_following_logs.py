@@ -16,7 +16,7 @@ from tests.unit.checks.live import make_endpoint
 from tests.unit.make import make_settings
 from trainstack.live.client import ClusterError
 from trainstack.live.logs import Source, follow_log, read_logs
-from trainstack.live.workers import Workers
+from trainstack.live.worker_clusters import Workers
 from trainstack.runs.logs.log_merge import Cursor
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -14,9 +14,9 @@ from kr8s.asyncio import Api
 
 from tests.unit.checks.environment_cases import check_of, dispatching
 from tests.unit.checks.live import make_condition, make_endpoint, make_launch_body, make_workload
-from trainstack.live import client, kubeconfig, progress, workers
+from trainstack.live import client, kubeconfig, progress, worker_clusters
 from trainstack.live.client import Answer, ClusterError
-from trainstack.live.workers import Workers
+from trainstack.live.worker_clusters import Workers
 from trainstack.settings.sections.queues import MULTI_KUEUE
 
 SENT = dispatching(check_of("west"), queue={})
@@ -96,7 +96,7 @@ def test_an_unreachable_cluster_is_retried_later(silent: socket.socket, monkeypa
     async def connect() -> None:
         clients = Workers(SENT)
         for retry in (60, 60, 0):
-            monkeypatch.setattr(workers, "_RETRY_SECONDS", retry)
+            monkeypatch.setattr(worker_clusters, "_RETRY_SECONDS", retry)
             with pytest.raises(ClusterError, match="cannot reach"):
                 await clients.api("west")
             counts.append(connections(silent))

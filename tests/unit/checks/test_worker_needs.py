@@ -12,9 +12,9 @@ from tests.unit.workloads.launches import make_launch
 from trainstack.cli.check_cluster import _worker_needs
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
-from trainstack.live import worker_clusters
+from trainstack.live import worker_needs
 from trainstack.live.client import Answer, ClusterError
-from trainstack.live.worker_clusters import read_worker_clusters
+from trainstack.live.worker_needs import read_worker_clusters
 from trainstack.preflight.worker_needs import needs
 from trainstack.runs.manifests.build import manifest
 from trainstack.settings.sections.operators import Operators
@@ -72,8 +72,8 @@ def test_each_cluster_is_read_once_for_all_runs(monkeypatch: pytest.MonkeyPatch)
             raise ClusterError("east does not answer", "start it")
         return cluster
 
-    monkeypatch.setattr(worker_clusters, "Workers", lambda _: SimpleNamespace(api=api))
-    monkeypatch.setattr(worker_clusters, "get_all", get_all)
+    monkeypatch.setattr(worker_needs, "Workers", lambda _: SimpleNamespace(api=api))
+    monkeypatch.setattr(worker_needs, "get_all", get_all)
     clusters = {"west": needed, "east": needed}
     found = read_worker_clusters(make_settings(), {"a": clusters, "b": clusters})
     assert reads == ["west", "west"]

@@ -12,7 +12,7 @@ from tests.unit.workloads.launches import make_launch
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
 from trainstack.live.client import PermanentError
-from trainstack.live.workers import settings_of_worker, worker_context
+from trainstack.live.worker_clusters import settings_of_worker, worker_context
 from trainstack.objects.labels import SETS, TRIALS
 from trainstack.runs.manifests.build import dispatched, is_dispatched, manifest
 from trainstack.runs.manifests.data_loader import temporary_loader
