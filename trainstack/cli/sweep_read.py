@@ -1,6 +1,6 @@
 """Results of a sweep's trials, from their records or logs and their objects in the cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
 from trainstack.cli.transfers import data_loader
 from trainstack.declared.declared import Declared
+from trainstack.live.client import ClusterError
 from trainstack.live.sweeps import read_sweep
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.reports.errors import ReportError
@@ -26,10 +27,12 @@ from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.results import State, TrialResult
 from trainstack.sweeps.status import LiveTrial, SweepObjects, live_trials, trial_clusters
+from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.trial_records import LAST_LINES, Record, read_records
 
 SweepArgument = Annotated[str, typer.Argument(metavar="NAME", help="The sweep's name.")]
 _NO_LOG = "its pod was deleted or its log is not readable, and its ledger has no metrics"
+_UNREAD = "its record was not read, because its worker cluster could not be reached"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +69,20 @@ def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
     with step(f"reading the trials of {sweep.name}", "2 s"):
         objects = read_sweep(session.settings, sweep.name)
         for problem in objects.unreached.values():
-            err.print(problem, style="yellow")
+            _warn(problem)
         live = live_trials(objects)
         outcomes = TrialLogs(session, sweep).outcomes(objects, live, running=True)
-    records = _records(session, sweep, list(planned), objects)
-    return _join(sweep, planned, live, outcomes, {run_id: records.get(run_id) for run_id in planned})
+    records = _records(session, sweep, list(planned), objects, _warn)
+    return tuple(
+        trial.model_copy(update={"reason": _UNREAD})
+        if trial.state == "succeeded" and trial.run_id not in records
+        else trial
+        for trial in _join(sweep, planned, live, outcomes, records)
+    )
+
+
+def _warn(message: str) -> None:
+    err.print(message, style="yellow", markup=False)
 
 
 @dataclass
@@ -95,8 +107,7 @@ def read_states(session: Session, sweep: Sweep, planned: Mapping[str, Trial], kn
     outcomes = known.logs.outcomes(objects, live, running=False)
     ended = [run_id for run_id in planned if run_id in live and live[run_id].state == "gone"]
     if missing := [run_id for run_id in ended if run_id not in known.records]:
-        records = _records(session, sweep, missing, objects)
-        known.records.update({run_id: records.get(run_id) for run_id in missing})
+        known.records |= _records(session, sweep, missing, objects, lambda line: known.unreached.report(line, line))
     return _join(sweep, planned, live, outcomes, known.records)
 
 
@@ -177,7 +188,7 @@ def _end(live: LiveTrial | None, record: Record | None, sweep: Sweep, *, looked:
     if live.state == "failed":
         return _failed(record, live.reason, live.controller)
     if live.state == "gone":
-        return _deleted(record, sweep)
+        return _deleted(record, sweep) if looked else _End(state="stopped", reason=_UNREAD)
     return (
         _unrecorded(record, sweep)
         if live.state == "succeeded" and looked
@@ -215,23 +226,37 @@ def _failed(record: Record | None, live: str = "", controller: str = "") -> _End
     return _End(state="failed", reason=reason, last_lines=tuple(map(str, lines))[-LAST_LINES:])
 
 
-def _records(session: Session, sweep: Sweep, run_ids: Sequence[str], objects: SweepObjects) -> dict[str, Record]:
-    """Read records from the volume; of dispatched trials, from the volumes of their clusters.
+def _records(
+    session: Session, sweep: Sweep, run_ids: Sequence[str], objects: SweepObjects, warn: Callable[[str], None]
+) -> dict[str, Record | None]:
+    """Read records from the volume; of dispatched trials, from the volumes of their worker clusters.
 
-    Raises PermanentError without a context for such a cluster.
+    A trial without a record has None. A trial is left out if its record may be in a worker cluster that could not be
+    read; `warn` is called with the reason. Raises those of `data_loader` for the environment's own cluster.
     """
     place, settings = sweep.run.record, session.settings
+    found: dict[str, Record | None] = dict.fromkeys(run_ids)
     if place is None or not sweep.run.managed:
-        return {}
-    found: dict[str, Record] = {}
+        return found
+    unread: set[str] = set()
     with_logs = sweep.space.objective.metrics_format is not None
     for cluster, own in _by_cluster(settings, sweep, run_ids, objects).items():
-        at = settings_of_worker(settings, cluster) if cluster else settings
-        with data_loader(at, sweep.run.namespace, place.volume) as loader:
-            for run_id, record in read_records(loader, place.path, own, with_logs=with_logs).items():
-                if run_id not in found or record.finished:
-                    found[run_id] = record
-    return found
+        try:
+            at = settings_of_worker(settings, cluster) if cluster else settings
+            with data_loader(at, sweep.run.namespace, place.volume) as loader:
+                records = read_records(loader, place.path, own, with_logs=with_logs)
+        except (ClusterError, TransferError, BrokenConnectionError) as error:
+            if not cluster:
+                raise
+            warn(f"the records in worker cluster {cluster} were not read: {error}")
+            unread.update(own)
+            continue
+        found |= {run_id: record for run_id, record in records.items() if found[run_id] is None or record.finished}
+    return {
+        run_id: record
+        for run_id, record in found.items()
+        if run_id not in unread or (record is not None and record.finished)
+    }
 
 
 def _by_cluster(

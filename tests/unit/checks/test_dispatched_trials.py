@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,14 +13,14 @@ from tests.unit.checks.environment_cases import check_of, dispatching
 from tests.unit.checks.live import Body
 from tests.unit.checks.sweep_cases import Cluster, ids, name_of_file
 from tests.unit.checks.test_live_trials import alive, make_pod
-from tests.unit.make import make_expansion
+from tests.unit.make import make_expansion, make_queues
 from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.cli import sweep_read
 from trainstack.live import progress, sweeps
 from trainstack.live.client import Answer, ClusterError
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.settings.sections.queues import MultiKueueConfig
-from trainstack.sweeps.status import SweepObjects
+from trainstack.sweeps.status import LiveTrial, SweepObjects
 from trainstack.transfer.trial_records import Record
 
 FEWER = make_expansion({"batch_size": 32}, {"batch_size": 64}, {"batch_size": 128})
@@ -91,35 +91,103 @@ def test_pods_are_read_in_the_cluster_of_their_launch() -> None:
     assert sorted(found.pods, key=str) == sorted([make_pod(first), make_pod(own)], key=str)
 
 
-def test_records_are_read_where_the_trials_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the object is deleted, any cluster of the queue may have the record. An undispatched trial's is local."""
-    planned = make_indexed(dispatches=True)
-    run_ids = ids(planned)
-    batch = planned.batch(run_ids[:2], name_of_file(planned, run_ids[:2]))
-    undispatched = make_planned().job(run_ids[2])
-    read = SweepObjects(launches=[alive(batch)], ledgers=[batch, undispatched], clusters={batch.launch_name: "west"})
-    queues = dispatching(check_of("check"), queue={}).queues
-    configs = (MultiKueueConfig(name="workers", clusters=("west", "east")),)
-    settings = SimpleNamespace(queues=queues.model_copy(update={"multi_kueue_configs": configs}))
-    requests: dict[str, list[str]] = {}
+@dataclass
+class Workers:
+    """Worker clusters `west` and `east` with records of dispatched trials, and the environment's own cluster."""
+
+    unreachable: str = ""
+    requests: dict[str, list[str]] = field(default_factory=dict)
+    """The run ids that were requested, by cluster."""
+    warnings: list[str] = field(default_factory=list)
+
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, Record | None]]:
+        """Return the run ids of four trials and their records.
+
+        The first two are in west. The third was not dispatched. The object of the fourth was deleted.
+        """
+        planned = make_indexed(dispatches=True)
+        run_ids = ids(planned)
+        batch = planned.batch(run_ids[:2], name_of_file(planned, run_ids[:2]))
+        undispatched = make_planned().job(run_ids[2])
+        read = SweepObjects(
+            launches=[alive(batch)], ledgers=[batch, undispatched], clusters={batch.launch_name: "west"}
+        )
+        queues = dispatching(check_of("check"), queue={}).queues
+        configs = (MultiKueueConfig(name="workers", clusters=("west", "east")),)
+        settings = SimpleNamespace(queues=queues.model_copy(update={"multi_kueue_configs": configs}))
+        monkeypatch.setattr(sweep_read, "settings_of_worker", lambda _, cluster: cluster)
+        monkeypatch.setattr(sweep_read, "data_loader", self._loader)
+        monkeypatch.setattr(sweep_read, "read_records", self._records)
+        session: Any = SimpleNamespace(settings=settings)
+        return run_ids, sweep_read._records(session, planned.sweep, run_ids, read, self.warnings.append)
 
     @contextmanager
-    def loader(cluster: object, *_: str) -> Iterator[str]:
+    def _loader(self, cluster: object, *_: str) -> Iterator[str]:
+        if cluster == self.unreachable:
+            raise ClusterError(f"{cluster} does not answer")
         yield cluster if isinstance(cluster, str) else ""
 
-    def records(cluster: str, _: str, trials: list[str], **__: object) -> dict[str, Record]:
-        requests[cluster] = trials
+    def _records(self, cluster: str, _: str, trials: list[str], **__: object) -> dict[str, Record]:
+        self.requests[cluster] = trials
         return {run_id: replace(RECORD, finished=cluster == "west") for run_id in trials}
 
-    monkeypatch.setattr(sweep_read, "settings_of_worker", lambda _, cluster: cluster)
-    monkeypatch.setattr(sweep_read, "data_loader", loader)
-    monkeypatch.setattr(sweep_read, "read_records", records)
-    session = SimpleNamespace(settings=settings)
-    found = sweep_read._records(session, planned.sweep, run_ids, read)  # type: ignore[arg-type]
-    assert requests == {"west": [*run_ids[:2], run_ids[3]], "": [run_ids[2]], "east": [run_ids[3]]}
-    assert {run_id: record.finished for run_id, record in found.items()} == {
+
+def test_records_are_read_where_the_trials_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the object is deleted, any cluster of the queue may have the record. An undispatched trial's is local."""
+    workers = Workers()
+    run_ids, found = workers.read(monkeypatch)
+    assert workers.requests == {"west": [*run_ids[:2], run_ids[3]], "": [run_ids[2]], "east": [run_ids[3]]}
+    assert {run_id: record and record.finished for run_id, record in found.items()} == {
         run_id: run_id != run_ids[2] for run_id in run_ids
     }
+    assert workers.warnings == []
+
+
+@pytest.mark.parametrize(("unreachable", "left_out"), [("west", (0, 1, 3)), ("east", ())])
+def test_trials_are_shown_without_the_records_of_an_unreachable_worker(
+    monkeypatch: pytest.MonkeyPatch, unreachable: str, left_out: tuple[int, ...]
+) -> None:
+    """The fourth trial's record may be in either cluster: a finished one in west suffices."""
+    workers = Workers(unreachable)
+    run_ids, found = workers.read(monkeypatch)
+    assert [run_id for run_id in run_ids if run_id not in found] == [run_ids[number] for number in left_out]
+    assert workers.warnings == [
+        f"the records in worker cluster {unreachable} were not read: {unreachable} does not answer"
+    ]
+
+
+def test_the_environments_own_cluster_must_be_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command without any record would show wrong results."""
+    session: Any = SimpleNamespace(settings=SimpleNamespace(queues=make_queues()))
+
+    def loader(*_: object) -> None:
+        raise ClusterError("the cluster does not answer")
+
+    monkeypatch.setattr(sweep_read, "data_loader", loader)
+    planned = make_planned()
+    with pytest.raises(ClusterError, match="the cluster does not answer"):
+        sweep_read._records(session, planned.sweep, ids(planned), SweepObjects(), print)
+
+
+def test_a_trial_with_an_unread_record_has_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the record nor the trial's start is reported as missing."""
+    planned = make_planned()
+    succeeded, deleted, running, *_ = ids(planned)
+    live = {
+        succeeded: LiveTrial(state="succeeded"),
+        deleted: LiveTrial(state="gone"),
+        running: LiveTrial(state="running"),
+    }
+    monkeypatch.setattr(sweep_read, "planned_trials", lambda *_: planned.trials)
+    monkeypatch.setattr(sweep_read, "read_sweep", lambda *_: SweepObjects())
+    monkeypatch.setattr(sweep_read, "live_trials", lambda _: live)
+    monkeypatch.setattr(sweep_read, "TrialLogs", lambda *_: SimpleNamespace(outcomes=lambda *_, **__: {}))
+    monkeypatch.setattr(sweep_read, "_records", lambda *_: {})
+    session: Any = SimpleNamespace(settings=None)
+    found = {trial.run_id: (trial.state, trial.reason) for trial in sweep_read.read_results(session, planned.sweep)}
+    assert found[succeeded] == ("succeeded", sweep_read._UNREAD)
+    assert found[deleted] == ("stopped", sweep_read._UNREAD)
+    assert found[running] == ("running", "")
 
 
 def test_copies_of_a_waiting_workload_are_read_from_its_clusters() -> None:
