@@ -2,15 +2,14 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pulumi
 
 from trainstack.components.definitions import Definitions
-from trainstack.components.objects import blocking_hook, declare_component, in_thread
+from trainstack.components.objects import declare_component, in_thread
 from trainstack.components.sections import declared, validated
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, ReleasesError, release_path
@@ -21,24 +20,19 @@ from trainstack.live.releases import fetch
 from trainstack.live.snapshot import read_metadata
 from trainstack.live.webhooks import wait_until_accepted
 from trainstack.platform import probes
-from trainstack.platform.operators.kueue import NAMESPACE, manages_pods
+from trainstack.platform.operators.kueue import manages_pods
 from trainstack.platform.operators.release import read_release
 from trainstack.settings.model import Cluster
 from trainstack.settings.sections.operators import Operators as OperatorsSettings
-
-_START_SECONDS = 600.0
-"""How long the provider waits for a controller by default."""
 
 
 class Operator(pulumi.ComponentResource):
     """An operator of an environment, without its definitions."""
 
     version: pulumi.Output[str]
-    """The release, once its webhooks are available; in a preview known only if its controller exists."""
+    """The release, once its webhooks accept objects; in a preview known only if its controller exists."""
     last: Sequence[pulumi.Resource]
     """The controllers and what follows them, which follow all other objects; all objects without a controller."""
-    available: Future[None]
-    """Done once the webhooks accept objects, or with the error if they do not. Never done in a preview."""
 
     def __init__(
         self,
@@ -46,60 +40,36 @@ class Operator(pulumi.ComponentResource):
         declared: Declared,
         opts: pulumi.ResourceOptions | None = None,
         *,
-        kueue: "Operator | None" = None,
+        earlier: Sequence["Operator"] = (),
     ) -> None:
-        """Install an operator. `kueue` is the Kueue of the same environment, whose webhooks may act on its kinds."""
+        """Install an operator. Its webhooks are probed after those of `earlier` ones, which may receive its kinds."""
         super().__init__("trainstack:platform:Operator", name, {}, opts)
         settings, objects = declared.settings, declared.installs[name]
-        self.available, waiting = Future(), Lock()
         probe = probes.BY_OPERATOR[name](settings.stack)
-
-        def wait() -> None:
-            with waiting:
-                if not self.available.done():
-                    try:
-                        wait_until_accepted(probe, settings.cluster.context)
-                    except BaseException as error:
-                        self.available.set_exception(error)
-                        raise
-                    self.available.set_result(None)
-            self.available.result()
-
-        def wait_after_kueue() -> None:
-            if kueue is not None:
-                _await_kueue(kueue.available)
-            wait()
-
-        # A ready controller is not enough: until the nodes route the Service to the pod, objects are refused.
-        hook = blocking_hook(f"{name}-answers", wait_after_kueue)
-        binding = pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook])
-        resources = declare_component(objects, self, {"Deployment": pulumi.ResourceOptions(hooks=binding)})
+        resources = declare_component(objects, self)
         kinds = [manifest["kind"] for manifest in objects.manifests]
         controllers = [resource for kind, resource in zip(kinds, resources, strict=True) if kind == "Deployment"]
         self.last = resources[kinds.index("Deployment") if controllers else 0 :]
 
         async def version_once_available(_: object) -> str:
-            # If the program was killed during the hook, the controller is in the state, and the next `up` runs no hook.
+            # A ready controller is not enough: until the nodes route the Service to the pod, objects are refused. A
+            # hook of the controller must not wait for that: it would stop other steps of the engine, such as those of
+            # Kueue, whose webhooks may receive the probe.
             if not pulumi.runtime.is_dry_run():
                 try:
-                    await in_thread(wait)
+                    await in_thread(partial(wait_until_accepted, probe, settings.cluster.context))
                 except ClusterError as error:
                     raise pulumi.RunError(str(error)) from error
             return settings.operators.installs[name].manifest.version
 
-        earlier = [] if kueue is None else [kueue.version]
-        ids = [controller.id for controller in controllers]
-        self.version = pulumi.Output.all(*ids, *earlier).apply(version_once_available)
+        awaited = [*(controller.id for controller in controllers), *(operator.version for operator in earlier)]
+        self.version = pulumi.Output.all(*awaited).apply(version_once_available)
         self.register_outputs({"version": self.version})
 
-
-def _await_kueue(available: Future[None]) -> None:
-    """Wait for Kueue, which may start later than the other operators. Raises ClusterError."""
-    try:
-        available.result(_START_SECONDS)
-    except TimeoutError as error:
-        message = f"Kueue did not start within {_START_SECONDS:.0f} s; inspect its pod: kubectl get pods -n {NAMESPACE}"
-        raise ClusterError(message) from error
+    @property
+    def available(self) -> pulumi.Output[pulumi.Resource]:
+        """The last object, once the webhooks accept objects: what uses the operator depends on it."""
+        return self.version.apply(lambda _: self.last[-1])
 
 
 def install(
@@ -107,12 +77,13 @@ def install(
 ) -> Mapping[str, Operator]:
     """Declare the operators, and return them by name. If Kueue manages pods, the others follow it."""
     operators: dict[str, Operator] = {}
-    kueue, depends_on = declared.settings.operators.kueue, [*after]
+    kueue = declared.settings.operators.kueue
+    depends_on: list[pulumi.Input[pulumi.Resource]] = [*after]
     for name in declared.installs:
         following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=depends_on))
-        operators[name] = Operator(name, declared, following, kueue=operators.get("kueue"))
+        operators[name] = Operator(name, declared, following, earlier=[*operators.values()])
         if name == "kueue" and kueue is not None and manages_pods(kueue.configuration):
-            depends_on = [*operators[name].last]
+            depends_on = [*operators[name].last, operators[name].available]
     return operators
 
 
@@ -120,7 +91,9 @@ class Operators(pulumi.ComponentResource):
     """Kueue, the Kubeflow training operator, JobSet and Trainer, from the manifests of their releases."""
 
     versions: Mapping[str, pulumi.Output[str]]
-    """The releases by operator, once their webhooks are available."""
+    """The releases by operator, once their webhooks accept objects."""
+    available: Sequence[pulumi.Output[pulumi.Resource]]
+    """An object of each operator, once its webhooks accept objects: for `depends_on` of what uses them."""
 
     def __init__(
         self,
@@ -164,4 +137,5 @@ class Operators(pulumi.ComponentResource):
         definitions = Definitions(f"{name}-definitions", planned_definitions, own, context=context, before=before)
         operators = install(environment, own, [definitions])
         self.versions = {operator: installed.version for operator, installed in operators.items()}
+        self.available = [installed.available for installed in operators.values()]
         self.register_outputs({"versions": self.versions})

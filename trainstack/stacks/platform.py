@@ -20,7 +20,7 @@ from trainstack.guards.definitions import Release
 @dataclass(frozen=True)
 class Platform:
     resources: tuple[pulumi.Resource, ...]
-    last: tuple[pulumi.Resource, ...]
+    last: tuple[pulumi.Input[pulumi.Resource], ...]
     """The dependencies of volumes, runs and sweeps, which follow all others but the rights of teams."""
     outputs: Mapping[str, pulumi.Input[object]]
 
@@ -39,7 +39,7 @@ def platform(
     provider.
     """
 
-    def following(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
+    def following(*resources: pulumi.Input[pulumi.Resource]) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[*resources]))
 
     namespaces = Namespaces("namespaces", declared.namespaces, opts)
@@ -54,7 +54,9 @@ def platform(
         installed.append(Definitions("definitions", definitions, following(namespaces), context=context, before=before))
     operators = install(declared, opts, installed)
     # Dependencies are transitive: a list of all resources before would be a tenth of the engine's state.
-    last = [resource for operator in operators.values() for resource in operator.last] or installed
+    last: list[pulumi.Input[pulumi.Resource]] = [] if operators else [*installed]
+    for operator in operators.values():
+        last += [*operator.last, operator.available]
     versions = {name: operator.version for name, operator in operators.items()}
     queues = Queues("queues", declared.queues, following(*last), kueue=versions.get("kueue"))
     return Platform(

@@ -1,7 +1,6 @@
 """Operator: objects depend on a controller whose webhooks answer."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -86,14 +85,9 @@ def test_others_depend_on_the_controller_and_its_extensions(manifests: OperatorM
 
 
 def test_webhooks_answer_before_the_version_is_known() -> None:
-    """A hook waits if the controller is created or changed; the output waits in every other `up`."""
+    """The output waits in every `up`. A hook of the controller would stop the engine's other steps."""
     found, answered = operator()
-    hooked = found[CONTROLLER].hooks
-    assert hooked == {
-        "after_create": ["training-operator-answers"],
-        "after_update": ["training-operator-answers"],
-        "before_delete": ["teardown-controller"],
-    }
+    assert found[CONTROLLER].hooks == {"before_delete": ["teardown-controller"]}
     assert answered == ["PyTorchJob"]
     assert found[COMPONENT].outputs == {"version": "v1.9.3"}
 
@@ -106,16 +100,23 @@ KUEUE = OperatorManifests(
 )
 
 
-def install_both(*frameworks: str, kueue: OperatorManifests = KUEUE) -> dict[str, Registration]:
-    """Return the registrations of Kueue, which manages these frameworks, and of the training operator."""
+def install_both(*frameworks: str, events: list[str] | None = None) -> dict[str, Registration]:
+    """Return the registrations of Kueue, which manages these frameworks, of the training operator, and of `follower`.
+
+    Component `follower` depends on the webhooks of both, and is appended to `events` when it is registered.
+    """
 
     def component(opts: pulumi.ResourceOptions) -> pulumi.ComponentResource:
         settings = OperatorsSettings(
             kueue=make_kueue(frameworks=frameworks), training_operator=make_training_operator()
         )
         declared = Declared(Settings(stack="dev", operators=settings))
-        declared.installs = {"kueue": component_of(kueue), "training-operator": component_of(MANIFESTS)}
-        return install(declared, opts, ())["kueue"]
+        declared.installs = {"kueue": component_of(KUEUE), "training-operator": component_of(MANIFESTS)}
+        installed = install(declared, opts, ())
+        after = pulumi.ResourceOptions(depends_on=[operator.available for operator in installed.values()])
+        follower = pulumi.ComponentResource("test:Follower", "follower", {}, after)
+        follower.urn.apply(lambda _: (events or []).append("follower"))
+        return follower
 
     return declare(component)
 
@@ -132,64 +133,38 @@ def test_operators_follow_kueue_only_if_it_manages_pods(
     monkeypatch: pytest.MonkeyPatch, frameworks: tuple[str, ...], dependencies: list[str]
 ) -> None:
     """Its webhook would refuse their pods until it runs. Otherwise all controllers start side by side."""
-    accepted: list[str] = []
-    monkeypatch.setattr(operators, "wait_until_accepted", lambda probe, _context: accepted.append(probe["kind"]))
-    found = install_both(*frameworks)
-    assert found[COMPONENT].dependencies == dependencies
-    # Kueue's webhooks receive PyTorchJobs, too.
-    assert accepted == ["ResourceFlavor", "PyTorchJob"]
+    monkeypatch.setattr(operators, "wait_until_accepted", lambda *_: None)
+    assert install_both(*frameworks)[COMPONENT].dependencies == dependencies
 
 
-@pytest.fixture
-def hooks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], object]]:
-    """Install both operators, without their outputs, and return the hooks of their controllers."""
-    found: dict[str, Callable[[], object]] = {}
+def test_others_follow_the_webhooks_of_all_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kueue's webhooks receive PyTorchJobs, too, so they are probed first, however long they take."""
+    events = ["begin"]
 
-    def keep(name: str, work: Callable[[], object]) -> pulumi.ResourceHook:
-        found[name.removesuffix("-answers")] = work
-        return pulumi.ResourceHook(name, lambda _: None)
+    def accept(probe: dict[str, Any], _context: str | None) -> None:
+        if probe["kind"] == "ResourceFlavor":
+            time.sleep(0.1)
+        events.append(probe["kind"])
 
-    monkeypatch.setattr(operators, "blocking_hook", keep)
-    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    install_both("batch/job", "kubeflow.org/pytorchjob")
-    return found
-
-
-def test_the_training_operator_is_probed_after_kueue(
-    monkeypatch: pytest.MonkeyPatch, hooks: dict[str, Callable[[], object]]
-) -> None:
-    """Its controller may start first. An operator is probed once, by the hook or by the output."""
-    accepted: list[str] = []
-    monkeypatch.setattr(operators, "wait_until_accepted", lambda probe, _context: accepted.append(probe["kind"]))
-    with ThreadPoolExecutor() as threads:
-        first = threads.submit(hooks["training-operator"])
-        hooks["kueue"]()
-        first.result()
-    hooks["kueue"]()
-    assert accepted == ["ResourceFlavor", "PyTorchJob"]
+    monkeypatch.setattr(operators, "wait_until_accepted", accept)
+    found = install_both("batch/job", events=events)
+    assert events == ["begin", "ResourceFlavor", "PyTorchJob", "follower"]
+    controllers = ["kubeflow/training-operator", "kueue-system/kueue-controller-manager"]
+    assert {*controllers} <= {*found["Follower follower"].dependencies}
 
 
-def test_the_error_of_kueue_is_that_of_the_training_operator(
-    monkeypatch: pytest.MonkeyPatch, hooks: dict[str, Callable[[], object]]
-) -> None:
-    """It does not wait for a Kueue whose webhooks do not answer."""
+def test_the_error_of_kueue_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training operator, whose probe Kueue's webhooks would receive, is not probed."""
+    events = ["begin"]
 
     def refuse(probe: dict[str, Any], _context: str | None) -> None:
+        events.append(probe["kind"])
         raise ClusterError(f"no webhook answered for a {probe['kind']}")
 
     monkeypatch.setattr(operators, "wait_until_accepted", refuse)
-    for name in ("kueue", "training-operator"):
-        with pytest.raises(ClusterError, match="no webhook answered for a ResourceFlavor"):
-            hooks[name]()
-
-
-def test_an_operator_reports_a_kueue_that_does_not_start(
-    monkeypatch: pytest.MonkeyPatch, hooks: dict[str, Callable[[], object]]
-) -> None:
-    """The controller of Kueue may never become ready."""
-    monkeypatch.setattr(operators, "_START_SECONDS", 0.0)
-    with pytest.raises(ClusterError, match=r"Kueue did not start within 0 s; .* kubectl get pods -n kueue-system"):
-        hooks["training-operator"]()
+    with pytest.raises(pulumi.RunError, match="no webhook answered for a ResourceFlavor"):
+        install_both("batch/job", events=events)
+    assert events == ["begin", "ResourceFlavor"]
 
 
 @pytest.mark.parametrize("exists", [True, False])
