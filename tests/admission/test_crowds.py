@@ -1,6 +1,6 @@
 """The final admissions and preemptions of many concurrent Jobs, compared with the real Kueue.
 
-TRAINSTACK_ADMISSION_SEED repeats the crowds of a seed, TRAINSTACK_ADMISSION_CROWDS says how many there are to be.
+TRAINSTACK_ADMISSION_SEED repeats the crowds of a seed, TRAINSTACK_ADMISSION_CROWDS sets their number.
 """
 
 import os
@@ -12,7 +12,7 @@ from tests.admission.bench import Bench
 from tests.admission.crowd_observation import admitted_by_kueue
 from tests.admission.crowds import drawn_crowds, outcomes
 
-CROWDS = int(os.environ.get("TRAINSTACK_ADMISSION_CROWDS", "20"))
+CROWDS = int(os.environ.get("TRAINSTACK_ADMISSION_CROWDS", "5"))
 
 
 def test_the_same_jobs_are_admitted_in_the_end(bench: Bench, seed: int, capsys: pytest.CaptureFixture[str]) -> None:

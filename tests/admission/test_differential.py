@@ -1,6 +1,6 @@
 """The engine's verdicts against the real Kueue: what is admitted, on which flavors, and whom it evicts.
 
-TRAINSTACK_ADMISSION_SEED repeats the cases of a seed, TRAINSTACK_ADMISSION_CASES says how many there are to be.
+TRAINSTACK_ADMISSION_SEED repeats the cases of a seed, TRAINSTACK_ADMISSION_CASES sets their number.
 """
 
 import itertools
@@ -63,7 +63,7 @@ HIDDEN = Case(
 )
 """A flavor of which one resource is to be borrowed, and the other is lent: Kueue takes it for one that fits, and then
 skips the workload for ever. See `Attempt.skipped`."""
-CASES = int(os.environ.get("TRAINSTACK_ADMISSION_CASES", "60"))
+CASES = int(os.environ.get("TRAINSTACK_ADMISSION_CASES", "30"))
 ROUNDS = 20
 """Of making a disagreement smaller; each takes half a minute."""
 

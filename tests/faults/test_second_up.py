@@ -1,4 +1,8 @@
-"""A second `up --refresh` changes nothing in any state of the runs, and no run is trained twice."""
+"""A second `up --refresh` changes nothing in any state of the runs, and no run is trained twice.
+
+The tests run with `make faults`. `test_up_does_not_change_runs_of_any_kind_at_any_stage` in tests/cluster/test_runs.py
+covers one configuration in every run of the suite.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -42,9 +46,7 @@ def project(dev: Project) -> Iterator[Project]:
         shutil.rmtree(dev.root / folder(name))
 
 
-@pytest.mark.parametrize(
-    ("environment", "numbers"), [pytest.param("owner", range(COUNT, COUNT + 1), id="one"), *SERIES]
-)
+@pytest.mark.parametrize(("environment", "numbers"), SERIES)
 def test_a_second_up_changes_nothing_in_any_state(
     project: Project, cluster: Cluster, seed: int, environment: Environment, numbers: range
 ) -> None:
