@@ -1,6 +1,6 @@
 """Results as Markdown and as a picture."""
 
-import re
+import textwrap
 from pathlib import Path
 
 from bench.results import ArmResult, CaseResult, Results, Summary
@@ -95,5 +95,5 @@ def _group(case: CaseResult, arm: ArmResult, color: int) -> Group:
 
 
 def _plain(title: str) -> str:
-    """Return a title without marks of code, short enough for a panel."""
-    return charts.short(re.sub("`", "", title), 44)
+    """Return a title without marks of code, in lines that fit a panel."""
+    return textwrap.fill(title.replace("`", ""), 44)

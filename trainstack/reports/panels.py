@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from trainstack.reports.charts import COLORS, short
 
 _BAR = 24
+_LINE = 18
 _MARKS = "os^Dv<>P"
 _DASHES = ((0, ()), (0, (5, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)))
 """Dashes keep a line visible below another one."""
@@ -45,7 +46,7 @@ class Bars:
 
     @property
     def height(self) -> float:
-        return 88 + _BAR * sum(len(group.bars) + 1 for group in self.groups)
+        return 88 + _LINE * self.title.count("\n") + _BAR * sum(len(group.bars) + 1 for group in self.groups)
 
     def draw(self, axes: Axes) -> str:
         row, labels = 0, dict[int, str]()
