@@ -4,6 +4,7 @@
 """
 
 import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,3 +42,16 @@ def variables() -> Iterator[None]:
         changes.setenv("SSL_CERT_DIR", str(NO_AUTHORITIES))
         changes.delenv("SSL_CERT_FILE", raising=False)
         yield
+
+
+@pytest.fixture
+def unread_outputs() -> Iterator[None]:
+    """Collect the outputs that a failed program leaves unread, so that their warnings do not appear in a later test.
+
+    Only objects of the test are traversed: earlier ones are frozen.
+    """
+    gc.freeze()
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        gc.collect()

@@ -153,6 +153,7 @@ def test_others_follow_the_webhooks_of_all_operators(monkeypatch: pytest.MonkeyP
     assert {*controllers} <= {*found["Follower follower"].dependencies}
 
 
+@pytest.mark.usefixtures("unread_outputs")
 def test_the_error_of_kueue_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """The training operator, whose probe Kueue's webhooks would receive, is not probed."""
     events = ["begin"]

@@ -1,8 +1,5 @@
 """Refusals of the program after it has read outputs of resources: the command ends with 3, as for other refusals."""
 
-import gc
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pulumi
@@ -18,6 +15,8 @@ from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.operators import Operators
 from trainstack.stacks.assemble import assemble
 from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, reported
+
+pytestmark = pytest.mark.usefixtures("unread_outputs")
 
 TRAINING = make_settings(
     make_run(),
@@ -60,19 +59,6 @@ class WithoutQueues(WithQueues):
 
 
 ELSEWHERE = Echo({"kube-system": "elsewhere"})
-
-
-@pytest.fixture(autouse=True)
-def unread_outputs() -> Iterator[None]:
-    """Collect the outputs that a refusal leaves unread, so that their warnings do not appear in a later test.
-
-    Only objects of the test are traversed: earlier ones are frozen.
-    """
-    gc.freeze()
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        gc.collect()
 
 
 @pytest.mark.parametrize(
