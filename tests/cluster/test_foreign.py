@@ -52,7 +52,7 @@ def make_config(*, adopt: bool) -> dict[str, Any]:
 
 @pytest.fixture
 def foreign(dev: Project) -> Iterator[Project]:
-    """Yield a second stack beside dev, not deployed yet; its objects and the other owner's are deleted afterwards."""
+    """Yield a second stack, not deployed yet; its objects and the other owner's are deleted afterwards."""
     project = dev.other_stack("foreign", make_config(adopt=False))
     try:
         yield project

@@ -39,7 +39,7 @@ def run(
     Args:
         project: the stack.
         words: the command and its arguments.
-        log: the engine's event log; its output is written to a file beside it.
+        log: the engine's event log; its output is written to a file in the same folder.
         moment: the number of starts and ends of operations on objects before the call.
         inject: called with the session until it returns True.
         environment: additional variables.

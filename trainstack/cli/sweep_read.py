@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.console import err, fail, step
+from trainstack.cli.console import fail, step
 from trainstack.cli.runs import Changes
 from trainstack.cli.session import Session
 from trainstack.cli.sweep_logs import Outcome, TrialLogs
-from trainstack.cli.transfers import data_loader
+from trainstack.cli.transfers import TerminalProgress, data_loader
 from trainstack.declared.declared import Declared
 from trainstack.live.client import ClusterError
 from trainstack.live.sweeps import read_sweep
@@ -69,20 +69,16 @@ def read_results(session: Session, sweep: Sweep) -> tuple[TrialResult, ...]:
     with step(f"reading the trials of {sweep.name}", "2 s"):
         objects = read_sweep(session.settings, sweep.name)
         for problem in objects.unreached.values():
-            _warn(problem)
+            TerminalProgress.warn(problem)
         live = live_trials(objects)
         outcomes = TrialLogs(session, sweep).outcomes(objects, live, running=True)
-    records = _records(session, sweep, list(planned), objects, _warn)
+    records = _records(session, sweep, list(planned), objects, TerminalProgress.warn)
     return tuple(
         trial.model_copy(update={"reason": _UNREAD})
         if trial.state == "succeeded" and trial.run_id not in records
         else trial
         for trial in _join(sweep, planned, live, outcomes, records)
     )
-
-
-def _warn(message: str) -> None:
-    err.print(message, style="yellow", markup=False)
 
 
 @dataclass

@@ -31,8 +31,11 @@ class Operator(pulumi.ComponentResource):
 
     version: pulumi.Output[str]
     """The release, once its webhooks accept objects; in a preview known only if its controller exists."""
-    last: Sequence[pulumi.Resource]
-    """The controllers and what follows them, which follow all other objects; all objects without a controller."""
+    last: Sequence[pulumi.Input[pulumi.Resource]]
+    """The dependencies of what uses the operator: its controllers and what follows them, without a controller all
+    objects; and `available`."""
+    available: pulumi.Output[pulumi.Resource]
+    """The last object, once the webhooks accept objects."""
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class Operator(pulumi.ComponentResource):
         resources = declare_component(objects, self)
         kinds = [manifest["kind"] for manifest in objects.manifests]
         controllers = [resource for kind, resource in zip(kinds, resources, strict=True) if kind == "Deployment"]
-        self.last = resources[kinds.index("Deployment") if controllers else 0 :]
+        last = resources[kinds.index("Deployment") if controllers else 0 :]
 
         async def version_once_available(_: object) -> str:
             # A ready controller is not enough: until the nodes route the Service to the pod, objects are refused. A
@@ -64,12 +67,9 @@ class Operator(pulumi.ComponentResource):
 
         awaited = [*(controller.id for controller in controllers), *(operator.version for operator in earlier)]
         self.version = pulumi.Output.all(*awaited).apply(version_once_available)
+        self.available = self.version.apply(lambda _: last[-1])
+        self.last = [*last, self.available]
         self.register_outputs({"version": self.version})
-
-    @property
-    def available(self) -> pulumi.Output[pulumi.Resource]:
-        """The last object, once the webhooks accept objects: what uses the operator depends on it."""
-        return self.version.apply(lambda _: self.last[-1])
 
 
 def install(
@@ -83,7 +83,7 @@ def install(
         following = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=depends_on))
         operators[name] = Operator(name, declared, following, earlier=[*operators.values()])
         if name == "kueue" and kueue is not None and manages_pods(kueue.configuration):
-            depends_on = [*operators[name].last, operators[name].available]
+            depends_on = [*operators[name].last]
     return operators
 
 

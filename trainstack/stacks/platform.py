@@ -54,9 +54,7 @@ def platform(
         installed.append(Definitions("definitions", definitions, following(namespaces), context=context, before=before))
     operators = install(declared, opts, installed)
     # Dependencies are transitive: a list of all resources before would be a tenth of the engine's state.
-    last: list[pulumi.Input[pulumi.Resource]] = [] if operators else [*installed]
-    for operator in operators.values():
-        last += [*operator.last, operator.available]
+    last = [resource for operator in operators.values() for resource in operator.last] or [*installed]
     versions = {name: operator.version for name, operator in operators.items()}
     queues = Queues("queues", declared.queues, following(*last), kueue=versions.get("kueue"))
     return Platform(

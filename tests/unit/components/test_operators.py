@@ -47,7 +47,7 @@ def operator(
 ) -> tuple[dict[str, Registration], list[object]]:
     """Return the registrations of an operator, and the kinds of the probes whose admission it waits for.
 
-    The number of objects on which others depend is appended to `last`.
+    The number of objects on which others depend, without `available`, is appended to `last`.
     """
     probes: list[object] = []
 
@@ -57,7 +57,7 @@ def operator(
         declared.installs = {"training-operator": component_of(manifests, retained)}
         declared_operator = Operator("training-operator", declared, opts)
         if last is not None:
-            last.append(len(declared_operator.last))
+            last.append(len(declared_operator.last) - 1)
         return declared_operator
 
     with pytest.MonkeyPatch.context() as patch:
