@@ -17,7 +17,7 @@ unexport KUBECONFIG
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test bench unit cluster-test test-admission test-plan test-environments test-sweeps test-stateful test-kind faults slow-test lint format tools client-tools machine browser podman versions site dist lock venv clean
+.PHONY: help up down test bench unit integration cluster-test test-admission test-plan test-environments test-sweeps test-stateful test-kind faults slow-test lint format tools client-tools machine browser podman versions site dist lock venv clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,20 +30,23 @@ down: venv ## Stop the local cluster and leave nothing of it running
 	@$(TRAINSTACK) cluster down
 
 # The linters and the site use one core each. The output of each is printed at its end.
-test: venv machine browser tools ## What CI runs: lint, unit tests, the site, tests on a local cluster
+test: venv machine browser tools ## What CI runs: lint, the site, unit tests, tests with other programs and a local cluster
 	@$(MAKE) --jobs=2 --output-sync=target lint site
 	@$(MAKE) unit
 	@$(MAKE) cluster-test
 
 # Bytecode is kept whatever the environment says: compiling the tests takes each process five seconds. No test is about
 # log records, whose capture takes a fiftieth of the time.
-unit: venv ## Tests that need no cluster
+unit: venv ## Tests in one process, without other programs
 	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto -p no:logging -m "not slow" tests/unit
+
+integration: venv browser ## Tests with programs of this machine: git, tar, a shell, a browser
+	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto --dist loadfile -p no:logging tests/integration
 
 # A test that waits for pods uses no core: three processes keep two cores busy. Go's programs collect garbage less often:
 # the clusters and commands have enough memory, and the tests wait for the cores.
 PROCESSES := 3
-cluster-test: venv machine tools
+cluster-test: venv machine browser tools ## Tests with other programs (`make integration`) and on a local cluster
 	@PYTHONDONTWRITEBYTECODE= GOGC=400 $(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit -n $(PROCESSES) --dist loadscope \
 		--no-loadscope-reorder --durations 10 --durations-min 1
 

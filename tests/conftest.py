@@ -144,6 +144,8 @@ The tests of `dev` remove it at the end, so `dev` follows `lab` when one process
 def group_of(nodeid: str) -> str:
     """Return the group of a test. Tests of one group run in one process, which starts their cluster once."""
     file = Path(nodeid.partition("::")[0])
+    if "integration" in file.parts:
+        return "/".join(file.parts[1:-1])
     if file.stem in JUDGED:
         return "judged"
     if file.parent.name in ("admission", "stateful"):

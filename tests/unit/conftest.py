@@ -6,17 +6,15 @@
 import gc
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.shell import shell_variables
+
 settings.register_profile("untimed", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("fresh", deadline=None, max_examples=100)
 settings.load_profile("untimed")
-
-NO_AUTHORITIES = Path(__file__).parent / "no-authorities"
-"""A missing path, which OpenSSL accepts as a folder of certificates."""
 
 # Garbage is collected rarely: objects of the collection stay, and a test creates few.
 gc.disable()
@@ -32,15 +30,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def variables() -> Iterator[None]:
-    """Select `dev` as a user's shell may do (tests/unit/cli/test_selection.py has the other ways).
-
-    Trust no authority: otherwise each HTTP client reads all authorities' certificates (20 ms); no test connects to
-    another host.
-    """
-    with pytest.MonkeyPatch.context() as changes:
-        changes.setenv("TRAINSTACK_STACK", "dev")
-        changes.setenv("SSL_CERT_DIR", str(NO_AUTHORITIES))
-        changes.delenv("SSL_CERT_FILE", raising=False)
+    """Set the variables of a user's shell."""
+    with shell_variables():
         yield
 
 

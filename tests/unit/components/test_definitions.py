@@ -121,6 +121,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Start a server that KUBECONFIG points to."""
+    monkeypatch.setattr(definitions, "_PAUSE_SECONDS", 0)
     with Server() as api_server:
         monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api_server.server_port)))
         Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()

@@ -43,7 +43,7 @@ def head(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare without a separate process, which takes a second to start: test_bounded.py tests it."""
+    """Compare without a separate process, which takes a second to start: the integration tests start it."""
     monkeypatch.setattr(module, "bounded", lambda work, *arguments: work(*arguments))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.devcluster import engine_fake
+from tests.integration.devcluster import engine_fake
 from trainstack.cli.app import app
 from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.errors import ClusterError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.wrapper.pods import (
+from tests.integration.wrapper.pods import (
     RUN_ID,
     UNTIL_SIGTERM,
     WRAPPER,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.reports.chromium import PROGRAM, Browser, Visit
 from tests.unit.reports import test_pictures
-from tests.unit.reports.chromium import PROGRAM, Browser, Visit
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_sweep_page import make_sweep, page
 from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.reports.chromium import PROGRAM, Browser
+from tests.integration.reports.chromium import PROGRAM, Browser
 from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
 from trainstack.reports.gantt import Lane
 from trainstack.reports.gantt_page import html

@@ -4,7 +4,7 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.unit.wrapper.pods import (
+from tests.integration.wrapper.pods import (
     DEADLINE_SECONDS,
     RUN_ID,
     UNTIL_SIGTERM,

@@ -5,7 +5,7 @@ import json
 import signal
 from pathlib import Path
 
-from tests.unit.wrapper.pods import DEADLINE_SECONDS, pod, python, read_until, run
+from tests.integration.wrapper.pods import DEADLINE_SECONDS, pod, python, read_until, run
 
 
 def make_manifest(size: int) -> bytes:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.review.work import allocate, end_process, wait
 from tests.unit.review.samples import review
 from tests.unit.review.test_static import edit, make_checkout
-from tests.unit.review.work import allocate, end_process, wait
 from trainstack.review import static
 from trainstack.review.bounded import BoundError, bounded
 

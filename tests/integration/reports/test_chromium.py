@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.reports.chromium import find
+from tests.integration.reports.chromium import find
 
 SNAPS = """#!/bin/sh
 if ! [ -x /snap/bin/chromium ]; then

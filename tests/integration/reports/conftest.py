@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.reports.chromium import Browser, browser
+from tests.integration.reports.chromium import Browser, browser
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import trainstack.runs.wrapper.run as run_py
-from tests.unit.wrapper.pods import UNTIL_SIGTERM, WRITE_RESULT, pod, python, read_json, read_until, run, tree
+from tests.integration.wrapper.pods import UNTIL_SIGTERM, WRITE_RESULT, pod, python, read_json, read_until, run, tree
 
 TARGET = {"metric": "val_accuracy", "direction": "maximize", "epoch": "best", "target": 0.9}
 SHARED = {"args": ["--epochs=3"], "env": {"A": "b"}, "commit": "abc"}

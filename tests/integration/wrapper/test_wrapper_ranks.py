@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.wrapper.pods import RUN_ID, WRITE_RESULT, python, read_json, run, tree
+from tests.integration.wrapper.pods import RUN_ID, WRITE_RESULT, python, read_json, run, tree
 
 SHOW = "import os; print(os.path.isdir(os.environ['TRAINSTACK_OUTPUT']), os.environ['TRAINSTACK_CHECKPOINT'])"
 
