@@ -144,12 +144,10 @@ The tests of `dev` remove it at the end, so `dev` follows `lab` when one process
 def group_of(nodeid: str) -> str:
     """Return the group of a test. Tests of one group run in one process, which starts their cluster once."""
     file = Path(nodeid.partition("::")[0])
-    if "integration" in file.parts:
-        return "/".join(file.parts[1:-1])
     if file.stem in JUDGED:
         return "judged"
-    if file.parent.name in ("admission", "stateful"):
-        return file.parent.name
+    if file.parts[1] in ("admission", "integration", "stateful"):
+        return "/".join(file.parts[1:-1])
     if file.parent.name == "cluster" and file.stem in LAB:
         return "lab"
     if file.stem in SITES:
