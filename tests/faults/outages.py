@@ -229,8 +229,8 @@ def controllers(project: Project, cluster: Cluster) -> injection.FindProcesses:
 
 def restart_node(project: Project, cluster: Cluster) -> None:
     """Simulate a restart of the node: kill kubelet, containerd and all pods; the first two are started again."""
-    uids_ = [pod["metadata"]["uid"] for pod in project.get("pods")["items"]]
-    found = [process for uid in uids_ for process in injection.pod_processes(cluster, uid)]
+    all_uids = [pod["metadata"]["uid"] for pod in project.get("pods")["items"]]
+    found = [process for uid in all_uids for process in injection.pod_processes(cluster, uid)]
     injection.kill([*injection.component_processes(cluster, "kubelet", "containerd"), *found])
 
 

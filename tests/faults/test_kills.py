@@ -138,7 +138,9 @@ def test_the_commands_of_doctor_repair_a_state_in_an_object_store(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", kills.VICTIMS)
-def test_a_killed_teardown_goes_on(victim: Project, moment_counts: dict[Operation, int], part: Victim) -> None:
+def test_a_killed_teardown_is_continued_by_the_same_command(
+    victim: Project, moment_counts: dict[Operation, int], part: Victim
+) -> None:
     """The commands of `doctor`, and then the same command again, delete everything."""
     prepare_stack(victim, "destroy")
     moment = random.Random(f"{SEED} teardown {part}").randint(1, moment_counts["destroy"])

@@ -135,7 +135,7 @@ def test_a_provider_keeps_the_cluster_that_it_has_proven(two_servers: TwoServers
     assert other_writes == []
 
 
-def test_our_commands_go_on_where_they_began(two_servers: TwoServers, copy: Project) -> None:
+def test_commands_continue_in_the_cluster_of_their_start(two_servers: TwoServers, copy: Project) -> None:
     """They give the engine a copy of the kubeconfig, which is gone afterwards, and is in no state.
 
     A relative KUBECONFIG counts from the folder of the command, as kubectl takes it.

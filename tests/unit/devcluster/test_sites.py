@@ -128,11 +128,11 @@ def test_an_operator_runs_in_a_stateful_set_where_the_site_has_one() -> None:
         "metadata": {"name": "training-operator"},
         "spec": {"selector": {"a": "b"}, "ports": []},
     }
-    definition_ = {"kind": "CustomResourceDefinition", "metadata": {"name": "pytorchjobs.kubeflow.org"}, "spec": {}}
+    pytorchjobs = {"kind": "CustomResourceDefinition", "metadata": {"name": "pytorchjobs.kubeflow.org"}, "spec": {}}
     controller = make_controller()
-    objects = operators.as_stateful_set(operators.OPERATORS["training-operator"], [definition_, service, controller])
+    objects = operators.as_stateful_set(operators.OPERATORS["training-operator"], [pytorchjobs, service, controller])
     assert list(objects) == [
-        definition_,
+        pytorchjobs,
         {**service, "spec": {"selector": labels, "ports": []}},
         {
             "apiVersion": "apps/v1",

@@ -23,7 +23,7 @@ def test_the_shortest_form_of_rules_means_the_same() -> None:
     (role,) = as_roles("r", granted)
     expanded = granted_by(role)
     assert expanded <= granted
-    assert all(any(grant_.covers(grant) for grant_ in expanded) for grant in granted)
+    assert all(any(other.covers(grant) for other in expanded) for grant in granted)
 
 
 def test_each_place_has_its_role_and_nothing_is_repeated() -> None:

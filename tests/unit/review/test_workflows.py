@@ -30,7 +30,7 @@ def steps(file: Path) -> list[dict[str, Any]]:
     return [step for job in load(file)["jobs"].values() for step in job["steps"]]
 
 
-def test_the_workflows_are_there() -> None:
+def test_all_workflows_are_tested() -> None:
     """The tests below are about these."""
     assert [file.name for file in FILES] == ["ci.yml", "comment.yml", "preview.yml", "release.yml"]
 

@@ -79,7 +79,7 @@ def test_an_object_has_no_outputs_but_its_id_and_urn(monitor: Monitor, monkeypat
     declared_object, outputs = declared()
     omit_unused()
     bare, fewer = declared()
-    assert [{*vars(declared_)} & {"id", "urn", *MANIFEST} for declared_ in (declared_object, bare)] == [
+    assert [{*vars(resource)} & {"id", "urn", *MANIFEST} for resource in (declared_object, bare)] == [
         {"id", "urn", *MANIFEST},
         {"id", "urn"},
     ]

@@ -28,7 +28,7 @@ def annotations(workload: Workload) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("request_", "expected"),
+    ("topology_request", "expected"),
     [
         (REQUIRED, {"podset-required-topology": RACK}),
         (TopologyRequest(preferred=RACK), {"podset-preferred-topology": RACK}),
@@ -43,9 +43,9 @@ def annotations(workload: Workload) -> dict[str, dict[str, str]]:
         ),
     ],
 )
-def test_kueue_reads_a_request_from_annotations(request_: TopologyRequest, expected: dict[str, str]) -> None:
+def test_kueue_reads_a_request_from_annotations(topology_request: TopologyRequest, expected: dict[str, str]) -> None:
     """Source: Build in Kueue's pkg/controller/jobframework/tas.go."""
-    run = make_run(parallelism=4, completions=4, topology_request=request_, annotations={"team": "a"})
+    run = make_run(parallelism=4, completions=4, topology_request=topology_request, annotations={"team": "a"})
     assert annotations(run) == {
         "main": {"team": "a", **{f"kueue.x-k8s.io/{key}": value for key, value in expected.items()}}
     }
