@@ -37,7 +37,7 @@ def chosen(names: Iterable[str], *, short: bool) -> list[Case]:
 def main(
     cases: Annotated[list[str] | None, typer.Argument(metavar="[CASE]...", help="Default: all cases.")] = None,
     *,
-    short: Annotated[bool, typer.Option("--short", help="Measure the form of `make test`: at most 2 minutes.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="Measure the form of `make test`: about a minute.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of Markdown tables.")] = False,
     write: Annotated[
         bool, typer.Option("--write", help="Store the results in bench/baseline.json and docs/benchmarks.md.")

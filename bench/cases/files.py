@@ -70,9 +70,9 @@ def _judge_nodes(scene: Scene) -> Iterator[list[Arm]]:
 
 
 CASES = (
-    Case(id="help", title="`trainstack --help`", place="files", arms=_help, short_rounds=5),
-    Case(id="check", title="`trainstack check -s dev`", place="files", arms=_check, short_rounds=5),
-    Case(id="render", title="`trainstack render -s dev`", place="files", arms=_render, short_rounds=3),
+    Case(id="help", title="`trainstack --help`", place="files", arms=_help, short_rounds=3),
+    Case(id="check", title="`trainstack check -s dev`", place="files", arms=_check, short_rounds=3),
+    Case(id="render", title="`trainstack render -s dev`", place="files", arms=_render),
     Case(id="review", title="`trainstack review static --stack dev`", place="files", arms=_review),
     Case(
         id="check-many",
@@ -95,6 +95,5 @@ CASES = (
         title="Kueue's own verdicts on 10 runs in racks of 500 nodes and of 50",
         place="files",
         arms=_judge_nodes,
-        short_rounds=3,
     ),
 )

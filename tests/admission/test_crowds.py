@@ -12,7 +12,7 @@ from tests.admission.bench import Bench
 from tests.admission.crowd_observation import admitted_by_kueue
 from tests.admission.crowds import drawn_crowds, outcomes
 
-CROWDS = int(os.environ.get("TRAINSTACK_ADMISSION_CROWDS", "5"))
+CROWDS = int(os.environ.get("TRAINSTACK_ADMISSION_CROWDS", "3"))
 
 
 def test_the_same_jobs_are_admitted_in_the_end(bench: Bench, seed: int, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ from tests.admission.test_differential import HIDDEN
 from trainstack.dev.toolchain import tools
 
 CASES = int(os.environ.get("TRAINSTACK_ADMISSION_JUDGED", "2000"))
-QUICK_CASES = 300
+QUICK_CASES = 150
 """Cases of each release; the slow tests have CASES."""
 ROUNDS = 200
 """Of making a disagreement smaller; each takes a second."""

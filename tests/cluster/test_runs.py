@@ -89,7 +89,6 @@ def test_up_does_not_change_runs_of_any_kind_at_any_stage(lab: Project) -> None:
         with admission_enabled(lab, HELD):
             pods = {name: await_pods(project, name, count) for name, count in PODS.items()}
             assert_as_declared(project, pods)
-            assert_no_changes(project)
             with edited_wrapper(project):
                 assert_no_changes(project)
                 project.edit_stack(lambda config: config["trainstack:storage"]["volumes"].append(volume("another")))
@@ -303,7 +302,6 @@ def test_a_replacement_waits_for_the_deletion_of_its_predecessor(lab: Project) -
         assert (uid(second) != uid(first), second["metadata"]["name"]) == (True, first["metadata"]["name"])
         assert uid(project.get("persistentvolumeclaim", "spare", NAMESPACE)) != uid(claim)
         await_pods(project, "fit", 1)
-        assert_no_changes(project)
 
 
 def test_a_terminating_launch_in_the_state_is_replaced(lab: Project) -> None:
@@ -377,7 +375,6 @@ def test_a_failed_run_is_relaunched_only_after_an_edit(lab: Project) -> None:
         assert done.code == 0, done.text
         assert list(uids(project)) == [first["metadata"]["name"]]
         assert len(ledgers(project)) == 2
-        assert_no_changes(project)
 
         edit_run(project, "fit", lambda run: run["resources"]["requests"].update(memory="65Mi"))
         done = project.up("--refresh")

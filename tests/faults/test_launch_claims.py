@@ -153,6 +153,10 @@ def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_second
         assert f"kubectl delete configmap -n {NAMESPACE} {ledger['metadata']['name']}" in " ".join(done.text.split())
 
 
+# Each of the following has a case in tests/stateful/test_cases.py, which `make test` runs.
+
+
+@pytest.mark.slow
 def test_two_checkouts_launch_a_run_once(
     server: ApiServer, checkout: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -166,6 +170,7 @@ def test_two_checkouts_launch_a_run_once(
     assert only_job(server, "twin")
 
 
+@pytest.mark.slow
 def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout: Project) -> None:
     """The change is refused with the command that restores the label, with and without a refresh."""
     project = checkout.other_stack("unlabelled", make_config("unlabelled"))
@@ -193,6 +198,7 @@ def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout
     assert done.code == 0, done.text
 
 
+@pytest.mark.slow
 def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: Project) -> None:
     """A tenant's files name another namespace: the active launch is found in the previous one."""
     project = checkout.other_stack("moved", make_config("moved"))
@@ -208,6 +214,7 @@ def test_a_run_that_moves_stays_where_it_is_active(server: ApiServer, checkout: 
     assert objects(server, "jobs", "moved", MOVED) == []
 
 
+@pytest.mark.slow
 def test_neither_of_two_active_launches_is_deleted(server: ApiServer, checkout: Project) -> None:
     """A person has copied the Job. The message of the refused change has both."""
     project = checkout.other_stack("doubled", make_config("doubled"))
