@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.inventory import ObjectKey, assert_only_retained, digests, training_files
+from tests.cluster.lab import outputs
 from tests.cluster.project import Project
 from trainstack.dev.cluster.cluster import Cluster
 
@@ -51,5 +52,3 @@ def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, 
     assert training_files(digests(cluster.state)) == data
 
 
-def outputs(project: Project) -> dict[str, Any]:
-    return dict(json.loads(project.pulumi("stack", "output", "--json").out))

@@ -111,15 +111,23 @@ def chosen(context: str | None) -> dict[str, Any]:
 def with_token(config: dict[str, Any]) -> dict[str, Any]:
     """Return the kubeconfig of `chosen` with the present content of `tokenFile` as `token`.
 
-    kubectl reads this field, and kr8s does not. The file precedes a token. Raises OSError or UnicodeDecodeError.
+    kubectl reads this field, and kr8s does not. The file precedes a token. Raises OSError, or ValueError for an empty
+    or undecodable file.
     """
     users = [
-        {**entry, "user": {**user, "token": Path(user["tokenFile"]).read_text(encoding="utf-8").strip()}}
+        {**entry, "user": {**user, "token": _token(Path(user["tokenFile"]))}}
         if (user := entry["user"]).get("tokenFile")
         else entry
         for entry in config["users"]
     ]
     return {**config, "users": users}
+
+
+def _token(file: Path) -> str:
+    token = file.read_text(encoding="utf-8").strip()
+    if not token:
+        raise ValueError(f"{file} has no token")
+    return token
 
 
 def forget() -> None:

@@ -179,6 +179,9 @@ def test_a_token_is_read_from_its_file_by_each_client(server: Server, tmp_path: 
         (tmp_path / "token").write_text(f"{token}\n")
         reach(None)
         assert server.authorization == f"Bearer {token}"
+    (tmp_path / "token").write_text("\n")
+    with pytest.raises(PermanentError, match=f"not a usable kubeconfig .{tmp_path}/token has no token"):
+        reach(None)
     (tmp_path / "token").unlink()
     with pytest.raises(PermanentError, match=f"not a usable kubeconfig .*No such file.*{tmp_path}/token"):
         reach(None)
