@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from typing import Any
 
 import pytest
 
@@ -50,5 +49,3 @@ def test_up_after_destroy_finds_the_trained_run(dev: Project, cluster: Cluster, 
     assert plain.code == 0, plain.text
     assert_only_retained(dev, before, retained)
     assert training_files(digests(cluster.state)) == data
-
-

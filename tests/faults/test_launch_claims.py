@@ -15,7 +15,7 @@ from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Project, eventually
 from tests.stateful.checkout import make_run
 from trainstack.objects.labels import LAUNCH, RUN, STACK, STATE
-from trainstack.runs.records import claim_config_map
+from trainstack.runs.ledgers import claim_config_map
 
 NAMESPACE, MOVED = "team", "team-b"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"

@@ -17,8 +17,8 @@ from trainstack.live.progress import clusters_of
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.objects.labels import RUN, SET, SWEEP
 from trainstack.runs.launches import live_launch
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import is_dispatched
-from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.storage import Volume
 from trainstack.settings.sections.workloads import Record

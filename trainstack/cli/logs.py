@@ -31,9 +31,9 @@ from trainstack.live.progress import view_all
 from trainstack.live.snapshot import read_runs
 from trainstack.live.worker_clusters import Workers
 from trainstack.runs.launches import live_launch, utc_now
+from trainstack.runs.ledgers import wrapper_of
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.log_merge import Cursor, merged
-from trainstack.runs.records import wrapper_of
 from trainstack.runs.status.main_container import trainer
 from trainstack.runs.status.run_view import RunView
 

@@ -16,7 +16,7 @@ from trainstack.objects.labels import RUN
 from trainstack.reports.overlap import Placement
 from trainstack.reports.runs import Definition, Run, from_logs, from_record, with_logs
 from trainstack.runs.launches import utc_now
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.attempts import main_container, main_status, previous_attempt
 from trainstack.transfer.fetch import DONE
 

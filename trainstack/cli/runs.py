@@ -17,7 +17,7 @@ from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
 from trainstack.objects.labels import SET
 from trainstack.objects.ownership import identity
 from trainstack.runs.launches import LiveLaunch, Phase, live_launch, utc_now
-from trainstack.runs.records import Ledger, wrapper_of
+from trainstack.runs.ledgers import Ledger, wrapper_of
 from trainstack.runs.status.run_view import RunView, bare_view
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from trainstack.live.client import NOT_FOUND, ClusterError, SharedClients, conne
 from trainstack.live.webhooks import status_message
 from trainstack.objects.labels import FIELD_MANAGER, LAUNCH, LEDGER, STACK
 from trainstack.runs.launches import utc_now
-from trainstack.runs.records import LAUNCHED, claim_config_map
+from trainstack.runs.ledgers import LAUNCHED, claim_config_map
 
 
 @dataclass(frozen=True, kw_only=True)

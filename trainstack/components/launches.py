@@ -14,7 +14,7 @@ from trainstack.live.client import SharedClients
 from trainstack.live.names import wait_until_free
 from trainstack.live.webhooks import wait_until_runtime_is_seen
 from trainstack.objects.labels import LAUNCH
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 
 _LAUNCH_LABEL = f'metadata.labels["{LAUNCH}"]'
 

@@ -19,10 +19,10 @@ from trainstack.platform.operators.install import OperatorManifests, in_order, p
 from trainstack.platform.retained import Retained, retained
 from trainstack.runs.identity import UNKNOWN_FACTS, Facts, run_id
 from trainstack.runs.launch import Launch
+from trainstack.runs.ledgers import Ledger, wrapper_config_map, wrapper_reference
 from trainstack.runs.manifests.build import companions, dispatched, manifest, plan
 from trainstack.runs.manifests.trial_names import Trial
 from trainstack.runs.manifests.trial_names import trials as trials_of
-from trainstack.runs.records import Ledger, wrapper_config_map, wrapper_reference
 from trainstack.runs.status.kinds import optional_kinds
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.workloads import Workload

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trainstack.objects.labels import Manifest
+from trainstack.runs.ledgers import Ledger, ledger_config_map
 from trainstack.runs.parameter_file import file_config_map, file_name
-from trainstack.runs.records import Ledger, ledger_config_map
 from trainstack.sweeps.launches import PlannedSweep
 
 

@@ -8,7 +8,7 @@ from trainstack.forecast.sweeps import LiveTrials, indexed_duration
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task
 from trainstack.kueue.model import Admitted, QueueState, Workload
 from trainstack.runs.launches import LiveLaunch
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 
 Body = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from math import ceil
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner, Task, task_of
 from trainstack.kueue.model import Workload
 from trainstack.runs.launches import LiveLaunch
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.launches import PlannedSweep
 

@@ -12,10 +12,10 @@ from trainstack.objects import labels
 from trainstack.objects.launch_kinds import ALL_LAUNCHES, LAUNCHES, plural
 from trainstack.objects.ownership import Identity, identity, listed
 from trainstack.runs.launches import LiveLaunch, live_launch
+from trainstack.runs.ledgers import Claim, Ledger, read_claim, read_ledger, wrapper_sources
 from trainstack.runs.names import ledger_name
 from trainstack.runs.parameter_file import Data
 from trainstack.runs.recorded import RecordedLaunch, launch_of, merged
-from trainstack.runs.records import Claim, Ledger, read_claim, read_ledger, wrapper_sources
 from trainstack.runs.status.kinds import KINDS, declared_kinds
 from trainstack.settings.model import Settings
 

@@ -7,7 +7,7 @@ deleted. A launched run no longer waits for anything.
 from collections.abc import Collection, Mapping, Sequence
 
 from trainstack.runs.launches import LiveLaunch
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 
 
 def waiting(

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from trainstack.objects import labels
+from trainstack.runs.ledgers import Claim, Ledger
 from trainstack.runs.manifests.kind import FAILED, SUCCEEDED
 from trainstack.runs.parameter_file import file_of, number_of
-from trainstack.runs.records import Claim, Ledger
 from trainstack.runs.status.attempts import endless, last_attempt
 from trainstack.runs.status.kinds import launch_conditions
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainstack.objects.labels import LAUNCH, OBJECT, RUN, STACK
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.kinds import KINDS
 
 RUNS, SWEEP = "trainstack:training:Runs", "trainstack:training:Sweep"

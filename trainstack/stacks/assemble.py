@@ -10,7 +10,7 @@ import pulumi
 from trainstack.components.await_deletion import await_deletion
 from trainstack.components.cluster import mark, prove, remember
 from trainstack.components.definitions import Before
-from trainstack.components.field_managers import take_fields_over, transfer
+from trainstack.components.field_transfer import take_fields_over, transfer
 from trainstack.components.launch_claims import Claim
 from trainstack.components.launches import LaunchOptions
 from trainstack.components.objects import PROVIDER_VERSION

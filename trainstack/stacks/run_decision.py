@@ -12,8 +12,8 @@ from trainstack.objects.labels import Manifest
 from trainstack.objects.ownership import Identity
 from trainstack.runs import dependencies, launches
 from trainstack.runs.launches import LiveLaunch
+from trainstack.runs.ledgers import Ledger, wrapper_config_map, wrapper_of, wrapper_reference
 from trainstack.runs.parameter_file import file_config_map
-from trainstack.runs.records import Ledger, wrapper_config_map, wrapper_of, wrapper_reference
 from trainstack.settings.model import Settings
 from trainstack.sweeps import decision as sweeps
 from trainstack.sweeps.decision import SweepDecision

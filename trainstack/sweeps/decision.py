@@ -17,8 +17,8 @@ from datetime import datetime
 
 from trainstack.runs import launches
 from trainstack.runs.launches import Decision, LiveLaunch, age
+from trainstack.runs.ledgers import Claim, Ledger
 from trainstack.runs.parameter_file import Data, file_name, file_of
-from trainstack.runs.records import Claim, Ledger
 from trainstack.sweeps import indexed as batches
 from trainstack.sweeps.launches import PlannedSweep
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trainstack.runs.launches import EDIT_IS_LATER, Judgement, LiveLaunch, left_behind, state_of
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import is_dispatched
 from trainstack.runs.manifests.trial_pod import TRIALS_FILE
 from trainstack.runs.parameter_file import Data, withdrawn
-from trainstack.runs.records import Ledger
 from trainstack.sweeps.launches import PlannedSweep
 
 

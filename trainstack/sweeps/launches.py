@@ -10,11 +10,11 @@ from trainstack.objects.labels import Manifest
 from trainstack.runs import names
 from trainstack.runs.identity import Facts, digest
 from trainstack.runs.launch import InSweep, Launch
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import check_names, companions, dispatched, manifest, plan
 from trainstack.runs.manifests.indexed_job import batch, batch_id
 from trainstack.runs.manifests.trial_names import Trial
 from trainstack.runs.parameter_file import Data, batch_data, file_name, jobs_data, withdrawn
-from trainstack.runs.records import Ledger
 from trainstack.settings.sections.sweeps import Sweep
 
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from trainstack.objects.labels import LAUNCH, QUEUE
 from trainstack.runs.launches import LiveLaunch, indexes, live_launch
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.indexed_job import NOT_REACHED
 from trainstack.runs.parameter_file import Data
-from trainstack.runs.records import Ledger
 from trainstack.runs.status.attempts import ended_attempt, time_of
 from trainstack.runs.status.kinds import kind_of_launch, launch_conditions
 from trainstack.runs.status.pods import marks, pod_views, problems

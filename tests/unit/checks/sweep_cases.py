@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.parameter_file import Data, file_name, file_of, number_of
-from trainstack.runs.records import Ledger
 from trainstack.sweeps.decision import SweepDecision, decide
 from trainstack.sweeps.launches import PlannedSweep
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainstack.runs.launches import Decision, LiveLaunch, OfSweep, Phase, decide, idle_stops, live_launch
-from trainstack.runs.records import Claim, Ledger
+from trainstack.runs.ledgers import Claim, Ledger
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUN, OTHER = "digits-0123456789", "digits-abcdefabcd"

@@ -10,7 +10,7 @@ from tests.unit.checks.live import NOW, Body, make_condition, make_pending
 from tests.unit.checks.sweep_cases import ids, name_of_file
 from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.objects.labels import LAUNCH
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.waiting import Queueing
 from trainstack.sweeps.launches import PlannedSweep
 from trainstack.sweeps.status import LiveTrial, SweepObjects, live_trials, trial_clusters, trial_pods

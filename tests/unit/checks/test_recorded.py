@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.recorded import RecordedLaunch, StateResource, merged, recorded_launches, state_resource
-from trainstack.runs.records import Ledger
 
 RUN = "digits-0123456789"
 NAME = f"{RUN}-aaaaaa"

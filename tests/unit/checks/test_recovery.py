@@ -10,7 +10,7 @@ import pytest
 
 from trainstack.guards.states import NO_ID
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
-from trainstack.lifecycle.recovery.files import Lock, StateFiles
+from trainstack.lifecycle.recovery.locks import Lock, StateFiles
 from trainstack.lifecycle.recovery.objects import LiveObject, Seen
 from trainstack.lifecycle.recovery.problem import Id, RecoveryCommands
 from trainstack.lifecycle.recovery.state import State, read_state

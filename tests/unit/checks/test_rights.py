@@ -11,7 +11,7 @@ from trainstack.live.client import Answer, ClusterError
 from trainstack.live.existing import read_existing
 from trainstack.live.rights import lacking, uncreatable
 from trainstack.live.snapshot import read_launches
-from trainstack.runs.records import Ledger, ledger_config_map
+from trainstack.runs.ledgers import Ledger, ledger_config_map
 from trainstack.runs.status.kinds import KINDS
 
 TEAM = "system:serviceaccount:vision:vision"

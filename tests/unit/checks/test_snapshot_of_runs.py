@@ -14,8 +14,8 @@ from tests.unit.workloads.test_object_manifest import make_object
 from trainstack.live import snapshot
 from trainstack.live.client import Answer, ClusterError
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
+from trainstack.runs.ledgers import Ledger, ledger_config_map
 from trainstack.runs.manifests.build import manifest
-from trainstack.runs.records import Ledger, ledger_config_map
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 
 

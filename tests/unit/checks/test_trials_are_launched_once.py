@@ -11,7 +11,7 @@ from tests.unit.checks.sweep_cases import Cluster
 from tests.unit.make import make_expansion, make_run
 from tests.unit.workloads.sweeps import make_planned
 from trainstack.runs.launches import LiveLaunch, Phase
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.settings.search_space.constraints import Value
 from trainstack.sweeps.launches import PlannedSweep
 

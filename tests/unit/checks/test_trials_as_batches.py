@@ -11,7 +11,7 @@ from tests.unit.checks.test_trials_as_jobs import ADDED, MORE_MEMORY, OTHER_PROG
 from tests.unit.make import make_expansion
 from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.runs.launches import Phase
-from trainstack.runs.records import Claim, Ledger
+from trainstack.runs.ledgers import Claim, Ledger
 from trainstack.sweeps.decision import decide, stoppable
 
 

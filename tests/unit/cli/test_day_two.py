@@ -23,10 +23,10 @@ from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, PermanentError, RightsError
 from trainstack.live.logs import Source
 from trainstack.runs.launches import LiveLaunch, Phase
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.logs.log_lines import LogLine
 from trainstack.runs.logs.training_progress import Progress, progress
 from trainstack.runs.manifests.kind import Replicas
-from trainstack.runs.records import Ledger
 from trainstack.runs.status.attempts import Attempt
 from trainstack.runs.status.pods import PodView
 from trainstack.runs.status.run_view import ClaimUse, Condition, RunView

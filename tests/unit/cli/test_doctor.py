@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from tests.unit.checks.test_recovery import OWN, make_identity
 from trainstack.cli import doctor as command
 from trainstack.cli.app import app
-from trainstack.lifecycle.recovery.files import Lock
+from trainstack.lifecycle.recovery.locks import Lock
 from trainstack.lifecycle.recovery.objects import LiveObject, Seen
 from trainstack.lifecycle.recovery.state_files import read_deployment, read_state_files, state_folder
 from trainstack.live.client import ClusterError

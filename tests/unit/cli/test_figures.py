@@ -22,7 +22,7 @@ from trainstack.reports.overlap import Placement
 from trainstack.reports.runs import Definition
 from trainstack.runs.launches import LiveLaunch
 from trainstack.runs.launches import utc_now as now
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 
 ID = "0123456789"

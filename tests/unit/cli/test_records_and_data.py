@@ -21,7 +21,7 @@ from trainstack.cli import deploy, files
 from trainstack.cli.session import Session
 from trainstack.objects.labels import LAUNCH, SWEEP, WORKLOAD
 from trainstack.objects.labels import RUN as RUN_LABEL
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import MULTI_KUEUE, ClusterKubeConfig, MultiKueueCluster, MultiKueueConfig
 from trainstack.transfer.loader import Loader

@@ -25,7 +25,7 @@ from trainstack.cli import sweep_read, sweep_status
 from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.waiting import Queueing
 from trainstack.settings.model import Settings
 from trainstack.sweeps.launches import PlannedSweep

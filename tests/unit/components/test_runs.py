@@ -16,7 +16,7 @@ from trainstack.components.sweeps import Sweep
 from trainstack.declared.declared import Declared
 from trainstack.declared.launches import LaunchGroup
 from trainstack.objects.labels import LAUNCH
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.secrets import Secrets as SecretsSettings
 

@@ -8,7 +8,7 @@ from tests.unit.make import make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
 from trainstack.live.snapshot import Runs
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.workloads import Workloads

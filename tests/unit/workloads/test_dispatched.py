@@ -14,6 +14,7 @@ from trainstack.declared.inputs import read_inputs
 from trainstack.live.client import PermanentError
 from trainstack.live.worker_clusters import settings_of_worker, worker_context
 from trainstack.objects.labels import SETS, TRIALS
+from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import dispatched, is_dispatched, manifest
 from trainstack.runs.manifests.data_loader import temporary_loader
 from trainstack.runs.manifests.trial_pod import SWEEP_VOLUME
@@ -25,7 +26,6 @@ from trainstack.runs.parameter_file import (
     check_size,
     file_of,
 )
-from trainstack.runs.records import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import MULTI_KUEUE

@@ -14,11 +14,11 @@ from trainstack.live.paths import collection
 from trainstack.objects.labels import OBJECT
 from trainstack.runs.identity import identity
 from trainstack.runs.launches import live_launch
+from trainstack.runs.ledgers import Ledger, ledger_config_map
 from trainstack.runs.manifests.build import check_names, is_dispatched, manifest
 from trainstack.runs.manifests.kind import Replicas
 from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.recorded import RUNS, recorded_launches, state_resource
-from trainstack.runs.records import Ledger, ledger_config_map
 from trainstack.runs.status.kinds import claims, framework_of, kind_of_launch, launch_resource, optional_kinds
 from trainstack.runs.status.pods import pod_views
 from trainstack.runs.status.run_pods import pod_sets

@@ -10,8 +10,8 @@ from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
 from trainstack.runs.errors import WorkloadError
+from trainstack.runs.ledgers import ledger_config_map, read_ledger
 from trainstack.runs.parameter_file import file_of, number_of
-from trainstack.runs.records import ledger_config_map, read_ledger
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.workloads import Image

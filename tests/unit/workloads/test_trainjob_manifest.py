@@ -9,8 +9,8 @@ from tests.unit.make import make_distributed, make_mount
 from tests.unit.manifests.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
+from trainstack.runs.ledgers import Ledger, wrapper_of
 from trainstack.runs.manifests.build import companions, manifest, plan
-from trainstack.runs.records import Ledger, wrapper_of
 from trainstack.settings.sections.workloads import Resources, Role, Workload
 
 RANKS = [

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainstack.lifecycle.recovery.files import StateFiles, files_troubles, lock_troubles
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_troubles
+from trainstack.lifecycle.recovery.locks import StateFiles, files_troubles, lock_troubles
 from trainstack.lifecycle.recovery.objects import (
     Seen,
     pending_troubles,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from trainstack.lifecycle.recovery.files import Lock, StateFiles
+from trainstack.lifecycle.recovery.locks import Lock, StateFiles
 
 _ENGINE = "pulumi"
 """The engine's process name."""

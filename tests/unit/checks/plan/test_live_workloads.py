@@ -9,7 +9,7 @@ from trainstack.forecast.live_workloads import LiveWorkloads, limits, match_runs
 from trainstack.forecast.tasks import UNBOUNDED, Duration, Owner
 from trainstack.kueue.model import QueueState
 from trainstack.runs.launches import LiveLaunch, Phase
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 
 
 def make_live(**changes: Any) -> LiveWorkloads:

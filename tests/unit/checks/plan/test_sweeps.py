@@ -18,7 +18,7 @@ from trainstack.forecast.tasks import UNBOUNDED, Duration
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import QueueState
 from trainstack.runs.launches import LiveLaunch, OfSweep, Phase
-from trainstack.runs.records import Ledger
+from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.sweeps.launches import PlannedSweep
 

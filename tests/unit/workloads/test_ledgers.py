@@ -12,8 +12,7 @@ from trainstack.guards.states import OwnState, of_others
 from trainstack.objects.labels import with_state
 from trainstack.objects.ownership import identity
 from trainstack.runs.errors import WorkloadError
-from trainstack.runs.manifests.build import manifest
-from trainstack.runs.records import (
+from trainstack.runs.ledgers import (
     Claim,
     Ledger,
     claim_config_map,
@@ -24,6 +23,7 @@ from trainstack.runs.records import (
     wrapper_of,
     wrapper_reference,
 )
+from trainstack.runs.manifests.build import manifest
 from trainstack.settings.sections.workloads import ReplicatedJob, Workload
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
