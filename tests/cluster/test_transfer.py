@@ -25,7 +25,7 @@ from tests.cluster.reader import reader
 from trainstack.cli.transfers import data_loader
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.toolchain import tools
-from trainstack.lifecycle.recovery.loaders import loader_troubles, waiting_loaders
+from trainstack.lifecycle.recovery.loaders import loader_problems, waiting_loaders
 from trainstack.live.loaders import read_loaders
 from trainstack.runs.manifests.data_loader import CONTAINER
 from trainstack.settings.model import Cluster as ClusterSection
@@ -358,8 +358,8 @@ def test_the_guard_deletes_the_waiting_loader_of_a_killed_command(volume: Path, 
     run("create", "-f", "-", body=abandoned)
     try:
         (held,) = waiting_loaders(read_loaders("transfer", [NAMESPACE], None))
-        (trouble,) = loader_troubles([held], held.created + timedelta(minutes=1))
-        assert (trouble.id, trouble.what) == ("loader-waiting", f"Job {NAMESPACE}/loader-held")
+        (problem,) = loader_problems([held], held.created + timedelta(minutes=1))
+        assert (problem.id, problem.what) == ("loader-waiting", f"Job {NAMESPACE}/loader-held")
     finally:
         run("delete", "job", "-n", NAMESPACE, "loader-held")
 

@@ -129,7 +129,7 @@ def test_the_commands_of_doctor_repair_a_state_in_an_object_store(
             assert len(commands) <= 3, f"{description}: {commands}"
             # Unless it is killed itself, the engine removes its lock.
             assert (commands[0] == RecoveryCommands(project.stack).cancel) == (part == "cli")
-            assert_consistent(project, not_looked_at=1)
+            assert_consistent(project, unchecked=1)
             assert alive.items() <= kills.launch_uids(kills.live_uids(project)).items(), description
         finally:
             engine.end_leftovers(ended.session)
@@ -188,7 +188,7 @@ def test_doctor_prints_no_repair_during_an_operation(victim: Project, moment_cou
     assert (ended.done.code, ended.fault_injected) == (0, True), ended.done.text
     ((session, done),) = calls
     found = json.loads(done.out)
-    assert [trouble["id"] for trouble in found["troubles"]] == ["operation-running"], done.text
+    assert [problem["id"] for problem in found["problems"]] == ["operation-running"], done.text
     assert found["commands"] == [f"tail --pid={session} -f /dev/null"]
     assert_consistent(victim)
 
@@ -202,7 +202,7 @@ def test_a_sidecar_that_a_kill_left_empty_is_found_and_removed(victim: Project) 
     done = victim.pulumi("stack", "export")
     assert (done.code != 0, "EOF" in done.text) == (True, True), done.text
     found = doctor(victim)
-    assert [trouble["id"] for trouble in found["troubles"]] == ["sidecar-unreadable"], found
+    assert [problem["id"] for problem in found["problems"]] == ["sidecar-unreadable"], found
     for command in found["commands"]:
         assert victim.run(["sh", "-c", command]).code == 0
     assert kills.state_uids(victim) == state
@@ -213,25 +213,25 @@ def test_a_marked_object_without_a_state_is_found_and_removed(victim: Project) -
     words = ("configmap", "strange", "-n", kills.NAMESPACE)
     assert victim.kubectl("create", *words).code == 0
     assert victim.kubectl("label", *words, f"{STACK}={victim.stack}").code == 0
-    (trouble,) = doctor(victim)["troubles"]
-    assert (trouble["id"], trouble["commands"]) == ("object-of-another-state", [])
+    (problem,) = doctor(victim)["problems"]
+    assert (problem["id"], problem["commands"]) == ("object-of-another-state", [])
     resources = json.loads(victim.pulumi("stack", "export").out)["deployment"]["resources"]
     (own,) = (resource["outputs"]["output"] for resource in resources if resource["urn"].endswith(f"::{MEMORY}"))
     assert victim.kubectl("annotate", *words, f"{STATE}={own}").code == 0
     found = doctor(victim)
-    assert [(item["id"], item["what"]) for item in found["troubles"]] == [
+    assert [(item["id"], item["what"]) for item in found["problems"]] == [
         ("object-orphaned", f"ConfigMap {kills.NAMESPACE}/strange")
     ]
     (command,) = found["commands"]
     assert victim.run(["sh", "-c", command]).code == 0
-    assert doctor(victim)["troubles"] == []
+    assert doctor(victim)["problems"] == []
 
 
 def doctor(victim: Project) -> dict[str, Any]:
     """Return the JSON output of `doctor`."""
     done = victim.trainstack("doctor", "--json")
     found: dict[str, Any] = json.loads(done.out)
-    assert done.code == (4 if found["troubles"] else 0), done.text
+    assert done.code == (4 if found["problems"] else 0), done.text
     return found
 
 
@@ -267,7 +267,7 @@ def run_recovery_commands(victim: Project, interrupted: Operation) -> list[str]:
     ran: list[str] = []
     while commands:
         done = victim.run(["sh", "-c", commands[0]])
-        if done.code and findings["not_looked_at"] and not ran:
+        if done.code and findings["unchecked"] and not ran:
             assert "the stack is currently locked by 1 lock" in done.text
             assert "pulumi cancel" in done.text
             commands.insert(0, RecoveryCommands(victim.stack).cancel)
@@ -277,13 +277,13 @@ def run_recovery_commands(victim: Project, interrupted: Operation) -> list[str]:
     return ran
 
 
-def assert_consistent(victim: Project, *, not_looked_at: int = 0) -> None:
+def assert_consistent(victim: Project, *, unchecked: int = 0) -> None:
     """Check that state and cluster have the same objects, with each run once, and that nothing is left to do."""
     state, cluster = kills.state_uids(victim), kills.live_uids(victim)
     assert state == cluster
     assert len(kills.launch_uids(cluster)) == 5
     found = doctor(victim)
-    assert (found["troubles"], found["commands"], len(found["not_looked_at"])) == ([], [], not_looked_at)
+    assert (found["problems"], found["commands"], len(found["unchecked"])) == ([], [], unchecked)
     done = victim.up("--refresh", "--expect-no-changes")
     assert done.code == 0, done.text
     assert kills.live_uids(victim) == cluster

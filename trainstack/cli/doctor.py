@@ -14,7 +14,7 @@ from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
 from trainstack.lifecycle.recovery.objects import Seen
-from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
+from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.state import State, read_state
 from trainstack.lifecycle.recovery.state_files import read_state_files, state_folder
 from trainstack.live.client import ClusterError
@@ -42,12 +42,12 @@ def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
     """
     found, unchecked = _diagnose(Session.open(stack))
     if as_json:
-        troubles = [asdict(trouble) for trouble in found.troubles]
-        show_json({"troubles": troubles, "commands": list(found.commands), "not_looked_at": unchecked})
+        problems = [asdict(problem) for problem in found.problems]
+        show_json({"problems": problems, "commands": list(found.commands), "unchecked": unchecked})
     else:
         _show(stack, found, unchecked)
-    if found.troubles:
-        unreachable = any(trouble.id == "cluster-unreachable" for trouble in found.troubles)
+    if found.problems:
+        unreachable = any(problem.id == "cluster-unreachable" for problem in found.problems)
         raise typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FINDINGS)
 
 
@@ -61,7 +61,7 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     state = _state(session)
     seen: Seen | None = None
     loaders: list[WaitingLoader] = []
-    unreachable: tuple[Trouble, ...] = ()
+    unreachable: tuple[Problem, ...] = ()
     try:
         namespaces, context = run_namespaces(session.settings), session.settings.cluster.context
         loaders = waiting_loaders(read_loaders(session.stack, namespaces, context))
@@ -69,7 +69,7 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
         seen = read_marked(session.stack, state.objects, namespaces, context, launched)
         unchecked += [f"{kind}: these credentials may not read it" for kind in sorted(seen.unreadable)]
     except ClusterError as error:
-        unreachable = (Trouble("cluster-unreachable", "cluster", str(error), ()),)
+        unreachable = (Problem("cluster-unreachable", "cluster", str(error), ()),)
     found = diagnose(
         stack=session.stack,
         files=files,
@@ -80,7 +80,7 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
         loaders=loaders,
         now=utc_now(),
     )
-    return Diagnosis((*found.troubles, *unreachable), found.commands), unchecked
+    return Diagnosis((*found.problems, *unreachable), found.commands), unchecked
 
 
 def _state(session: Session) -> State:
@@ -110,8 +110,8 @@ def _declared(session: Session, seen: Seen | None, unchecked: list[str]) -> Coll
 
 
 def _show(stack: str, found: Diagnosis, unchecked: list[str]) -> None:
-    for trouble in found.troubles:
-        out.print(str(trouble), style="red")
+    for problem in found.problems:
+        out.print(str(problem), style="red")
     for item in unchecked:
         out.print(f"not checked: {item}", style="dim")
     if found.commands:
@@ -122,5 +122,5 @@ def _show(stack: str, found: Diagnosis, unchecked: list[str]) -> None:
         if recovery.up in found.commands:
             out.print(f"\nTo finish an interrupted destroy, replace `up` by:\n\n  {recovery.destroy}")
             out.print("\nwithout --keep-platform if the interrupted one had none, and with its --stop options")
-    count = len(found.troubles)
+    count = len(found.problems)
     err.print(f"{stack}: {count or 'no'} problem{'' if count == 1 else 's'} found")

@@ -91,12 +91,12 @@ def make_diagnosis(
 
 
 def ids(diagnosis: Diagnosis) -> list[str]:
-    """Return the ids of the troubles."""
-    return [trouble.id for trouble in diagnosis.troubles]
+    """Return the ids of the problems."""
+    return [problem.id for problem in diagnosis.problems]
 
 
-def test_a_state_that_matches_the_cluster_has_no_trouble() -> None:
-    """Objects that controllers created from the stack's objects, with the same labels, are no trouble either."""
+def test_a_state_that_matches_the_cluster_has_no_problem() -> None:
+    """Objects that controllers created from the stack's objects, with the same labels, are no problem either."""
     live = {QUEUE: make_live(), ("Service", "lab", "child"): make_live("2", owned=True)}
     assert make_diagnosis(make_state(make_resource(QUEUE)), live) == Diagnosis((), ())
 
@@ -107,20 +107,20 @@ def test_the_recovery_from_a_killed_engine_has_three_commands() -> None:
     diagnosis = make_diagnosis(make_state(pending=(make_pending(QUEUE),)), {QUEUE: make_live()}, locks=(lock,))
     assert ids(diagnosis) == ["lock-stale", "operation-pending"]
     assert diagnosis.commands == (RECOVERY.cancel, RECOVERY.refresh, RECOVERY.up)
-    assert str(diagnosis.troubles[1]) == (
+    assert str(diagnosis.problems[1]) == (
         "[operation-pending] LocalQueue lab/open: the engine was interrupted while creating it; it is in the cluster"
     )
 
 
 def test_an_interrupted_deletion_is_reported_with_its_outcome() -> None:
-    """The state still has the object; its absence is not a second trouble."""
+    """The state still has the object; its absence is not a second problem."""
     diagnosis = make_diagnosis(make_state(make_resource(QUEUE), pending=(make_pending(QUEUE, "deleting"),)), {})
     assert ids(diagnosis) == ["operation-pending"]
-    assert "deleting it; it is not in the cluster" in diagnosis.troubles[0].message
+    assert "deleting it; it is not in the cluster" in diagnosis.problems[0].message
 
 
 @pytest.mark.parametrize(
-    ("live", "trouble", "command"),
+    ("live", "problem", "command"),
     [
         (None, "object-missing", RECOVERY.refresh),
         (make_live("2"), "object-replaced", RECOVERY.refresh),
@@ -132,10 +132,10 @@ def test_an_interrupted_deletion_is_reported_with_its_outcome() -> None:
     ],
     ids=["missing", "replaced", "unmarked"],
 )
-def test_an_object_that_differs_from_the_state(live: LiveObject | None, trouble: str, command: str) -> None:
+def test_an_object_that_differs_from_the_state(live: LiveObject | None, problem: str, command: str) -> None:
     """The object is missing, was replaced, or has lost its label."""
     diagnosis = make_diagnosis(make_state(make_resource(QUEUE)), {QUEUE: live} if live else {})
-    assert (ids(diagnosis), diagnosis.commands) == ([trouble], (command, RECOVERY.up))
+    assert (ids(diagnosis), diagnosis.commands) == ([problem], (command, RECOVERY.up))
 
 
 def make_release() -> dict[str, Any]:
@@ -154,8 +154,8 @@ def test_an_interrupted_apply_of_definitions_names_their_resource() -> None:
     """The message does not name the first definition."""
     state = make_state(make_release(), pending=({"type": "updating", "resource": make_release()},))
     names: tuple[Identity, ...] = tuple(("CustomResourceDefinition", None, f"{name}.example.org") for name in "ab")
-    (trouble,) = make_diagnosis(state, dict.fromkeys(names, make_live())).troubles
-    assert (trouble.id, trouble.what) == ("operation-pending", make_release()["urn"])
+    (problem,) = make_diagnosis(state, dict.fromkeys(names, make_live())).problems
+    assert (problem.id, problem.what) == ("operation-pending", make_release()["urn"])
 
 
 def test_a_definition_of_a_release_that_is_missing() -> None:
@@ -163,7 +163,7 @@ def test_a_definition_of_a_release_that_is_missing() -> None:
     diagnosis = make_diagnosis(
         make_state(make_release()), {("CustomResourceDefinition", None, "a.example.org"): make_live()}
     )
-    assert [(trouble.id, trouble.what) for trouble in diagnosis.troubles] == [
+    assert [(problem.id, problem.what) for problem in diagnosis.problems] == [
         ("object-missing", "CustomResourceDefinition b.example.org")
     ]
 
@@ -173,7 +173,7 @@ def test_an_unreadable_object_does_not_count_as_missing() -> None:
     assert ids(make_diagnosis(make_state(make_resource(QUEUE)), {}, unreadable=frozenset({"LocalQueue"}))) == []
 
 
-def test_a_deleted_launch_is_no_trouble() -> None:
+def test_a_deleted_launch_is_no_problem() -> None:
     """Its TTL has expired; its ledger still exists."""
     job = make_resource(("Job", "lab", "digits"))
     job["inputs"]["metadata"]["labels"][RUN] = "digits-0123456789"
@@ -186,7 +186,7 @@ def test_a_labelled_object_that_is_not_in_the_state() -> None:
     live = {QUEUE: make_live(state=OWN), job: make_live(labels={RUN: "digits", WORKLOAD: "digits"}, state=OWN)}
     diagnosis = make_diagnosis(State(identity=OWN), live, declared=(QUEUE,))
     assert ids(diagnosis) == ["object-orphaned", "object-unrecorded"]
-    assert diagnosis.troubles[0].message.endswith("It is a run: deleting it ends it")
+    assert diagnosis.problems[0].message.endswith("It is a run: deleting it ends it")
     assert diagnosis.commands == ("kubectl delete job digits-1 -n lab", RECOVERY.up)
 
 
@@ -199,11 +199,11 @@ def test_an_object_of_another_state_is_never_deleted(own: str, other: str, entry
     diagnosis = make_diagnosis(State(identity=own), live, declared=(QUEUE,))
     assert ids(diagnosis) == ["object-of-another-state", "object-of-another-state"]
     assert diagnosis.commands == ()
-    assert f"`trainstack:cluster: {{takeOver: [{entry}]}}` into Pulumi.lab.yaml" in diagnosis.troubles[0].message
+    assert f"`trainstack:cluster: {{takeOver: [{entry}]}}` into Pulumi.lab.yaml" in diagnosis.problems[0].message
 
 
 def test_a_recorded_object_that_another_state_took_over() -> None:
-    """The state still has it. An object without an identity is from an earlier release, and is no trouble."""
+    """The state still has it. An object without an identity is from an earlier release, and is no problem."""
     state = make_state(make_resource(QUEUE), make_identity(OWN))
     assert state.identity == OWN
     assert ids(make_diagnosis(state, {QUEUE: make_live(state="b" * 32)})) == ["object-of-another-state"]
@@ -211,7 +211,7 @@ def test_a_recorded_object_that_another_state_took_over() -> None:
     assert ids(make_diagnosis(state, {QUEUE: make_live(state=OWN)})) == []
 
 
-def test_objects_that_destroy_leaves_are_no_trouble() -> None:
+def test_objects_that_destroy_leaves_are_no_problem() -> None:
     """Definitions, retained volumes, terminating objects, and a command's data loader."""
     claim: Identity = ("PersistentVolumeClaim", "lab", "data")
     live = {
@@ -232,7 +232,7 @@ def test_objects_that_destroy_leaves_are_no_trouble() -> None:
     ],
 )
 def test_an_object_that_keeps_terminating(who: Identity, finalizers: tuple[str, ...], command: str) -> None:
-    """It is a trouble after five minutes. The command shows the cause, and removes no finalizer."""
+    """It is a problem after five minutes. The command shows the cause, and removes no finalizer."""
     live = {who: make_live(deleted=NOW - timedelta(minutes=6), finalizers=finalizers)}
     diagnosis = make_diagnosis(make_state(make_resource(who)), live)
     assert (ids(diagnosis), diagnosis.commands) == (["object-stuck"], (command,))
@@ -244,7 +244,7 @@ def test_unfinished_work_of_the_engine() -> None:
     old = make_resource(("Secret", "lab", "old"), delete=True)
     diagnosis = make_diagnosis(make_state(broken, old), {QUEUE: make_live(), ("Secret", "lab", "old"): make_live()})
     assert ids(diagnosis) == ["replacement-unfinished", "object-unready"]
-    assert "(timed out)" in diagnosis.troubles[1].message
+    assert "(timed out)" in diagnosis.problems[1].message
     assert diagnosis.commands == (RECOVERY.up,)
 
 
@@ -261,7 +261,7 @@ def test_an_invalid_export_does_not_count_as_an_empty_state() -> None:
         read_state({"resources": []})
 
 
-def test_a_lock_whose_process_runs_is_the_only_trouble() -> None:
+def test_a_lock_whose_process_runs_is_the_only_problem() -> None:
     """`pulumi cancel` would remove this lock too, and the state of a running operation is outdated at once."""
     running = Lock("/state/a.json", 7, "ann", "here", NOW, alive=True)
     stale = Lock("/state/b.json", 8, "ann", "here", NOW, alive=False)
@@ -276,7 +276,7 @@ def test_the_command_for_a_lock_of_another_host_checks_its_process() -> None:
     assert diagnose_files(StateFiles(locks=(lock,)), "lab") is None
     diagnosis = make_diagnosis(State(), {}, locks=(lock,))
     assert (ids(diagnosis), diagnosis.commands) == (["lock-elsewhere"], ("ssh ann@far ps -fp 7",))
-    assert RECOVERY.cancel in diagnosis.troubles[0].message
+    assert RECOVERY.cancel in diagnosis.problems[0].message
 
 
 def test_an_incomplete_lock_is_stale() -> None:
@@ -285,7 +285,7 @@ def test_an_incomplete_lock_is_stale() -> None:
     assert (ids(diagnosis), diagnosis.commands) == (["lock-stale"], (RECOVERY.cancel,))
 
 
-def test_unreadable_files_are_the_first_troubles() -> None:
+def test_unreadable_files_are_the_first_problems() -> None:
     """They hide all others. One command removes all sidecars; the state is restored from its backup."""
     diagnosis = diagnose_files(
         StateFiles(sidecars=("/state/a b.attrs", "/state/c.attrs"), checkpoint="/s.json", backup=True), "lab"
@@ -308,8 +308,8 @@ def test_a_state_without_a_backup_is_created_again() -> None:
     assert diagnosis.commands == ("mv -- /s.json /s.json.unreadable", "pulumi stack init lab", RECOVERY.up)
 
 
-def test_every_trouble_has_a_section() -> None:
-    """The sections of docs/recovery.md are those of the troubles."""
+def test_every_problem_has_a_section() -> None:
+    """The sections of docs/recovery.md are those of the problems."""
     page = (Path(__file__).parents[3] / "docs" / "recovery.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^### `(.+)`$", page, re.MULTILINE)) == sorted(get_args(Id))
 

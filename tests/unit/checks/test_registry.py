@@ -42,7 +42,7 @@ def test_every_declared_rule_is_registered_once() -> None:
 
 
 OTHER_USES = {*get_args(Cause), "cluster-unreachable", "settings"}
-"""Causes of a verdict, a trouble of `doctor` and a section of the settings that have the same names as rules."""
+"""Causes of a verdict, a problem of `doctor` and a section of the settings that have the same names as rules."""
 
 
 def test_an_id_is_written_once() -> None:

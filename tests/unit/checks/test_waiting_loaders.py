@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_troubles, waiting_loaders
+from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_problems, waiting_loaders
 from trainstack.live import loaders as reading
 from trainstack.live.client import FORBIDDEN, Answer
 from trainstack.objects.labels import QUEUE
@@ -57,15 +57,15 @@ def test_a_terminating_loader_does_not_wait() -> None:
 def test_the_doctor_reports_a_waiting_loader_with_the_command_that_deletes_it() -> None:
     """It is not reported in its first seconds, while the command that created it is expected to run."""
     waiting = [make_waiting()]
-    assert list(loader_troubles(waiting, CREATED + timedelta(seconds=20))) == []
-    (trouble,) = loader_troubles(waiting, CREATED + timedelta(minutes=1))
-    assert str(trouble) == (
+    assert list(loader_problems(waiting, CREATED + timedelta(seconds=20))) == []
+    (problem,) = loader_problems(waiting, CREATED + timedelta(minutes=1))
+    assert str(problem) == (
         "[loader-waiting] Job lab/loader-1: a command created this data loader at 2026-11-22 12:00:00 UTC, and queue "
         "research has not admitted it. A command that is still waiting for it prints the reason; if it was killed, "
         "delete the loader"
     )
-    assert trouble.commands == ("kubectl delete job loader-1 -n lab",)
-    (pending,) = loader_troubles([make_waiting(None)], CREATED + timedelta(minutes=1))
+    assert problem.commands == ("kubectl delete job loader-1 -n lab",)
+    (pending,) = loader_problems([make_waiting(None)], CREATED + timedelta(minutes=1))
     assert "its pod has not started" in pending.message
 
 

@@ -187,7 +187,7 @@ def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(command, "read_marked", lambda *_: live_objects)
     code, out = run("--json")
     output = json.loads(out)
-    assert (code, [trouble["id"] for trouble in output["troubles"]]) == (
+    assert (code, [problem["id"] for problem in output["problems"]]) == (
         4,
         ["lock-stale", "object-unrecorded", "object-orphaned"],
     )
@@ -196,7 +196,7 @@ def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "kubectl delete secret old -n lab",
         "pulumi up --yes --skip-preview -s lab",
     ]
-    assert output["not_looked_at"] == ["Role: these credentials may not read it"]
+    assert output["unchecked"] == ["Role: these credentials may not read it"]
 
 
 def test_a_loader_that_a_killed_command_left_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_a_loader_that_a_killed_command_left_is_found(folder: Path, monkeypatch:
     monkeypatch.setattr(command, "read_loaders", lambda *_: [job])
     code, out = run("--json")
     output = json.loads(out)
-    assert (code, [trouble["id"] for trouble in output["troubles"]]) == (4, ["loader-waiting"])
+    assert (code, [problem["id"] for problem in output["problems"]]) == (4, ["loader-waiting"])
     assert output["commands"] == ["kubectl delete job loader-1 -n lab"]
 
 
@@ -239,15 +239,15 @@ def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: 
 
     monkeypatch.setattr(command, "read_marked", unreachable)
     code, out = run("--json")
-    assert (code, [trouble["id"] for trouble in json.loads(out)["troubles"]]) == (5, ["cluster-unreachable"])
+    assert (code, [problem["id"] for problem in json.loads(out)["problems"]]) == (5, ["cluster-unreachable"])
 
 
 def test_a_state_elsewhere_has_its_locks_with_the_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The output mentions it, but it is not a finding."""
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
     code, out = run("--json")
-    assert (code, json.loads(out)["troubles"]) == (0, [])
-    assert [line.split(":")[0] for line in json.loads(out)["not_looked_at"]] == ["locks"]
+    assert (code, json.loads(out)["problems"]) == (0, [])
+    assert [line.split(":")[0] for line in json.loads(out)["unchecked"]] == ["locks"]
 
 
 def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: 
     monkeypatch.setattr(command, "read_marked", lambda *_: live_objects)
     code, out = run("--json")
     output = json.loads(out)
-    assert (code, output["troubles"], output["commands"]) == (0, [], [])
-    (unseen,) = output["not_looked_at"]
+    assert (code, output["problems"], output["commands"]) == (0, [], [])
+    (unseen,) = output["unchecked"]
     assert unseen.startswith("objects that are not in the state")
     assert "the release manifest does not exist" in unseen

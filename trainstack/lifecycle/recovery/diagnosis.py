@@ -4,24 +4,24 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_troubles
-from trainstack.lifecycle.recovery.locks import StateFiles, files_troubles, lock_troubles
+from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_problems
+from trainstack.lifecycle.recovery.locks import StateFiles, files_problems, lock_problems
 from trainstack.lifecycle.recovery.objects import (
     Seen,
-    pending_troubles,
-    recorded_troubles,
-    stuck_troubles,
+    pending_problems,
+    recorded_problems,
+    stuck_problems,
     unrecorded,
-    unrecorded_troubles,
+    unrecorded_problems,
 )
-from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
+from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.state import State
 from trainstack.objects.ownership import Identity
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    troubles: tuple[Trouble, ...]
+    problems: tuple[Problem, ...]
     commands: tuple[str, ...]
     """The commands that repair all of them, in order."""
 
@@ -31,8 +31,8 @@ def diagnose_files(files: StateFiles | None, stack: str) -> Diagnosis | None:
     if files is None:
         return None
     recovery = RecoveryCommands(stack)
-    running = [trouble for trouble in lock_troubles(files.locks, recovery) if trouble.id == "operation-running"]
-    found = running or [*files_troubles(files, recovery)]
+    running = [problem for problem in lock_problems(files.locks, recovery) if problem.id == "operation-running"]
+    found = running or [*files_problems(files, recovery)]
     return Diagnosis(tuple(found), recovery.commands(found)) if found else None
 
 
@@ -54,12 +54,12 @@ def diagnose(
     called only if an object is not in the state. `loaders`: of commands, not started.
     """
     recovery = RecoveryCommands(stack)
-    troubles = lock_troubles(files.locks, recovery) if files else []
-    troubles += pending_troubles(state, seen, recovery)
+    problems = lock_problems(files.locks, recovery) if files else []
+    problems += pending_problems(state, seen, recovery)
     if seen is not None:
-        troubles += recorded_troubles(state, seen, stack, recovery)
+        problems += recorded_problems(state, seen, stack, recovery)
         if found := unrecorded(state, seen, stack, retained):
-            troubles += unrecorded_troubles(found, state.identity, declared(), recovery)
-        troubles += stuck_troubles(seen, now)
-        troubles += loader_troubles(loaders, now)
-    return Diagnosis(tuple(troubles), recovery.commands(troubles))
+            problems += unrecorded_problems(found, state.identity, declared(), recovery)
+        problems += stuck_problems(seen, now)
+        problems += loader_problems(loaders, now)
+    return Diagnosis(tuple(problems), recovery.commands(problems))

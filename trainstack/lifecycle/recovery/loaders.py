@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from trainstack.lifecycle.recovery.problem import Trouble
+from trainstack.lifecycle.recovery.problem import Problem
 from trainstack.objects.labels import QUEUE
 
 QUEUE_SECONDS = 24 * 3600
@@ -46,12 +46,12 @@ def waiting_loaders(jobs: Collection[Mapping[str, Any]]) -> list[WaitingLoader]:
     ]
 
 
-def loader_troubles(waiting: Collection[WaitingLoader], now: datetime) -> Iterator[Trouble]:
+def loader_problems(waiting: Collection[WaitingLoader], now: datetime) -> Iterator[Problem]:
     """Report loaders that wait for longer than usual, since a killed command may have left them."""
     for loader in sorted(waiting, key=lambda loader: (loader.namespace, loader.name)):
         if now - loader.created > _USUAL_START:
             held = f"queue {loader.held_by} has not admitted it" if loader.held_by else "its pod has not started"
-            yield Trouble(
+            yield Problem(
                 "loader-waiting",
                 f"Job {loader.namespace}/{loader.name}",
                 f"a command created this data loader at {loader.created:%Y-%m-%d %H:%M:%S} UTC, and {held}. A command "

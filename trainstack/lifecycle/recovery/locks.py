@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
+from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class StateFiles:
     """Whether the backup of the previous state is readable."""
 
 
-def files_troubles(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Trouble]:
+def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Problem]:
     if files.sidecars:
         first, *others = files.sidecars
-        yield Trouble(
+        yield Problem(
             "sidecar-unreadable",
             f"{first} and {len(others)} more" if others else first,
             "a killed operation did not complete the file, so the engine does not read the file that it belongs to. "
@@ -46,7 +46,7 @@ def files_troubles(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Tr
     if files.checkpoint:
         file, kept = shlex.quote(files.checkpoint), shlex.quote(f"{files.checkpoint}.unreadable")
         before = shlex.quote(f"{files.checkpoint}.bak")
-        yield Trouble(
+        yield Problem(
             "state-unreadable",
             files.checkpoint,
             "the file is not valid JSON. Its backup has the state of one step before, and the refresh reads later "
@@ -60,26 +60,26 @@ def files_troubles(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Tr
         )
 
 
-def lock_troubles(locks: Sequence[Lock], recovery: RecoveryCommands) -> list[Trouble]:
+def lock_problems(locks: Sequence[Lock], recovery: RecoveryCommands) -> list[Problem]:
     """Report active locks, else locks of other machines, else stale ones: `pulumi cancel` removes all of them."""
     held = [lock for lock in locks if lock.alive]
     elsewhere = [lock for lock in locks if lock.alive is None and lock.since is not None]
-    return [_lock_trouble(lock, recovery) for lock in held or elsewhere or locks]
+    return [_lock_problem(lock, recovery) for lock in held or elsewhere or locks]
 
 
-def _lock_trouble(lock: Lock, recovery: RecoveryCommands) -> Trouble:
+def _lock_problem(lock: Lock, recovery: RecoveryCommands) -> Problem:
     if lock.since is None and not lock.alive:
         message = "its writer was killed before it completed the file, which the engine takes for a lock"
-        return Trouble("lock-stale", lock.file, message, (recovery.cancel,))
+        return Problem("lock-stale", lock.file, message, (recovery.cancel,))
     process, since = f"process {lock.pid} of {lock.user}", f"{lock.since:%Y-%m-%d %H:%M:%S}"
     if lock.alive:
         message = f"{process} has been changing the stack since {since}; wait until it ends"
-        return Trouble("operation-running", lock.file, message, (f"tail --pid={lock.pid} -f /dev/null",))
+        return Problem("operation-running", lock.file, message, (f"tail --pid={lock.pid} -f /dev/null",))
     if lock.alive is None:
         message = (
             f"{lock.user} on {lock.host} has held it since {since} (process {lock.pid}). Check on that machine whether "
             f"the process is running; if it is not: {recovery.cancel}"
         )
         command = f"ssh {shlex.quote(f'{lock.user}@{lock.host}')} ps -fp {lock.pid}"
-        return Trouble("lock-elsewhere", lock.file, message, (command,))
-    return Trouble("lock-stale", lock.file, f"{process}, which took it at {since}, has ended", (recovery.cancel,))
+        return Problem("lock-elsewhere", lock.file, message, (command,))
+    return Problem("lock-stale", lock.file, f"{process}, which took it at {since}, has ended", (recovery.cancel,))

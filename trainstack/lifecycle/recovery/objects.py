@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from trainstack.guards.states import NO_ID, entry
-from trainstack.lifecycle.recovery.problem import RecoveryCommands, Trouble
+from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.state import Recorded, State
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, SWEEP, WORKLOAD, WRAPPER
 from trainstack.objects.ownership import Identity, shown
@@ -39,7 +39,7 @@ class Seen:
     """The kinds that the user may not read, or that this program does not know."""
 
 
-def pending_troubles(state: State, seen: Seen | None, recovery: RecoveryCommands) -> Iterator[Trouble]:
+def pending_problems(state: State, seen: Seen | None, recovery: RecoveryCommands) -> Iterator[Problem]:
     """Report interrupted operations, unfinished replacements, and objects that did not become ready."""
     for operation in state.pending:
         target = operation.object
@@ -47,17 +47,17 @@ def pending_troubles(state: State, seen: Seen | None, recovery: RecoveryCommands
         message = f"the engine was interrupted while {operation.doing} it"
         if target and seen and target.kind not in seen.unreadable:
             message += f"; {_now(target, seen)}"
-        yield Trouble("operation-pending", name, message, (recovery.refresh, recovery.up))
+        yield Problem("operation-pending", name, message, (recovery.refresh, recovery.up))
     for replaced in state.replaced:
         message = "another object has replaced it, but it has not been deleted yet"
-        yield Trouble("replacement-unfinished", shown(replaced.identity), message, (recovery.up,))
+        yield Problem("replacement-unfinished", shown(replaced.identity), message, (recovery.up,))
     for recorded in state.objects:
         if recorded.errors:
             message = f"it was created, but did not become ready ({recorded.errors[0].splitlines()[0]})"
-            yield Trouble("object-unready", shown(recorded.identity), message, (recovery.up,))
+            yield Problem("object-unready", shown(recorded.identity), message, (recovery.up,))
 
 
-def recorded_troubles(state: State, seen: Seen, stack: str, recovery: RecoveryCommands) -> Iterator[Trouble]:
+def recorded_problems(state: State, seen: Seen, stack: str, recovery: RecoveryCommands) -> Iterator[Problem]:
     """Report objects of the state that the cluster does not have, or has with another UID, label or owner."""
     pending = {operation.object.identity for operation in state.pending if operation.object is not None}
     for recorded in state.objects:
@@ -68,17 +68,17 @@ def recorded_troubles(state: State, seen: Seen, stack: str, recovery: RecoveryCo
             # A launch may be deleted, by its TTL or by a user: its ledger records it.
             if not recorded.is_launch:
                 message = "the object is in the state, but not in the cluster"
-                yield Trouble("object-missing", name, message, (recovery.refresh, recovery.up))
+                yield Problem("object-missing", name, message, (recovery.refresh, recovery.up))
         elif recorded.uid and live.uid != recorded.uid:
             message = "the object in the state was deleted, and another one of its name was created"
-            yield Trouble("object-replaced", name, message, (recovery.refresh, recovery.up))
+            yield Problem("object-replaced", name, message, (recovery.refresh, recovery.up))
         elif (label := live.labels.get(STACK)) != stack:
             message = (
                 f"the object is in the state, but its label {STACK} {f'is {label!r}' if label else 'was removed'}, so "
                 "`up` refuses to change it. If it is this stack's object, restore the label"
             )
             restored = f"kubectl label --overwrite {kubectl(recorded.identity)} {STACK}={stack}"
-            yield Trouble("object-unmarked", name, message, (restored, recovery.up))
+            yield Problem("object-unmarked", name, message, (restored, recovery.up))
         elif live.state not in (NO_ID, state.identity):
             how = "the object is in the state, but another state of the stack"
             yield _of_another(recorded.identity, live.state, stack, how)
@@ -88,7 +88,7 @@ def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identi
     """Return the live objects with the stack's label that are not in its state.
 
     Without controlled objects, terminating ones, those that `destroy` leaves (definitions of operators' kinds, and
-    `retained`), and data loaders of commands, which `loaders.loader_troubles` reports.
+    `retained`), and data loaders of commands, which `loaders.loader_problems` reports.
     """
     known = {recorded.identity for recorded in (*state.objects, *state.replaced)}
     known |= {operation.object.identity for operation in state.pending if operation.object is not None}
@@ -105,9 +105,9 @@ def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identi
     }
 
 
-def unrecorded_troubles(
+def unrecorded_problems(
     found: Mapping[Identity, LiveObject], own: str, declared: Collection[Identity] | None, recovery: RecoveryCommands
-) -> Iterator[Trouble]:
+) -> Iterator[Problem]:
     """Report unrecorded objects; objects of this state only if the declared objects are known (not None)."""
     for identity, live in sorted(found.items(), key=lambda item: shown(item[0])):
         if live.state != own:
@@ -119,31 +119,31 @@ def unrecorded_troubles(
             message = (
                 "it has this stack's label, but is not in its state. The environment declares it: `up` takes it over"
             )
-            yield Trouble("object-unrecorded", shown(identity), message, (recovery.up,))
+            yield Problem("object-unrecorded", shown(identity), message, (recovery.up,))
         else:
             message = "it has this stack's label, but is neither in its state nor declared"
             if RUN in live.labels and LEDGER not in live.labels:
                 message += ". It is a run: deleting it ends it"
-            yield Trouble("object-orphaned", shown(identity), message, (f"kubectl delete {kubectl(identity)}",))
+            yield Problem("object-orphaned", shown(identity), message, (f"kubectl delete {kubectl(identity)}",))
 
 
-def _of_another(identity: Identity, state: str, stack: str, how: str) -> Trouble:
+def _of_another(identity: Identity, state: str, stack: str, how: str) -> Problem:
     # No command: the user decides which state to continue with.
     owner = "a state without an identity" if state == NO_ID else f"state {state}"
     message = (
         f"{how} owns it ({owner}). `up` refuses to change it. If that state is lost or no longer used, add "
         f"`{entry([state])}` into Pulumi.{stack}.yaml and run `up`; otherwise work with that state"
     )
-    return Trouble("object-of-another-state", shown(identity), message, ())
+    return Problem("object-of-another-state", shown(identity), message, ())
 
 
-def stuck_troubles(seen: Seen, now: datetime) -> Iterator[Trouble]:
+def stuck_problems(seen: Seen, now: datetime) -> Iterator[Problem]:
     """Report objects that have been terminating for long. No finalizer is removed: its controller has work to do."""
     for identity, live in sorted(seen.objects.items(), key=lambda item: shown(item[0])):
         if live.deleted is not None and now - live.deleted > STUCK_AFTER:
             held = ", ".join(live.finalizers) or "its contents or its pods"
             message = f"it has been terminating since {live.deleted:%Y-%m-%d %H:%M:%S} UTC, held by {held}"
-            yield Trouble("object-stuck", shown(identity), message, (_holder(identity, live.finalizers),))
+            yield Problem("object-stuck", shown(identity), message, (_holder(identity, live.finalizers),))
 
 
 def kubectl(identity: Identity) -> str:

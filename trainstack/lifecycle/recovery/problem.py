@@ -27,7 +27,7 @@ Id = Literal[
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Problem:
     id: Id
     what: str
     """A file, a lock, or an object as `Kind namespace/name`."""
@@ -62,9 +62,9 @@ class RecoveryCommands:
         """The alternative to `up` after an interrupted destroy. Active runs have to be named again, with `--stop`."""
         return f"trainstack destroy --keep-platform --yes -s {self.stack}"
 
-    def commands(self, troubles: Iterable[Trouble]) -> tuple[str, ...]:
+    def commands(self, problems: Iterable[Problem]) -> tuple[str, ...]:
         """Return the commands that repair all of them, without duplicates: files of the state first, `up` last."""
-        commands = dict.fromkeys(command for trouble in troubles for command in trouble.commands)
+        commands = dict.fromkeys(command for problem in problems for command in problem.commands)
         return tuple(sorted(commands, key=self._rank))
 
     def _rank(self, command: str) -> int:
