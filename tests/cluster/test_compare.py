@@ -1,4 +1,7 @@
-"""The comparison of a baseline with distributed runs, from records and from pod logs."""
+"""The comparison of a baseline with distributed runs, from records and from pod logs.
+
+Every run of `make test` has the comparison of tests/cluster/test_systems.py, and the unit tests.
+"""
 
 import json
 import re
@@ -11,7 +14,7 @@ import pytest
 from tests.cluster.lab import MOUNT, NAMESPACE, Config, launch, run_id, team_config, unmanaged_run
 from tests.cluster.project import Project
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 EPOCHS = 6
 STEPS_ALONE = 63

@@ -45,7 +45,6 @@ def test_dependent_runs_are_launched_once_their_dependency_succeeded(lab: Projec
         for name in ("first", "second"):
             await_end(project, name, "Complete")
         assert outputs(project)["waiting"] == {}
-        assert_no_changes(project)
 
         # The edited run is launched again; its dependents have been launched, so they are kept.
         edit_run(project, "stage", lambda run: run.update(command=["sh", "-c", f"echo again >> {file}"]))

@@ -1,4 +1,8 @@
-"""The training program in its image, which `trainstack cluster load` builds: three ranks with gloo."""
+"""The training program in its image, which `trainstack cluster load` builds: three ranks with gloo.
+
+In every run of `make test`, three ranks learn the digits in tests/cluster/test_dev.py, which also evaluates the model,
+and a run resumes in tests/cluster/test_runs.py.
+"""
 
 import json
 import re
@@ -11,7 +15,7 @@ from tests.cluster.image_runs import run_in_image
 from trainstack.dev.cluster.images import workload
 from workloads.digits.prepare import write_dataset
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 PROGRAM = Path(__file__).parents[2] / "workloads" / "digits"
 SCENARIOS = Path(__file__).parent

@@ -273,10 +273,12 @@ def disagreement(environment: Site, verdict: Config, workload: Config) -> str:
     return "" if verdict["outcome"] == "never fits" or message in predicted else f"{message}: {verdict}"
 
 
+@pytest.mark.slow
 def test_check_predicts_which_run_fair_sharing_preempts(bench: PlanBench) -> None:
     """The run is in the queue with the largest weighted share of the cohort, and does not have the lowest priority.
 
-    This is the last test, because it reconfigures Kueue.
+    This is the last test, because it reconfigures Kueue. In every run of `make test`, tests/admission/test_judge.py
+    compares such verdicts with Kueue's own code.
     """
     bench.api = install(bench.cluster, fair_sharing=KueueFairSharing())
     with site(bench, "fair", fair_config()) as environment:
