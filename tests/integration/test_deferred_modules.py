@@ -1,4 +1,4 @@
-"""Modules whose import is deferred until something uses them."""
+"""Modules whose import is deferred until something uses them, and modules that are loaded at no start."""
 
 import json
 import subprocess
@@ -43,3 +43,27 @@ def test_a_deferred_module_is_loaded_when_it_is_used() -> None:
     """All forms of import work as if the module had been loaded before."""
     _, used = results()
     assert used == ["NameOID", "Name", "Name", "HTTPXWSException", [1]]
+
+
+@cache
+def modules() -> tuple[set[str], set[str]]:
+    """Return the modules of a process after it loaded the program, and after it loaded the command as well."""
+    words = """
+import sys, trainstack.stacks.declare_stack, httpx
+print(*sys.modules)
+import trainstack.stacks.assemble, trainstack.cli.app
+print(*sys.modules)
+"""
+    process = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
+    program, command = process.stdout.splitlines()
+    return {*program.split()}, {*command.split()}
+
+
+def test_neither_the_program_nor_the_command_loads_what_samples_or_draws() -> None:
+    """`pulumi preview` and `trainstack --help` do not wait for samplers, charts and templates."""
+    assert {"optuna", "scipy", "matplotlib", "jinja2"} & modules()[1] == set()
+
+
+def test_the_program_does_not_load_the_command_line_of_a_library() -> None:
+    """The console and the highlighter of commands are not loaded either: each `pulumi preview` would wait for them."""
+    assert {"rich", "click", "typer", "pygments"} & modules()[0] == set()

@@ -1,7 +1,6 @@
 """Imports go down the layers only: a layer of `trainstack` imports itself and earlier ones."""
 
 import ast
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -221,30 +220,6 @@ def test_samplers_are_imported_in_one_place() -> None:
         if within(module, ("optuna", "scipy"))
     ]
     assert wrong == []
-
-
-@cache
-def loaded() -> tuple[set[str], set[str]]:
-    """Return the modules of a process after it loaded the program, and after it loaded the command as well."""
-    words = """
-import sys, trainstack.stacks.declare_stack, httpx
-print(*sys.modules)
-import trainstack.stacks.assemble, trainstack.cli.app
-print(*sys.modules)
-"""
-    process = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
-    program, command = process.stdout.splitlines()
-    return {*program.split()}, {*command.split()}
-
-
-def test_neither_the_program_nor_the_command_loads_what_samples_or_draws() -> None:
-    """`pulumi preview` and `trainstack --help` do not wait for samplers, charts and templates."""
-    assert {"optuna", "scipy", "matplotlib", "jinja2"} & loaded()[1] == set()
-
-
-def test_the_program_does_not_load_the_command_line_of_a_library() -> None:
-    """The console and the highlighter of commands are not loaded either: each `pulumi preview` would wait for them."""
-    assert {"rich", "click", "typer", "pygments"} & loaded()[0] == set()
 
 
 def test_container_programs_import_nothing_of_ours() -> None:

@@ -1,8 +1,5 @@
 """The sets of a space are valid, distinct and reproducible."""
 
-import os
-import subprocess
-import sys
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -229,33 +226,6 @@ def test_a_space_without_enough_sets_is_refused(space: Space, path: str, message
     with pytest.raises(SpaceError) as error:
         expand(space)
     assert (error.value.path, str(error.value)) == (path, message)
-
-
-HASHED = """
-import ast, sys
-from trainstack.settings.search_space.hyperparams import text_of
-from trainstack.settings.search_space.space import Space
-from trainstack.sweeps.search.expand import expand
-for document in ast.literal_eval(sys.stdin.read()):
-    space = Space.model_validate(document, by_alias=True, by_name=False)
-    print(text_of("mixed", space, expand(space)))
-"""
-
-
-def test_the_file_does_not_depend_on_the_process() -> None:
-    """Another process, with another hash seed of Python, writes the same bytes."""
-    other = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
-    mixed_spaces = [make(method, MIXED, seed=7, trials=6) for method in ("random", "sobol", "halton")]
-    written = subprocess.run(
-        [sys.executable, "-c", HASHED],
-        input=repr([space.model_dump(by_alias=True, exclude_unset=True) for space in mixed_spaces]),
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": other, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert written == "".join(text_of("mixed", space, expand(space)) + "\n" for space in mixed_spaces)
 
 
 def test_the_draws_of_a_seed_are_known() -> None:
