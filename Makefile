@@ -37,7 +37,7 @@ test: venv machine browser tools ## What CI runs: lint, the site, unit tests, te
 
 # Bytecode is kept whatever the environment says: compiling the tests takes each process five seconds. No test is about
 # log records, whose capture takes a fiftieth of the time.
-unit: venv ## Tests in one process, without other programs
+unit: venv ## Unit tests, which need nothing but the virtual environment
 	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto -p no:logging -m "not slow" tests/unit
 
 integration: venv browser ## Tests with programs of this machine: git, tar, a shell, a browser
