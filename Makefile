@@ -30,7 +30,7 @@ down: venv ## Stop the local cluster and leave nothing of it running
 	@$(TRAINSTACK) cluster down
 
 # The linters and the site use one core each. The output of each is printed at its end.
-test: venv machine browser tools ## What CI runs: lint, the site, unit tests, tests with other programs and a local cluster
+test: venv machine browser tools ## What CI runs: lint, the site, unit and integration tests, tests on a local cluster
 	@$(MAKE) --jobs=2 --output-sync=target lint site
 	@$(MAKE) unit
 	@$(MAKE) cluster-test
@@ -40,13 +40,13 @@ test: venv machine browser tools ## What CI runs: lint, the site, unit tests, te
 unit: venv ## Unit tests, which need nothing but the virtual environment
 	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto -p no:logging -m "not slow" tests/unit
 
-integration: venv browser ## Tests with programs of this machine: git, tar, a shell, a browser
+integration: venv browser ## Integration tests: with git, tar, a shell, a browser
 	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto --dist loadfile -p no:logging tests/integration
 
 # A test that waits for pods uses no core: three processes keep two cores busy. Go's programs collect garbage less often:
 # the clusters and commands have enough memory, and the tests wait for the cores.
 PROCESSES := 3
-cluster-test: venv machine browser tools ## Tests with other programs (`make integration`) and on a local cluster
+cluster-test: venv machine browser tools ## Integration tests, and tests on a local cluster
 	@PYTHONDONTWRITEBYTECODE= GOGC=400 $(PYTHON) -m pytest tests -m "not slow" --ignore tests/unit -n $(PROCESSES) --dist loadscope \
 		--no-loadscope-reorder --durations 10 --durations-min 1
 
