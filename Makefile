@@ -37,11 +37,11 @@ test: venv machine browser tools ## What CI runs: lint, the site, unit and integ
 
 # Bytecode is kept whatever the environment says: compiling the tests takes each process five seconds. No test is about
 # log records, whose capture takes a fiftieth of the time.
-unit: venv ## Unit tests, which need nothing but the virtual environment
+unit: venv ## Unit tests: no cluster, no engine, no built tools
 	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto -p no:logging -m "not slow" tests/unit
 
 integration: venv browser ## Integration tests: with git, tar, a shell, a browser
-	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto --dist loadfile -p no:logging tests/integration
+	@PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n auto --dist loadfile -p no:logging -m "not slow" tests/integration
 
 # A test that waits for pods uses no core: three processes keep two cores busy. Go's programs collect garbage less often:
 # the clusters and commands have enough memory, and the tests wait for the cores.
@@ -80,7 +80,7 @@ faults: venv machine tools ## Kills, outages and the like at drawn moments: all 
 	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests/faults
 
 # `make unit` runs few Hypothesis examples, the same in every run; this target runs more, with a fresh seed.
-slow-test: venv machine podman tools ## Tests that take many minutes, on freshly drawn cases
+slow-test: venv machine browser podman tools ## Tests that take many minutes, on freshly drawn cases
 	@$(PYTHON) -m pytest -n auto --hypothesis-profile fresh tests/unit
 	@TRAINSTACK_FAULTS_SEED=$(or $(TRAINSTACK_FAULTS_SEED),random) $(PYTHON) -m pytest tests -m slow --ignore tests/unit
 

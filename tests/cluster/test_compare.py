@@ -1,6 +1,6 @@
 """The comparison of a baseline with distributed runs, from records and from pod logs.
 
-Every run of `make test` has the comparison of tests/cluster/test_systems.py, and the unit tests.
+In `make test`, tests/cluster/test_systems.py compares pod logs on a cluster; only the unit tests compare records.
 """
 
 import json

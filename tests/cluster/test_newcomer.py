@@ -109,6 +109,7 @@ def test_all_faults_of_a_file_are_reported_with_their_lines(newcomer: Project) -
         '"1Gi"',
     )
     assert_up_refused(newcomer, *words)
+    assert_failed(newcomer.pulumi("up", "--yes", "--skip-preview"), *words)
     # A preview fails in the same place.
     assert_failed(newcomer.pulumi("preview"), *words)
 

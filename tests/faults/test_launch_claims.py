@@ -153,7 +153,7 @@ def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_second
         assert f"kubectl delete configmap -n {NAMESPACE} {ledger['metadata']['name']}" in " ".join(done.text.split())
 
 
-# Each of the following has a case in tests/stateful/test_cases.py, which `make test` runs.
+# `make test` covers the slow tests with a simulated engine: tests/stateful/test_cases.py. Here the real engine runs.
 
 
 @pytest.mark.slow
@@ -170,7 +170,6 @@ def test_two_checkouts_launch_a_run_once(
     assert only_job(server, "twin")
 
 
-@pytest.mark.slow
 def test_an_active_launch_is_found_without_its_label(server: ApiServer, checkout: Project) -> None:
     """The change is refused with the command that restores the label, with and without a refresh."""
     project = checkout.other_stack("unlabelled", make_config("unlabelled"))
