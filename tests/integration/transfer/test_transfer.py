@@ -261,11 +261,7 @@ def test_an_incomplete_list_is_not_used(volume: FakeVolume, capsys: pytest.Captu
 def test_a_file_that_is_deleted_while_it_is_listed_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An active run renames its checkpoints."""
     volume = make_volume(tmp_path, monkeypatch, "gnu")
-    stat = volume.programs / "stat"
-    real = stat.readlink()
-    stat.unlink()
-    stat.write_text(f'#!/bin/sh\nrm -f {volume.root}/run/result/model.pt\nexec {real} "$@"\n')
-    stat.chmod(0o755)
+    volume.program_does("stat", f'rm -f {volume.root}/run/result/model.pt\nreal "$@"')
     write(volume.root / "run", RUN)
     assert sorted(list_files(LOADER, "run")) == ["_SUCCESS", "logs/rank-0.log", "run.json"]
 
@@ -275,11 +271,7 @@ def test_a_folder_of_the_volume_that_cannot_be_listed_is_reported(
 ) -> None:
     """Its files do not count as deleted."""
     volume = make_volume(tmp_path, monkeypatch, "gnu")
-    find = volume.programs / "find"
-    real = find.readlink()
-    find.unlink()
-    find.write_text(f'#!/bin/sh\n{real} "$@"\necho "find: ./logs: Permission denied" >&2\nexit 1\n')
-    find.chmod(0o755)
+    volume.program_does("find", 'real "$@"\necho "find: ./logs: Permission denied" >&2\nexit 1')
     write(volume.root / "run", RUN)
     with transfer_fails():
         list_files(LOADER, "run")
@@ -463,18 +455,14 @@ def close_to_reading(volume: FakeVolume, name: str) -> None:
 
     A mode does not close a file for root, who may run the tests. busybox's shell would run its own sha256sum.
     """
-    program = volume.programs / "sha256sum"
-    real = program.readlink()
-    program.unlink()
-    program.write_text(
-        "#!/bin/sh\n"
+    volume.program_does(
+        "sha256sum",
         'for each in "$@"; do\n'
         f'  case $each in *{name}) echo "sha256sum: $each: Permission denied" >&2; failed=1;;\n'
-        f'  *) {real} "$each";; esac\n'
+        '  *) real "$each";; esac\n'
         "done\n"
-        "exit $failed\n"
+        "exit $failed",
     )
-    program.chmod(0o755)
 
 
 @pytest.mark.parametrize("grows", [False, True], ids=["still", "written to"])

@@ -120,10 +120,7 @@ def test_a_file_of_a_record_that_cannot_be_read_ends_the_command(
     volume = make_volume(tmp_path, monkeypatch, "gnu")
     make_finished(volume, "digits-1")
     if fault == "it fails half-way":
-        program = volume.programs / "base64"
-        program.unlink()
-        program.write_text("#!/bin/sh\necho eyJh\nexit 1\n")
-        program.chmod(0o755)
+        volume.program_does("base64", "echo eyJh\nexit 1")
     else:
         # No mode closes a file for root, who may run the tests.
         unreadable = sweep_records._READ.replace("give() {", "content() { return 2; }\ngive() {")

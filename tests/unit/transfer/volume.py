@@ -56,6 +56,14 @@ class FakeVolume:
         )
         self.kubectl.chmod(0o755)
 
+    def program_does(self, name: str, script: str) -> None:
+        """Replace a program of the image by a shell script in which `real "$@"` runs it."""
+        program = self.programs / name
+        real = program.readlink()
+        program.unlink()
+        program.write_text(f'#!/bin/sh\nreal() {{ {real} "$@"; }}\n{script}\n')
+        program.chmod(0o755)
+
     def set_fetch(self, script: str) -> None:
         """Replace kubectl for fetches; other commands run unchanged."""
         self.kubectl_does(f'case "$*" in *"-cf -"*) ;; *) pod "$@"; exit;; esac\n{script}')

@@ -10,6 +10,17 @@ NUMBERS = st.integers(-1000, 1000)
 SCALES = st.sampled_from([1e-6, 0.001, 0.25, 1.0, 32.0])
 WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=6)
 LISTED = st.lists(st.one_of(st.booleans(), NUMBERS, SCALES, WORDS), min_size=1, max_size=4)
+MIXED = {
+    "batch_size": {"values": (32, 64, 128, 512)},
+    "optimizer": {"categorical": ("sgd", "adam")},
+    "momentum": {"float": {"low": 0.5, "high": 0.9, "step": 0.1}, "when": {"optimizer": ("sgd",)}},
+    "lr": {"logUniform": {"low": 0.0001, "high": 0.1}},
+    "dropout": {"normal": {"mean": 0.3, "std": 0.1, "low": 0.0, "high": 0.5}},
+    "decay": {"logNormal": {"mean": -7.0, "std": 1.0}},
+    "width": {"int": {"low": 1, "high": 512, "log": True}},
+    "depth": {"int": {"low": 3, "high": 10, "step": 3}},
+}
+"""One parameter of each kind."""
 
 
 def distinct(values: list[Any]) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.trials.spaces import make, spaces
+from tests.unit.trials.spaces import MIXED, make, spaces
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.hyperparams import text_of
 from trainstack.settings.search_space.space import Space
@@ -21,18 +21,6 @@ from trainstack.sweeps.search.expand import SpaceError, expand
 ROOT = Path(__file__).resolve().parents[3]
 FEW = settings(max_examples=settings().max_examples // 4)
 """Fewer examples: each one draws from a sampler, which takes about ten milliseconds."""
-
-MIXED = {
-    "batch_size": {"values": (32, 64, 128, 512)},
-    "optimizer": {"categorical": ("sgd", "adam")},
-    "momentum": {"float": {"low": 0.5, "high": 0.9, "step": 0.1}, "when": {"optimizer": ("sgd",)}},
-    "lr": {"logUniform": {"low": 0.0001, "high": 0.1}},
-    "dropout": {"normal": {"mean": 0.3, "std": 0.1, "low": 0.0, "high": 0.5}},
-    "decay": {"logNormal": {"mean": -7.0, "std": 1.0}},
-    "width": {"int": {"low": 1, "high": 512, "log": True}},
-    "depth": {"int": {"low": 3, "high": 10, "step": 3}},
-}
-"""One parameter of each kind."""
 
 
 def sets_of(space: Space) -> list[dict[str, Value]]:

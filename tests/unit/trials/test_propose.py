@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.trials.spaces import make
-from tests.unit.trials.test_expand import MIXED
+from tests.unit.trials.spaces import MIXED, make
 from trainstack.settings.search_space.constraints import Value
 from trainstack.settings.search_space.hyperparams import numbered, set_id
 from trainstack.settings.search_space.space import FloatRange, IntRange, Parameter, ParameterSet
