@@ -224,7 +224,7 @@ def assert_trained_with_own_sets(found: dict[str, Config], epochs: int) -> None:
 def test_an_unmanaged_program_selects_its_set_by_job_id(lab: Project, cluster: Cluster, tmp_path: Path) -> None:
     """Four Jobs run the published program from git with only JOB_ID; then a fifth set is added.
 
-    Without the fifth set, tests/cluster/test_systems.py has this sweep in every run of `make test`.
+    `make test` runs this sweep without the fifth set: tests/cluster/test_systems.py.
 
     The best set is read from logs, and remains known after the Jobs and their pods are deleted.
     """

@@ -9,6 +9,6 @@ from tests.shell import shell_variables
 
 @pytest.fixture(autouse=True, scope="module")
 def variables() -> Iterator[None]:
-    """Set the variables of a user's shell for a module: the next one of the process may be about a cluster."""
+    """Set the variables of a user's shell for one module: cluster tests in the same process must not see them."""
     with shell_variables():
         yield

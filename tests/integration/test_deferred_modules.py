@@ -1,4 +1,4 @@
-"""Modules whose import is deferred until something uses them, and modules that are loaded at no start."""
+"""Modules that are imported lazily, and modules that no start imports."""
 
 import json
 import subprocess
@@ -47,14 +47,14 @@ def test_a_deferred_module_is_loaded_when_it_is_used() -> None:
 
 @cache
 def modules() -> tuple[set[str], set[str]]:
-    """Return the modules of a process after it loaded the program, and after it loaded the command as well."""
-    words = """
+    """Return the modules after importing the Pulumi program, and after also importing the command."""
+    source = """
 import sys, trainstack.stacks.declare_stack, httpx
 print(*sys.modules)
 import trainstack.stacks.assemble, trainstack.cli.app
 print(*sys.modules)
 """
-    process = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True)
     program, command = process.stdout.splitlines()
     return {*program.split()}, {*command.split()}
 

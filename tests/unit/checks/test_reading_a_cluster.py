@@ -34,7 +34,7 @@ class Server(ThreadingHTTPServer):
     """An API server that answers every request with one status."""
 
     request_queue_size = 32
-    """A client whose connection does not fit in tries again after a second."""
+    """The listen backlog. A client retries a connection beyond it after a second."""
     status = 200
     open: tuple[str, ...] = ("/version",)
     """Paths that are always answered with 200."""
