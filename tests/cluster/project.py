@@ -14,8 +14,8 @@ import yaml
 from bench import checkout
 from bench.scenes import exported
 from tests.cluster.reader import Reader, reader
+from tests.permissions import permit_all
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
-from trainstack.stacks.teardown_mode import permission
 
 ROOT = Path(__file__).parents[2]
 
@@ -180,7 +180,7 @@ class Project:
         done = None if self._has_objects() else self.pulumi("stack", "rm", "--yes")
         if done is None or done.code:
             words = ("destroy", "--yes", "--skip-preview", "--run-program", "--remove")
-            with permission(self.root, self.stack, "keep-platform") as variables:
+            with permit_all(self.root, self.stack, self.resources()) as variables:
                 done = self.pulumi(*words, seconds=seconds, environment=variables)
         assert done.code == 0, done.text
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)

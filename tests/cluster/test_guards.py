@@ -1,6 +1,7 @@
 """Refusals before the first write: another cluster, loss of data, and values of other field managers."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -219,6 +220,61 @@ def test_a_claim_with_data_is_deleted_only_if_listed_and_not_mounted(guarded: Pr
     again = guarded.up()
     assert again.code == 0, again.text
     assert f"discard names {NAME}/data, which this change neither deletes nor replaces" in " ".join(again.text.split())
+
+
+def test_an_object_that_another_stack_owns_by_now_is_not_deleted(guarded: Project) -> None:
+    """Nor one without its label. The printed commands resolve both, and the object is the same afterwards."""
+    assert guarded.up().code == 0
+    config = make_config()
+    (volume,) = config["trainstack:storage"]["volumes"]
+    existing = {"namespaces": [NAME], "storageClasses": [NAME]}
+    heir = guarded.other_stack(
+        "heir",
+        {
+            "trainstack:environment": {"existing": existing, "layers": ["training"]},
+            "trainstack:storage": {"volumes": [{**volume, "adopt": True}]},
+        },
+    )
+    done = heir.up()
+    assert done.code == 0, done.text
+    (before,) = guarded.get("persistentvolumeclaims", namespace=NAME)["items"]
+    try:
+        edit_storage(guarded, lambda storage: storage.update({"volumes": []}))
+        commands = (
+            guarded.pulumi("preview"),
+            guarded.up(),
+            guarded.trainstack("up", "--yes", "--no-wait"),
+            guarded.trainstack("destroy", "--yes"),
+            guarded.trainstack("destroy", "--keep-platform", "--yes"),
+            guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program"),
+        )
+        for done in commands:
+            assert_refused(done, f"PersistentVolumeClaim {NAME}/data", "belongs to stack 'heir'")
+        run_printed(guarded, commands[0], "pulumi state delete")
+        done = guarded.up()
+        assert done.code == 0, done.text
+        assert guarded.changes() == {}
+        (after,) = guarded.get("persistentvolumeclaims", namespace=NAME)["items"]
+        assert after["metadata"] == before["metadata"]
+
+        mark = "trainstack.dev/stack-"
+        assert guarded.kubectl("label", "namespace", NAME, mark).code == 0
+        guarded.edit_stack(lambda config: config["trainstack:environment"].update({"namespaces": []}))
+        guarded.edit_stack(lambda config: config["trainstack:environment"].update({"existing": {"namespaces": [NAME]}}))
+        done = guarded.up()
+        assert_refused(done, "its label trainstack.dev/stack was removed", "pulumi state delete")
+        run_printed(guarded, done, "kubectl label")
+        assert_refused(guarded.up(), f"PersistentVolumeClaim {NAME}/data, of stack 'heir', is in namespace {NAME}")
+    finally:
+        heir.take_down()
+
+
+def run_printed(project: Project, refused: CommandResult, command: str) -> None:
+    """Run a command as a refusal printed it."""
+    text = " ".join(refused.text.split())
+    (printed, *_) = re.findall(rf"(?:`|\()({command} .*?)(?:`|\))", text)
+    done = project.run(["sh", "-c", printed])
+    assert done.code == 0, done.text
 
 
 def test_values_of_other_field_managers_are_refused_or_reported(guarded: Project) -> None:

@@ -12,6 +12,7 @@ from tests.cluster.audit import writes
 from tests.cluster.inventory import ObjectKey, all_objects
 from tests.cluster.lab import Config, run_id, unmanaged_run, volume
 from tests.cluster.project import CommandResult, Project, eventually
+from tests.permissions import permit_all
 from trainstack.dev.cluster.access import write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
 
@@ -53,6 +54,7 @@ def run(name: str, cpu: str) -> Config:
     return unmanaged_run(name, namespace=NAMESPACE, volumes=mounts, resources=requests, command=command)
 
 
+RUNS = (run("trains", "800m"), run("waits", "800m"))
 LOCAL_QUEUE = f"""
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
@@ -64,7 +66,7 @@ spec: {{clusterQueue: {NAMESPACE}}}
 @pytest.fixture
 def leaving(dev: Project) -> Iterator[Project]:
     """Yield the stack, deployed, with one running run and one that waits for its quota."""
-    project = dev.other_stack(NAMESPACE, config(run("trains", "800m"), run("waits", "800m")))
+    project = dev.other_stack(NAMESPACE, config(*RUNS))
     done = project.up()
     assert done.code == 0, done.text
     yield project
@@ -173,6 +175,91 @@ def test_a_teardown_is_refused_for_other_users_and_keeps_listed_objects(leaving:
     again = teardown(leaving, "--yes")
     assert again.code == 0, again.text
     assert f"no object of {NAMESPACE} is deleted" in again.out
+
+
+def test_active_runs_are_stopped_only_by_their_names(leaving: Project) -> None:
+    """No edit of their queues or namespace stops them, no option of the engine, and no plan of an earlier state."""
+    eventually("one trains", lambda: "Running" in phases(leaving).values())
+    first, second = leaving.select("jobs", SELECTED, NAMESPACE)
+    applied = leaving.kubectl("create", stdin=json.dumps(make_foreign_job()))
+    assert applied.code == 0, applied.text
+    eventually(
+        "the other owner's job is admitted", lambda: not leaving.get("job", "theirs", NAMESPACE)["spec"]["suspend"]
+    )
+    before, uids = stack_objects(leaving), uids_of_jobs(leaving)
+    names = [f"{NAMESPACE}/{body['metadata']['name']}" for body in (first, second)]
+
+    leaving.write_stack(NAMESPACE, config(*RUNS, stopPolicy="HoldAndDrain"))
+    for done in (leaving.pulumi("preview"), leaving.up()):
+        assert_refused(done, "stopPolicy HoldAndDrain, which would evict Job", f"stop: [{NAMESPACE}/theirs]")
+    leaving.write_stack(NAMESPACE, config(*RUNS, stopPolicy="Hold"))
+    assert leaving.pulumi("preview").code == 0
+
+    leaving.write_stack(NAMESPACE, config())
+    stops = sorted(run_id(body) for body in (first, second))
+    leaving.edit_stack(lambda edited: edited.update({"trainstack:queues": {"priorityClasses": None}}))
+    leaving.edit_stack(lambda edited: edited["trainstack:workloads"].update({"stop": stops}))
+    edit_namespace(leaving, {"network": {"isolated": False}})
+    assert_refused(
+        leaving.up(),
+        f"Job {NAMESPACE}/theirs, of another owner, holds quota in LocalQueue {NAMESPACE}/open",
+        "is isolated by NetworkPolicy trainstack-",
+    )
+
+    leaving.write_stack(NAMESPACE, config(*RUNS))
+    urn = next(
+        item["urn"] for item in leaving.resources() if item.get("id") == f"{NAMESPACE}/{first['metadata']['name']}"
+    )
+    for done in (leaving.pulumi("preview", "--replace", urn), leaving.up("--replace", urn)):
+        assert_refused(done, "belongs to a launch of run", "would launch the run a second time")
+
+    earlier = [item for item in leaving.resources() if item.get("id") != names[1]]
+    with permit_all(leaving.root, NAMESPACE, earlier) as variables:
+        words = ("destroy", "--yes", "--skip-preview", "--run-program")
+        done = leaving.pulumi(*words, environment=variables)
+    assert_refused(done, "the stack has changed since its plan was shown", f"(run {run_id(second)}) has been ")
+    assert stack_objects(leaving) == before
+    assert uids_of_jobs(leaving) == uids
+    assert leaving.kubectl("delete", "job", "theirs", "-n", NAMESPACE, "--timeout=60s").code == 0
+
+
+def make_foreign_job() -> Config:
+    """Return a small Job of another owner in the stack's queue, which ends only if it is stopped."""
+    (template,) = [run("theirs", "50m")]
+    pod = {
+        "restartPolicy": "Never",
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [
+            {
+                "name": "main",
+                "image": template["image"]["name"],
+                "command": template["command"],
+                "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}},
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            }
+        ],
+    }
+    metadata = {"name": "theirs", "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": "open"}}
+    spec = {"suspend": True, "backoffLimit": 0, "template": {"spec": pod}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def uids_of_jobs(project: Project) -> set[str]:
+    """Return the UIDs of the stack's Jobs."""
+    return {body["metadata"]["uid"] for body in project.select("jobs", SELECTED, NAMESPACE)}
+
+
+def edit_namespace(project: Project, changes: Config) -> None:
+    """Change the settings of the stack's namespace."""
+    project.edit_stack(lambda edited: edited["trainstack:environment"]["namespaces"][0].update(changes))
+
+
+def assert_refused(done: CommandResult, *words: str) -> None:
+    """Assert that the command failed with these words in its output and without a traceback."""
+    assert done.code != 0, done.text
+    assert "Traceback" not in done.text
+    text = " ".join(done.text.split())
+    assert all(word in text for word in words), done.text
 
 
 def teardown(project: Project, *words: str) -> CommandResult:

@@ -14,7 +14,7 @@ from tests.cluster.lab import platform_config, unmanaged_run, volume
 from tests.cluster.project import Project
 from tests.faults import engine
 from tests.faults.engine import EngineResult
-from trainstack.stacks.teardown_mode import permission
+from tests.permissions import permit_all
 
 Operation = Literal["up", "destroy"]
 Victim = Literal["cli", "language host", "provider"]
@@ -80,7 +80,7 @@ def run(
     # A destroy is that of `trainstack destroy`, which active runs do not stop.
     permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
     if operation == "destroy":
-        permitted = permission(project.root, project.stack, "keep-platform")
+        permitted = permit_all(project.root, project.stack, project.resources())
     with permitted as ending:
         return engine.run(project, *COMMANDS[operation], log=log, moment=moment, inject=inject, environment=ending)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from tests.apiserver import ApiServer, Body, Event
 from tests.cluster.project import Project
+from tests.permissions import permit_all
 from tests.stateful import cluster
 from tests.stateful.session import COLLECTION_SECONDS
 from tests.stateful.world import AWAY, HOME, World
 from trainstack.objects.labels import FIELD_MANAGER, STATE
-from trainstack.stacks.teardown_mode import permission
 
 _CHOSEN = re.compile(r"-[a-z0-9]{5}$")
 """The end of a name that the API server chose."""
@@ -52,7 +52,7 @@ class EnginePair:
     def _real(self, mode: str, *, refresh: bool) -> bool:
         if mode == "destroy":
             words = ("destroy", "--yes", "--skip-preview", "--run-program")
-            with permission(self.project.root, self.project.stack, "keep-platform") as variables:
+            with permit_all(self.project.root, self.project.stack, self.project.resources()) as variables:
                 done = self.project.pulumi(*words, environment=variables)
         elif mode == "preview":
             done = self.project.pulumi("preview")

@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 
 from tests.apiserver import ApiServer, Event, User, write_kubeconfig
+from tests.permissions import permit_all
 from tests.stateful import cluster
 from tests.stateful.checkout import Checkout, make_checkout
 from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
 from tests.stateful.provider import DELETION_TIMEOUT_MESSAGE
 from tests.stateful.session import Session
+from tests.stateful.state import State
 from trainstack.live import paths
 from trainstack.objects.labels import LEDGER, RUN, STACK
 from trainstack.runs.names import ledger_name
-from trainstack.stacks.teardown_mode import permission
 
 _NUMBERS = count(1)
 HOME, AWAY = "home", "away"
@@ -71,7 +72,8 @@ class World:
         person.write()
         permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
         if not plain:
-            permitted = permission(person.root, person.stack, "keep-platform")
+            resources = [asdict(resource) for resource in State.load(person.state).resources]
+            permitted = permit_all(person.root, person.stack, resources)
         # Before the first moment the program has used the permission up.
         with permitted as variables:
             operation = Operation(

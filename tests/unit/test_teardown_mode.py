@@ -7,7 +7,14 @@ import pulumi
 import pytest
 
 from trainstack.errors import RefusedError
-from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, permission, teardown_mode
+from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, Permission, permit, teardown_permission
+
+KEEP = Permission(
+    mode="keep-platform",
+    stack="dev",
+    deleted=(("LocalQueue", "research", "q"), ("ClusterQueue", None, "q")),
+    stop=("digits-0123456789",),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -24,22 +31,22 @@ def inherit(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 @pytest.mark.parametrize("mode", ["everything", "keep-platform"])
 def test_a_command_permits_one_run_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
     """A second run with the same variable is refused, while the command still runs."""
-    with permission(tmp_path, "dev", mode) as variables:
+    with permit(tmp_path, Permission(mode=mode, stack="dev")) as variables:
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
-        assert teardown_mode(tmp_path, "dev") == mode
+        assert teardown_permission(tmp_path, "dev") == Permission(mode=mode, stack="dev")
         with pytest.raises(
             RefusedError,
             match=r"is set, but no running .* on 'dev'.* Run `unset TRAINSTACK_ENDS`",
         ):
-            teardown_mode(tmp_path, "dev")
+            teardown_permission(tmp_path, "dev")
 
 
 def test_without_the_variable_the_stack_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty variable counts as unset."""
-    with permission(tmp_path, "dev", "keep-platform"):
-        assert teardown_mode(tmp_path, "dev") is None
+    with permit(tmp_path, KEEP):
+        assert teardown_permission(tmp_path, "dev") is None
         inherit(monkeypatch, "")
-        assert teardown_mode(tmp_path, "dev") is None
+        assert teardown_permission(tmp_path, "dev") is None
 
 
 @pytest.mark.parametrize("value", ["everything:dev", "keep-platform:dev", "0" * 32, "../../dev", "/etc/passwd", "x"])
@@ -47,31 +54,31 @@ def test_an_inherited_variable_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     """The program would declare nothing, and `up` would delete everything."""
     inherit(monkeypatch, value)
     with pytest.raises(RefusedError, match="everything would be deleted"):
-        teardown_mode(tmp_path, "dev")
+        teardown_permission(tmp_path, "dev")
 
 
 def test_a_permission_ends_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine may have run the program or not."""
-    with permission(tmp_path, "dev", "keep-platform") as variables:
+    with permit(tmp_path, KEEP) as variables:
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
     with pytest.raises(RefusedError):
-        teardown_mode(tmp_path, "dev")
+        teardown_permission(tmp_path, "dev")
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_preview_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of our commands previews the end of a stack."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
-    with permission(tmp_path, "dev", "keep-platform") as variables:
+    with permit(tmp_path, KEEP) as variables:
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
         with pytest.raises(RefusedError):
-            teardown_mode(tmp_path, "dev")
+            teardown_permission(tmp_path, "dev")
 
 
 def test_a_permission_is_for_one_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another stack of the same checkout is neither declared nor ended."""
-    with permission(tmp_path, "dev", "keep-platform") as variables:
+    with permit(tmp_path, KEEP) as variables:
         assert re.fullmatch("[0-9a-f]{32}", variables[PERMISSION_VARIABLE])
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
         with pytest.raises(RefusedError, match="on 'prod'"):
-            teardown_mode(tmp_path, "prod")
+            teardown_permission(tmp_path, "prod")

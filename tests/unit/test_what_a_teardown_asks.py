@@ -1,23 +1,27 @@
 """A teardown's reads of an API server, and its writes: one field of a queue, and deletions by uid."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pulumi
 import pytest
 
 from tests.unit.checks.live import write_kubeconfig
-from tests.unit.make import make_settings
+from tests.unit.make import make_settings, make_storage
 from tests.unit.workloads.test_object_manifest import make_object
 from trainstack.components.removal import delete, hold_and_drain, until
+from trainstack.components.teardown import Work
+from trainstack.errors import RefusedError
 from trainstack.live.client import ClusterError, RightsError, shared_clients
 from trainstack.live.teardown import read_live_stack, read_own
 from trainstack.objects.labels import with_state
 from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.stacks import teardown
+from trainstack.stacks.deletion_guard import DeletionGuard
 
 MARKED = {"trainstack.dev/stack": "test"}
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
@@ -235,6 +239,17 @@ RELEASE = {"input": {"version": "v0.15.2", "state": "", "definitions": {"cluster
 DEFINITION_ID = ("CustomResourceDefinition", None, "clusterqueues.kueue.x-k8s.io")
 
 
+def make_arguments(inputs: Mapping[str, Any]) -> pulumi.ResourceHookArgs:
+    """Return the arguments of a hook before the deletion of a resource with these inputs."""
+    return pulumi.ResourceHookArgs(urn="urn", id="id", name="name", type="type", old_inputs=inputs)
+
+
+def make_work(declared: frozenset[Any] | None) -> Mapping[str, Work]:
+    """Return the functions of the hooks, with a guard that refuses nothing."""
+    settings = make_settings()
+    return teardown._work(settings, lambda: None, DeletionGuard(settings, stop=()), declared)
+
+
 @pytest.mark.parametrize(
     ("declared", "deleted"),
     [(frozenset({DEFINITION_ID}), True), (frozenset(), False), (None, True)],
@@ -246,8 +261,8 @@ def test_the_definitions_of_a_release_are_deleted_in_a_destroy(
     """An `up` without the operator leaves them in the cluster, like other retained objects."""
     server.bodies[f"{CRDS}/{DEFINITION_ID[2]}"] = make_item(DEFINITION_ID[2])
     server.bodies[QUEUES] = {"items": []}
-    work = teardown._work(make_settings(), lambda _: None, declared)
-    work["definition"](RELEASE)
+    work = make_work(declared)
+    work["definition"](make_arguments(RELEASE))
     assert [path for _, path, _ in server.writes] == ([f"{CRDS}/{DEFINITION_ID[2]}"] if deleted else [])
 
 
@@ -255,11 +270,11 @@ def test_an_up_deletes_no_definition_that_was_a_resource_of_its_own(server: Serv
     """It removes the resource from the state, and so does a destroy, whose guard is first."""
     server.bodies[f"{CRDS}/{DEFINITION_ID[2]}"] = make_item(DEFINITION_ID[2])
     server.bodies[QUEUES] = {"items": []}
-    work = teardown._work(make_settings(), lambda _: None, frozenset({DEFINITION_ID}))
-    work["definition"](DEFINITION)
+    work = make_work(frozenset({DEFINITION_ID}))
+    work["definition"](make_arguments(DEFINITION))
     assert not server.writes
-    work["guard"]({})
-    work["definition"](DEFINITION)
+    work["guard"](make_arguments({}))
+    work["definition"](make_arguments(DEFINITION))
     assert [verb for verb, _, _ in server.writes] == ["DELETE"]
 
 
@@ -286,7 +301,7 @@ def test_a_queue_that_others_use_by_now_is_not_held(server: Server) -> None:
     """The guard had checked before; the error has the names of the objects."""
     local = {**make_item("theirs", "x", labels={}), "spec": {"clusterQueue": "q"}}
     server.bodies["/apis/kueue.x-k8s.io/v1beta2/localqueues"] = {"items": [local]}
-    with pytest.raises(ClusterError, match="ClusterQueue q is not deleted, because others use it: LocalQueue x/theirs"):
+    with pytest.raises(ClusterError, match="ClusterQueue q is not deleted, because it is used: LocalQueue x/theirs"):
         teardown._queue(make_settings(), QUEUE)
     assert server.writes == []
 
@@ -311,7 +326,7 @@ def test_a_workload_whose_launch_is_deleted_has_no_owner(
         teardown._queue(settings, QUEUE)
         assert [verb for verb, _, _ in server.writes] == ["PATCH"]
     else:
-        with pytest.raises(ClusterError, match="others use it: JAXJob x/job"):
+        with pytest.raises(ClusterError, match="it is used: JAXJob x/job"):
             teardown._queue(settings, QUEUE)
 
 
@@ -328,3 +343,102 @@ def test_waiting_ends_with_what_is_in_the_way() -> None:
     with pytest.raises(ClusterError, match="timed out after 0 s, waiting until it is gone: held by x/y"):
         until("it is gone", lambda: "held by x/y", 0)
     until("it is gone", lambda: "", 0)
+
+
+JOBS = "/apis/batch/v1/namespaces/research/jobs"
+CLAIMS = "/api/v1/namespaces/research/persistentvolumeclaims"
+STATE = "a" * 32
+RUN = {"trainstack.dev/run": "digits-1", "trainstack.dev/launch": "digits-1-aaaaaa"}
+
+
+def delete_object(
+    server: Server,
+    path: str,
+    kind: str,
+    guard: DeletionGuard,
+    *,
+    live: Mapping[str, Any] | None = None,
+    retain: str = "false",
+    **body: Any,
+) -> None:
+    """Let the engine delete the object `x`, whose live metadata has the stack's marks changed by `live`."""
+    annotations = {"trainstack.dev/state": STATE, "trainstack.dev/retain": retain}
+    labels = {**MARKED, **(RUN if kind == "Job" else {})}
+    declared = {"name": "x", "namespace": "research", "labels": labels, "annotations": annotations}
+    metadata = {**declared, "uid": "x", "creationTimestamp": "2026-01-02T03:04:05Z", **(live or {})}
+    server.bodies[f"{path}/x"] = {"metadata": metadata, "spec": {}, **body}
+    version = "batch/v1" if kind == "Job" else "v1"
+    inputs = {"apiVersion": version, "kind": kind, "metadata": declared}
+    guard.check(pulumi.ResourceHookArgs(urn="urn:x", id="research/x", name="x", type="", old_inputs=inputs))
+
+
+def make_guard(**changes: Any) -> DeletionGuard:
+    """Return the guard of a program."""
+    return DeletionGuard(make_settings(), **{"stop": (), **changes})
+
+
+def test_the_deletion_of_a_foreign_object_is_refused(server: Server) -> None:
+    """Whatever the engine's options are; a terminating object, or one that does not exist, is no matter."""
+    foreign: tuple[dict[str, Any], ...] = (
+        {"labels": {}},
+        {"labels": {"trainstack.dev/stack": "x"}},
+        {"annotations": {}},
+    )
+    for live in foreign:
+        with pytest.raises(RefusedError, match="pulumi state delete --target-dependents --yes -s test 'urn:x'"):
+            delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(), live=live)
+        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(), live={**live, "deletionTimestamp": "now"})
+    delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard())
+    server.status[f"{CONFIG_MAPS}/x"] = 404
+    delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(), live={"labels": {}})
+    server.status[f"{CONFIG_MAPS}/x"] = 403
+    with pytest.raises(RightsError, match="nothing is changed"):
+        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard())
+
+
+def test_what_the_engine_retains_is_not_read(server: Server) -> None:
+    """The engine calls the hook before it removes the object from its state, too."""
+    delete_object(server, CLAIMS, "PersistentVolumeClaim", make_guard(), live={"labels": {}}, retain="true")
+    assert not server.reads
+
+
+def test_an_active_launch_is_deleted_only_if_it_is_named(server: Server) -> None:
+    """Also in a teardown that was confirmed before the launch began."""
+    for guard in (make_guard(), make_guard(confirmed=[("Job", "research", "x")])):
+        with pytest.raises(RefusedError, match=r"\(run digits-1\) has been running for .*not named to be stopped"):
+            delete_object(server, JOBS, "Job", guard)
+    delete_object(server, JOBS, "Job", make_guard(stop=["digits-1"]))
+    done = {"conditions": [{"type": "Complete", "status": "True"}]}
+    delete_object(server, JOBS, "Job", make_guard(), status=done)
+    with pytest.raises(RefusedError, match=r"this change keeps\. Its replacement would launch the run a second time"):
+        delete_object(server, JOBS, "Job", make_guard(kept=["digits-1-aaaaaa"], stop=["digits-1"]), status=done)
+
+
+def test_a_teardown_deletes_only_what_was_confirmed(server: Server) -> None:
+    """Another `up` may have declared more since."""
+    with pytest.raises(RefusedError, match="not among the objects whose deletion was confirmed"):
+        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(confirmed=[]))
+
+
+def test_a_replaced_claim_keeps_its_data(server: Server) -> None:
+    """Unless the settings discard it, or the whole stack is deleted."""
+    claim: dict[str, Any] = {"spec": {"volumeName": "pv-1"}}
+    with pytest.raises(RefusedError, match=r"discard: \[research/x\]"):
+        delete_object(server, CLAIMS, "PersistentVolumeClaim", make_guard(), **claim)
+    discarding = make_settings(storage=make_storage(discard=("research/x",)))
+    delete_object(server, CLAIMS, "PersistentVolumeClaim", DeletionGuard(discarding, stop=()), **claim)
+    destroying = make_guard()
+    destroying.destroy()
+    delete_object(server, CLAIMS, "PersistentVolumeClaim", destroying, **claim)
+
+
+def test_a_replaced_object_that_others_use_is_not_deleted(server: Server) -> None:
+    """The program cannot foresee a replacement by an option of the engine."""
+    container = {"name": "main", "envFrom": [{"configMapRef": {"name": "x"}}]}
+    pod = {**make_item("theirs", "research", labels={}), "spec": {"containers": [container]}}
+    server.bodies["/api/v1"]["resources"].append(make_kind("Pod", "pods"))
+    server.bodies["/api/v1/pods"] = {"items": [pod]}
+    with pytest.raises(
+        RefusedError, match="Pod research/theirs, of another owner, uses ConfigMap x, which this change"
+    ):
+        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard())

@@ -1,5 +1,6 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -10,15 +11,15 @@ from trainstack.cli.same_cluster import ensure_own_objects, ensure_same_cluster
 from trainstack.cli.session import JsonOption, Session, StackOption, YesOption
 from trainstack.errors import ExitCode
 from trainstack.guards.definitions import identities, revisions
-from trainstack.lifecycle.teardown.context import Body, LiveStack
+from trainstack.lifecycle.teardown.context import Body
 from trainstack.lifecycle.teardown.leftovers import explained, left
-from trainstack.lifecycle.teardown.plan import Plan, decide, decide_keeping_platform
+from trainstack.lifecycle.teardown.plan import Plan
 from trainstack.live.client import reach
-from trainstack.live.teardown import read_live_stack, read_own, read_own_launches
+from trainstack.live.teardown import plan_teardown, read_own
 from trainstack.objects.ownership import Identity, shown
 from trainstack.runs.launches import utc_now
 from trainstack.runs.recorded import recorded_launches, state_resource
-from trainstack.stacks.teardown_mode import permission
+from trainstack.stacks.teardown_mode import Permission, permit
 
 _DEADLINE_SECONDS = 60
 """For Kubernetes to delete what is left when the engine has ended."""
@@ -63,7 +64,8 @@ def destroy(
     ensure_same_cluster(session, found)
     ensure_own_objects(session, found)
     state = (found or {}).get("resources") or []
-    plan = _plan(session, state, stop or (), keep_platform=keep_platform)
+    permission = _permission(session, state, stop or (), keep_platform=keep_platform)
+    plan = _plan(session, state, permission)
     if as_json and (plan.refusals or not yes):
         show_json(_as_data(stack, plan, ()))
     elif not as_json:
@@ -79,44 +81,42 @@ def destroy(
             out.print(f"nothing to delete; to remove the stack's state too: pulumi stack rm {stack}")
         return
     confirm(f"Destroy {stack}?", yes=yes)
+    permission = replace(permission, deleted=tuple(plan.deleted))
     if keep_platform:
-        _delete_state(session, plan, as_json=as_json)
+        _delete_state(session, plan, permission, as_json=as_json)
     else:
-        _take_down(session, plan, as_json=as_json)
+        _take_down(session, plan, permission, as_json=as_json)
 
 
-def _plan(session: Session, state: Sequence[Mapping[str, Any]], stop: Iterable[str], *, keep_platform: bool) -> Plan:
-    settings, stack = session.settings, session.stack
-    retained = _identities(resource for resource in state if resource.get("retainOnDelete"))
-    protected = sorted(map(shown, _identities(resource for resource in state if resource.get("protect"))))
+def _permission(
+    session: Session, state: Sequence[Mapping[str, Any]], stop: Iterable[str], *, keep_platform: bool
+) -> Permission:
+    """Return what the settings and the state permit to delete, without the plan."""
+    return Permission(
+        mode="keep-platform" if keep_platform else "everything",
+        stack=session.stack,
+        retained=tuple(_identities(resource for resource in state if resource.get("retainOnDelete"))),
+        protected=tuple(sorted(map(shown, _identities(resource for resource in state if resource.get("protect"))))),
+        stop=(*stop, *session.settings.workloads.stop),
+    )
+
+
+def _plan(session: Session, state: Sequence[Mapping[str, Any]], permission: Permission) -> Plan:
     launches = (state_resource(resource["urn"], resource.get("outputs")) for resource in state)
-    recorded, stops = recorded_launches(stack, launches), [*stop, *settings.workloads.stop]
     with step("reading the cluster", "5 s"):
-        if not keep_platform:
-            live = read_live_stack(
-                settings,
-                retained=retained,
-                protected=protected,
-                stop=stops,
-                known=_identities(state),
-                recorded=recorded,
-            )
-            return decide(live, utc_now())
-        live = LiveStack(
-            stack=stack,
-            own=(),
-            launches=read_own_launches(settings, recorded),
-            retained=retained,
-            protected=tuple(protected),
-            stop=frozenset(stops),
+        return plan_teardown(
+            session.settings,
+            keep_platform=permission.mode == "keep-platform",
+            retained=permission.retained,
+            protected=permission.protected,
+            stop=permission.stop,
             known=_identities(state),
+            recorded=recorded_launches(session.stack, launches),
         )
-        return decide_keeping_platform(live, utc_now())
 
 
-def _delete_state(session: Session, plan: Plan, *, as_json: bool) -> None:
-    # The engine needs the program for the hooks in the state, which have no effect here.
-    with permission(session.root, session.stack, "keep-platform") as variables:
+def _delete_state(session: Session, plan: Plan, permission: Permission, *, as_json: bool) -> None:
+    with permit(session.root, permission) as variables:
         pulumi(session, *_DESTROY, variables=variables, aside=as_json)
     if as_json:
         show_json(_as_data(session.stack, plan, ()))
@@ -124,9 +124,9 @@ def _delete_state(session: Session, plan: Plan, *, as_json: bool) -> None:
         _show_kept(plan, "kept")
 
 
-def _take_down(session: Session, plan: Plan, *, as_json: bool) -> None:
+def _take_down(session: Session, plan: Plan, permission: Permission, *, as_json: bool) -> None:
     stack = session.stack
-    with permission(session.root, stack, "everything") as variables:
+    with permit(session.root, permission) as variables:
         code = pulumi(session, *_DESTROY, check=False, variables=variables, aside=as_json)
     rest = _await_deletion(session, plan, 0 if code else _DEADLINE_SECONDS)
     now = utc_now()

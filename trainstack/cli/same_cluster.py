@@ -39,8 +39,9 @@ def ensure_own_objects(session: Session, deployment: Mapping[str, Any] | None) -
     """
     if deployment is None:
         return
-    own, cluster = read_state({"deployment": deployment}).own, session.settings.cluster
-    others = of_others(read_held(own.held, cluster.context), own, session.stack)
+    state, cluster = read_state({"deployment": deployment}), session.settings.cluster
+    own, versions = state.own, {item.identity: item.api_version for item in state.objects if not item.in_release}
+    others = of_others(read_held(versions, cluster.context), own, session.stack)
     if refusal := taken_away(others, own, session.stack, cluster.take_over):
         fail(refusal, ExitCode.REFUSED)
 

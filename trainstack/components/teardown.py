@@ -1,7 +1,6 @@
 """The hooks with which `pulumi destroy --run-program` deletes a stack in drain order."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import pulumi
 
@@ -10,8 +9,8 @@ from trainstack.components.objects import in_thread
 DELETE_TIMEOUT = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="3m"))
 """For objects that a finalizer may block: the engine's own timeout is 10 minutes."""
 
-Work = Callable[[Mapping[str, Any]], None]
-"""Receives the manifest of an object before its deletion; raises to prevent it."""
+Work = Callable[[pulumi.ResourceHookArgs], None]
+"""Receives a resource before its deletion; raises to prevent it."""
 
 
 Hooks = Mapping[str, pulumi.ResourceHook]
@@ -19,6 +18,7 @@ Hooks = Mapping[str, pulumi.ResourceHook]
 
 HOOKS = {
     "guard": "",
+    "deletion": "",
     "queue": "ClusterQueue",
     "controller": "Deployment",
     "definition": "Stash",
@@ -27,7 +27,8 @@ HOOKS = {
 """The kinds before whose deletion the hooks run. The names must not change: a stack's state has them, also for
 resources that are not declared.
 
-`guard`, before all deletions, refuses the destroy. `queue` holds and drains a ClusterQueue. `controller` waits for the
+`guard`, before all deletions, refuses the destroy. `deletion`, before the deletion of any object that the engine does
+not retain, refuses that one. `queue` holds and drains a ClusterQueue. `controller` waits for the
 objects whose finalizers only an operator's controller removes. `definition` and `namespace`, before the definitions of
 a release or a retained namespace leave the state, delete them unless other owners have objects of them or in them. The
 other Stashes are declared before `attach` is called. An earlier release had `definition` on each definition.
@@ -35,31 +36,36 @@ other Stashes are declared before `attach` is called. An earlier release had `de
 
 
 def register(work: Mapping[str, Work]) -> Hooks:
-    return {name: _hook(name, work[name], on_dry_run=name == "guard") for name in HOOKS}
+    return {name: _hook(name, work[name]) for name in HOOKS}
 
 
 def attach(hooks: Hooks) -> None:
-    """Add the hooks to all ClusterQueues, controllers, definitions and retained namespaces declared after this call."""
+    """Add the hooks to all objects and definitions declared after this call."""
     by_kind = {kind: hooks[name] for name, kind in HOOKS.items() if kind}
 
     def add(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        kind = args.type_.rpartition(":")[2]
-        if kind not in by_kind or (kind == "Namespace" and not args.opts.retain_on_delete):
+        kind, is_retained = args.type_.rpartition(":")[2], bool(args.opts.retain_on_delete)
+        # The engine never deletes a resource that it only reads.
+        is_deleted = args.type_.startswith("kubernetes:") and args.opts.id is None and not is_retained
+        bound = [hooks["deletion"]] if is_deleted else []
+        if kind in by_kind and (kind != "Namespace" or is_retained):
+            bound.append(by_kind[kind])
+        if not bound:
             return None
-        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_delete=[by_kind[kind]]))
+        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_delete=[*bound]))
         return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, opts))
 
     pulumi.runtime.register_stack_transformation(add)
 
 
-def _hook(name: str, work: Work, *, on_dry_run: bool) -> pulumi.ResourceHook:
+def _hook(name: str, work: Work) -> pulumi.ResourceHook:
     async def run(args: pulumi.ResourceHookArgs) -> None:
-        inputs = args.old_inputs or {}
         # The guard binds all hooks, and has no inputs.
-        if inputs or on_dry_run:
-            await in_thread(lambda: work(inputs))
+        if args.old_inputs or name == "guard":
+            await in_thread(lambda: work(args))
 
-    return pulumi.ResourceHook(f"teardown-{name}", run, pulumi.ResourceHookOptions(on_dry_run=on_dry_run))
+    options = pulumi.ResourceHookOptions(on_dry_run=name in ("guard", "deletion"))
+    return pulumi.ResourceHook(f"teardown-{name}", run, options)
 
 
 class Guard(pulumi.ComponentResource):

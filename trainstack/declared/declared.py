@@ -87,8 +87,9 @@ class Declared:
         kept = {item.name for item in retained(self.settings) if item.kind == "Namespace"}
         objects: list[DeclaredObject] = []
         for declared in self.settings.environment.namespaces:
-            manifest = namespaces.namespace(declared, self.settings.stack)
-            objects.append(DeclaredObject(manifest, retain=declared.name in kept))
+            retain = declared.name in kept
+            manifest = namespaces.namespace(declared, self.settings.stack, retain=retain)
+            objects.append(DeclaredObject(manifest, retain=retain))
             objects += [
                 DeclaredObject(policy, (manifest,)) for policy in networks.policies(declared, self.settings.stack)
             ]

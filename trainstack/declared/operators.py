@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from trainstack.declared.component import Component, DeclaredObject, staged
-from trainstack.objects.labels import Manifest
+from trainstack.objects.labels import RETAIN, Manifest
 from trainstack.platform.operators import install
 from trainstack.platform.operators.install import OperatorManifests
 from trainstack.platform.operators.kueue import kueue
@@ -47,9 +47,16 @@ def definitions(operators: Mapping[str, OperatorManifests]) -> Component:
 
 def operator(manifests: OperatorManifests, retained: Collection[str] = ()) -> Component:
     """The objects of an operator except its CRDs. `retained`: the names of namespaces that remain in the cluster."""
-    created = [manifest for manifest in manifests.setup if manifest["kind"] == "Namespace"]
+    created = [_with_retention(manifest, retained) for manifest in manifests.setup if manifest["kind"] == "Namespace"]
     rest = [manifest for manifest in manifests.setup if manifest["kind"] != "Namespace"]
     first = (DeclaredObject(namespace, retain=namespace["metadata"]["name"] in retained) for namespace in created)
     return Component(
         (*first, *staged(created, rest, manifests.deployments, manifests.extensions).objects[len(created) :])
     )
+
+
+def _with_retention(namespace: Manifest, retained: Collection[str]) -> Manifest:
+    metadata = namespace["metadata"]
+    if metadata["name"] in retained:
+        return namespace
+    return {**namespace, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), RETAIN: "false"}}}

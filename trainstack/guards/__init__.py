@@ -1,1 +1,1 @@
-"""Refusals: other owners, other clusters, volumes with data, field managers."""
+"""Refusals: other owners, other clusters, deletions, volumes with data, field managers."""

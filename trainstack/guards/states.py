@@ -14,6 +14,18 @@ NO_ID = "none"
 release."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StateObject:
+    """An object that is a resource of the engine's state."""
+
+    api_version: str
+    urn: str
+    retained: bool = False
+    """Whether the object remains in the cluster when the engine removes it from the state."""
+    of_launch: bool = False
+    """Whether it is a launch or one of its companions, which are decided about with the runs."""
+
+
 @dataclass(frozen=True)
 class OwnState:
     identity: str
@@ -24,6 +36,8 @@ class OwnState:
     """The revisions of operators' definitions in the state, by name (guards/definitions.py)."""
     moved: frozenset[str] = frozenset()
     """The definitions that an earlier release of Trainstack stored one by one, until an `up` is complete."""
+    objects: Mapping[Identity, StateObject] = field(default_factory=dict)
+    """Those of `held` that are resources of their own: all but the definitions of a release."""
 
 
 @dataclass(frozen=True)

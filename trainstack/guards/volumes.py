@@ -5,9 +5,11 @@ The engine never deletes volumes that the settings retain (`retain_on_delete`).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from trainstack.objects.labels import RETAIN, STACK
+from trainstack.objects.labels import STACK
+from trainstack.platform.retained import is_retained
 from trainstack.preflight.rule_context import with_paths
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
@@ -31,11 +33,17 @@ class Danger:
     """The remedy if storage.discard cannot allow the change; else empty."""
 
 
-def dangers(settings: Settings, claims: Sequence[Body], volumes: Sequence[Body], where: Where) -> tuple[Danger, ...]:
+def dangers(
+    settings: Settings,
+    claims: Sequence[Body],
+    volumes: Sequence[Body],
+    where: Where,
+    retained: Mapping[Name, bool] = MappingProxyType({}),
+) -> tuple[Danger, ...]:
     """Return every volume that the change would delete or replace.
 
-    `claims`: the live claims that are declared or have this stack's label. `volumes`: the live persistent volumes that
-    are declared.
+    `claims`: the live claims that are declared, are in the engine's state, or have this stack's label. `volumes`: the
+    live persistent volumes that are declared. `retained`: whether the engine retains a claim of its state.
     """
     layers = settings.environment.layers
     declared = {
@@ -46,15 +54,20 @@ def dangers(settings: Settings, claims: Sequence[Body], volumes: Sequence[Body],
     found: list[Danger] = []
     for body in claims:
         meta = body["metadata"]
-        path, volume = declared.get((meta["namespace"], meta["name"]), ("storage.volumes", None))
+        name = (meta["namespace"], meta["name"])
+        path, volume = declared.get(name, ("storage.volumes", None))
         is_own = (meta.get("labels") or {}).get(STACK) == settings.stack
+        keeps = retained.get(name, _is_marked_retained(body))
         # Another guard refuses claims of other owners.
         if "deletionTimestamp" in meta or not (is_own or (volume and volume.adopt)):
             continue
         if volume is None:
-            found += _removed(body, _place(where, path))
+            found += () if keeps else _removed(body, _place(where, path))
         else:
-            found += (_edited(body, volume, *edit, where, path) for edit in _edits(volume, body["spec"]))
+            found += (
+                _edited(body, volume, edit, _place(where, f"{path}.{edit[0]}"), keeps=keeps)
+                for edit in _edits(volume, body["spec"])
+            )
     by_name = {body["metadata"]["name"]: body["spec"] for body in volumes}
     for path, persistent in with_paths("storage.persistentVolumes", settings.storage.persistent_volumes):
         host_path = (by_name.get(persistent.name) or {}).get("hostPath", {}).get("path", persistent.host_path)
@@ -117,7 +130,7 @@ def mounting(pods: Sequence[Body]) -> dict[str, tuple[str, ...]]:
 
 def _removed(body: Body, place: str) -> Iterator[Danger]:
     # A claim that was never bound has no data.
-    if _retained(body) or not body["spec"].get("volumeName"):
+    if not body["spec"].get("volumeName"):
         return
     name = _name(body)
     yield Danger(
@@ -142,8 +155,8 @@ def _edits(volume: Volume, spec: Body) -> Iterator[tuple[str, str, str]]:
         yield "size", size, volume.size
 
 
-def _edited(body: Body, volume: Volume, key: str, old: str, new: str, where: Where, path: str) -> Danger:
-    name, place = _name(body), _place(where, f"{path}.{key}")
+def _edited(body: Body, volume: Volume, edit: tuple[str, str, str], place: str, *, keeps: bool) -> Danger:
+    name, (key, old, new) = _name(body), edit
     claim = f"{place}PersistentVolumeClaim {name} has {key} {old}, and {new} is declared"
     remedy = "undo the edit, or declare a volume with another name and copy the data to it"
     if key == "size":
@@ -151,15 +164,15 @@ def _edited(body: Body, volume: Volume, key: str, old: str, new: str, where: Whe
     effect = f"{claim}: the field is immutable, and this change would replace the claim with an empty one"
     if volume.protect:
         return Danger(name, effect, f"it is protected: {remedy}")
-    if _retained(body):
+    if keeps:
         discard = "to discard its data, set `retain: false`, run `up`, then add the claim to storage.discard"
         return Danger(name, f"{claim}: the field is immutable, and the claim is retained", f"{remedy}; {discard}")
     return Danger(name, effect, "")
 
 
-def _retained(body: Body) -> bool:
+def _is_marked_retained(body: Body) -> bool:
     # The last `up` set the annotation to the option that the engine's state has.
-    return (body["metadata"].get("annotations") or {}).get(RETAIN) != "false"
+    return is_retained("PersistentVolumeClaim", body["metadata"])
 
 
 def _name(body: Body) -> str:

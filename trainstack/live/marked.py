@@ -107,12 +107,12 @@ def read_marked(
     return Seen(found, frozenset(unreadable))
 
 
-def read_held(objects: Collection[Identity], context: str | None) -> dict[Identity, dict[str, Any]]:
+def read_held(versions: Mapping[Identity, str], context: str | None) -> dict[Identity, dict[str, Any]]:
     """Return the metadata of a state's objects that exist and that the user may read, by identity.
 
-    Only of declared kinds. Raises ClusterError as `client.read` does.
+    `versions` are their API versions. Raises ClusterError as `client.read` does.
     """
-    known = [_manifest(_VERSIONS[who[0]], who) for who in objects if who[0] in _VERSIONS]
+    known = [_manifest(version, who) for who, version in versions.items() if paths.is_known(version, who[0])]
     return read_metadata(known, context, readable_only=True)
 
 

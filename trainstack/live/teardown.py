@@ -9,12 +9,13 @@ from urllib.parse import quote
 from kr8s.asyncio import Api
 
 from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owners
+from trainstack.lifecycle.teardown.plan import Plan, decide, decide_keeping_platform
 from trainstack.live import paths
 from trainstack.live.client import connect, get_all, get_available, read, run
 from trainstack.live.snapshot import exists, launch_namespaces, read_launches, read_unlabelled, run_namespaces
 from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import Identity
-from trainstack.runs.launches import LiveLaunch, live_launch
+from trainstack.runs.launches import LiveLaunch, live_launch, utc_now
 from trainstack.runs.recorded import RecordedLaunch
 from trainstack.runs.status.kinds import KINDS
 from trainstack.settings.model import Settings
@@ -68,6 +69,7 @@ def read_live_stack(
     stop: Iterable[str] = (),
     known: Iterable[Identity] | None = None,
     recorded: Sequence[RecordedLaunch] = (),
+    readable_only: bool = False,
 ) -> LiveStack:
     """Read the objects that `lifecycle.teardown.plan` depends on.
 
@@ -80,13 +82,14 @@ def read_live_stack(
         stop: run ids and sweeps that may be stopped.
         known: the objects in the stack's state.
         recorded: the launches in the state.
+        readable_only: leave out what the user may not read, also for an owner, instead of raising ClusterError.
 
     Raises ClusterError if the cluster cannot be read.
 
     """
     namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
     launches = read_own_launches(settings, recorded)
-    parts = run(_read(settings.stack, namespaces, context))
+    parts = run(_read(settings.stack, namespaces, context, all_or_error=not readable_only and None in namespaces))
     return LiveStack(
         stack=settings.stack,
         launches=launches,
@@ -96,6 +99,32 @@ def read_live_stack(
         known=None if known is None else frozenset(known),
         **parts,
     )
+
+
+def plan_teardown(
+    settings: Settings,
+    *,
+    keep_platform: bool,
+    retained: Iterable[Identity],
+    protected: Iterable[str],
+    stop: Iterable[str],
+    known: Iterable[Identity],
+    recorded: Sequence[RecordedLaunch],
+) -> Plan:
+    """Read the cluster, and plan the teardown. `keep_platform`: as far as the user may read it.
+
+    The other arguments are those of `read_live_stack`. Raises ClusterError if the cluster cannot be read.
+    """
+    live = read_live_stack(
+        settings,
+        retained=retained,
+        protected=protected,
+        stop=stop,
+        known=known,
+        recorded=recorded,
+        readable_only=keep_platform,
+    )
+    return (decide_keeping_platform if keep_platform else decide)(live, utc_now())
 
 
 def read_own_launches(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> tuple[LiveLaunch, ...]:
@@ -110,7 +139,8 @@ def read_own(settings: Settings) -> tuple[Body, ...]:
 
     async def work() -> tuple[Body, ...]:
         api = await connect(settings.cluster.context)
-        return await _own(api, await served_kinds(api), settings.stack, run_namespaces(settings))
+        kinds, namespaces = await served_kinds(api), run_namespaces(settings)
+        return await _own(api, kinds, settings.stack, namespaces, all_or_error=None in namespaces)
 
     return run(work())
 
@@ -142,14 +172,18 @@ def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, .
     return tuple(answer.items(api_version, kind)) if exists(path, answer) else ()
 
 
-async def _read(stack: str, namespaces: Sequence[str | None], context: str | None) -> dict[str, Any]:
+async def _read(
+    stack: str, namespaces: Sequence[str | None], context: str | None, *, all_or_error: bool
+) -> dict[str, Any]:
     api = await connect(context)
     kinds = await served_kinds(api)
-    own = await _own(api, kinds, stack, namespaces)
+    own = await _own(api, kinds, stack, namespaces, all_or_error=all_or_error)
     declared = [str(body["metadata"]["name"]) for body in own if body["kind"] == "Namespace"]
     crds = [str(body["metadata"]["name"]) for body in own if body["kind"] == "CustomResourceDefinition"]
     in_namespaces, instances, lists = await asyncio.gather(
-        _in_namespaces(api, kinds, declared), _instances(api, kinds, crds), _whole(api, kinds, _WHOLE, namespaces)
+        _in_namespaces(api, kinds, declared, all_or_error=all_or_error),
+        _instances(api, kinds, crds, all_or_error=all_or_error),
+        _whole(api, kinds, namespaces, all_or_error=all_or_error),
     )
     return {"own": own, "in_namespaces": in_namespaces, "instances": instances, "lists": lists}
 
@@ -174,9 +208,11 @@ async def served_kinds(api: Api) -> list[ServedKind]:
     return list(found.values())
 
 
-async def _own(api: Api, kinds: Sequence[ServedKind], stack: str, namespaces: Sequence[str | None]) -> tuple[Body, ...]:
+async def _own(
+    api: Api, kinds: Sequence[ServedKind], stack: str, namespaces: Sequence[str | None], *, all_or_error: bool
+) -> tuple[Body, ...]:
     lists = _lists(kinds, namespaces, f"?labelSelector={quote(f'{STACK}={stack}')}")
-    found = await _list(api, lists, metadata_only=True, all_or_error=None in namespaces)
+    found = await _list(api, lists, metadata_only=True, all_or_error=all_or_error)
     # An object with a controller belongs to the controller, whatever its labels.
     return tuple(
         body
@@ -185,28 +221,32 @@ async def _own(api: Api, kinds: Sequence[ServedKind], stack: str, namespaces: Se
     )
 
 
-async def _in_namespaces(api: Api, kinds: Sequence[ServedKind], namespaces: Sequence[str]) -> tuple[Body, ...]:
+async def _in_namespaces(
+    api: Api, kinds: Sequence[ServedKind], namespaces: Sequence[str], *, all_or_error: bool = True
+) -> tuple[Body, ...]:
     lists = _lists([kind for kind in kinds if kind.namespaced], namespaces) if namespaces else {}
-    return await _list(api, lists, metadata_only=True, all_or_error=True)
+    return await _list(api, lists, metadata_only=True, all_or_error=all_or_error)
 
 
-async def _instances(api: Api, kinds: Sequence[ServedKind], definitions: Sequence[str]) -> dict[str, tuple[Body, ...]]:
+async def _instances(
+    api: Api, kinds: Sequence[ServedKind], definitions: Sequence[str], *, all_or_error: bool = True
+) -> dict[str, tuple[Body, ...]]:
     result: dict[str, tuple[Body, ...]] = dict.fromkeys(definitions, ())
     for kind in kinds:
         if kind.definition in result:
-            result[kind.definition] = await _list(api, _lists([kind], (None,)), all_or_error=True)
+            result[kind.definition] = await _list(api, _lists([kind], (None,)), all_or_error=all_or_error)
     return result
 
 
 async def _whole(
-    api: Api, kinds: Sequence[ServedKind], names: Sequence[str], namespaces: Sequence[str | None]
+    api: Api, kinds: Sequence[ServedKind], namespaces: Sequence[str | None], *, all_or_error: bool
 ) -> dict[str, tuple[Body, ...]]:
     chosen = [
         kind
         for kind in kinds
-        if (kind.kind in names and kind.api_version.partition("/")[0] in _GROUPS) or kind.definition in _OWNERS_OF_PODS
+        if (kind.kind in _WHOLE and kind.api_version.partition("/")[0] in _GROUPS) or kind.definition in _OWNERS_OF_PODS
     ]
-    found = await _list(api, _lists(chosen, namespaces), all_or_error=None in namespaces)
+    found = await _list(api, _lists(chosen, namespaces), all_or_error=all_or_error)
     return {kind.kind: tuple(body for body in found if body["kind"] == kind.kind) for kind in chosen}
 
 

@@ -1,6 +1,6 @@
 """Reads of a stack's volumes and of the pods that mount them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -9,16 +9,18 @@ from trainstack.live import paths
 from trainstack.live.client import read
 from trainstack.live.snapshot import exists, run_namespaces
 from trainstack.objects.labels import STACK
+from trainstack.objects.ownership import Identity
 from trainstack.platform import storage
 from trainstack.settings.model import Settings
 
 Body = dict[str, Any]
 
 
-def read_volumes(settings: Settings) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
-    """Return the live claims that are declared or have the stack's label, and the declared persistent volumes.
+def read_volumes(settings: Settings, held: Iterable[Identity] = ()) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
+    """Return the live claims that are declared, `held` or have the stack's label, and the declared persistent volumes.
 
-    Raises ClusterError if the cluster cannot be read.
+    `held`: the claims in the engine's state, since a client may have removed the label from the live ones. Raises
+    ClusterError if the cluster cannot be read.
     """
     stack, layers = settings.stack, settings.environment.layers
     lists = [
@@ -26,6 +28,7 @@ def read_volumes(settings: Settings) -> tuple[tuple[Body, ...], tuple[Body, ...]
         for namespace in run_namespaces(settings)
     ]
     claims = [storage.claim(volume, stack) for volume in settings.storage.volumes if "training" in layers]
+    of_state = [f"{paths.collection('v1', 'PersistentVolumeClaim', namespace)}/{name}" for _, namespace, name in held]
     volumes = [
         storage.persistent_volume(volume, stack)
         for volume in settings.storage.persistent_volumes
@@ -33,7 +36,8 @@ def read_volumes(settings: Settings) -> tuple[tuple[Body, ...], tuple[Body, ...]
     ]
     found: dict[str, Body] = {}
     persistent: list[Body] = []
-    for path, answer in read([*lists, *map(paths.location, (*claims, *volumes))], settings.cluster.context).items():
+    single = dict.fromkeys((*map(paths.location, (*claims, *volumes)), *of_state))
+    for path, answer in read([*lists, *single], settings.cluster.context).items():
         if not exists(path, answer):
             continue
         if path in lists:

@@ -118,8 +118,8 @@ provider generates a name for every resource, which conflicts with its own field
 left behind. Read by the Kubernetes provider; written when objects are registered with the engine."""
 
 RETAIN = "trainstack.dev/retain"
-"""Annotation, `"false"`, of claims that are deleted with their stack, or once the settings omit them; absent
-from other claims. Read by the guard of volumes, also for claims that the settings no longer declare."""
+"""Annotation, `"false"`, of claims and namespaces that are deleted with their stack, or once the settings omit them;
+absent from others. Read by the guards of deletions, which do not see the options of resources in the engine's state."""
 
 PATCH_FORCE = "pulumi.com/patchForce"
 """Annotation, `"true"`: a server-side apply takes over fields of other managers; without it, they are a conflict. On

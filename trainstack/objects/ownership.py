@@ -25,6 +25,12 @@ def shown(identity: Identity) -> str:
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
 
 
+def kubectl_arguments(identity: Identity) -> str:
+    """Format an identity for a kubectl command: `localqueue open -n research`."""
+    kind, namespace, name = identity
+    return f"{kind.lower()} {name}" + (f" -n {namespace}" if namespace else "")
+
+
 def listed(names: Sequence[str], most: int = _MAX_LISTED) -> str:
     """Join the first names, and count the others."""
     more = len(names) - most

@@ -5,18 +5,24 @@ Source: https://kubernetes.io/docs/concepts/security/pod-security-admission/
 
 from collections.abc import Mapping
 
-from trainstack.objects.labels import POD_SECURITY, Manifest, metadata
+from trainstack.objects.labels import POD_SECURITY, RETAIN, Manifest, metadata
 from trainstack.settings.sections.environment import Namespace
 
 ENFORCE = f"{POD_SECURITY}enforce"
 
 
-def namespace(declared: Namespace, stack: str) -> Manifest:
-    """A Namespace. An adopted one keeps its Pod Security level."""
+def namespace(declared: Namespace, stack: str, *, retain: bool = True) -> Manifest:
+    """A Namespace. An adopted one keeps its Pod Security level. `retain`: whether it remains after a `destroy`."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": metadata(declared.name, stack, labels=_labels(declared), adopt=declared.adopt),
+        "metadata": metadata(
+            declared.name,
+            stack,
+            labels=_labels(declared),
+            annotations=None if retain else {RETAIN: "false"},
+            adopt=declared.adopt,
+        ),
     }
 
 

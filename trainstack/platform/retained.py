@@ -1,15 +1,26 @@
 """The objects that remain in the cluster when a stack is destroyed, and the reasons."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from trainstack.objects.labels import Manifest
+from trainstack.objects.labels import RETAIN, Manifest
 from trainstack.objects.ownership import Identity
 from trainstack.settings.model import Settings
 
 _DATA = "its data is kept (retain: true)"
 _DEFINITION = "deleting it would delete every team's objects of that kind"
+
+
+_ALWAYS = frozenset(("CustomResourceDefinition", "PersistentVolume"))
+_BY_ANNOTATION = frozenset(("Namespace", "PersistentVolumeClaim"))
+
+
+def is_retained(kind: str, metadata: Mapping[str, Any]) -> bool:
+    """Whether the engine leaves an object with this declared metadata in the cluster when it leaves the state."""
+    annotations = metadata.get("annotations") or {}
+    return kind in _ALWAYS or (kind in _BY_ANNOTATION and annotations.get(RETAIN) != "false")
 
 
 @dataclass(frozen=True, order=True)

@@ -1,7 +1,7 @@
 """Launches recorded in the engine's state or in a ledger, used to find those whose labels were removed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainstack.objects.labels import LAUNCH, OBJECT, RUN, STACK
@@ -69,6 +69,7 @@ class StateResource:
     """Its Pulumi name."""
     outputs: Mapping[str, Any]
     """For a Kubernetes object, the live object at the last operation or refresh."""
+    urn: str = field(default="", compare=False)
 
 
 def state_resource(urn: str, outputs: Mapping[str, Any] | None) -> StateResource:
@@ -76,7 +77,7 @@ def state_resource(urn: str, outputs: Mapping[str, Any] | None) -> StateResource
     # urn:pulumi:<stack>::<project>::<parent's type>$<type>::<name>; a name may hold `::`.
     *_, types, name = urn.split("::", 3)
     parents, _, own = types.rpartition("$")
-    return StateResource(own, parents.rpartition("$")[2], name, outputs or {})
+    return StateResource(own, parents.rpartition("$")[2], name, outputs or {}, urn)
 
 
 def type_token(api_version: str, kind: str) -> str:

@@ -58,7 +58,8 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     await_deletion(program.replacements, partial(wait_until_replaceable, context=context))
     take_fields_over(program.taken, program.state.identity, context)
     declared = program.declared
-    hooks = teardown(settings, declared.retained, program.recorded)
+    kept = decided.live.keys() & {ledger.launch_name for ledger in decided.all_launches}
+    hooks = teardown(settings, declared.retained, kept, program.recorded)
     attach(hooks)
     if "platform" in layers:
         owned = platform(declared, program.definitions, _before_definitions(program), secrets, opts)

@@ -15,7 +15,7 @@ from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.exit_code import report
 from trainstack.stacks.plan_change import Program, check_files, decide
 from trainstack.stacks.teardown import end
-from trainstack.stacks.teardown_mode import teardown_mode
+from trainstack.stacks.teardown_mode import teardown_permission
 
 
 def declare_stack(root: Path, response: "Future[Struct]") -> None:
@@ -31,8 +31,9 @@ def declare_stack(root: Path, response: "Future[Struct]") -> None:
     engine = _sections(config)
     stack = pulumi.get_stack()
     try:
-        if mode := teardown_mode(root, stack):
-            end(root, stack, mode)
+        if permission := teardown_permission(root, stack):
+            with shared_clients():
+                end(root, permission, read_engine_state(response.result()))
             return
         files = check_files(root, stack, engine)
         state = read_engine_state(response.result())

@@ -9,13 +9,18 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
 
 from trainstack.guards.definitions import KIND, identities, revisions
-from trainstack.guards.states import MEMORY, OwnState
+from trainstack.guards.states import MEMORY, OwnState, StateObject
+from trainstack.objects.labels import LAUNCH
 from trainstack.objects.ownership import Identity
+from trainstack.platform.retained import is_retained
 from trainstack.runs.recorded import RUNS, SWEEP, StateResource, state_resource
 
 _METADATA = ("name", "namespace", "uid", "labels", "annotations")
 _STASH = "pulumi:index:Stash"
 _NAMESPACE = "kubernetes:core/v1:Namespace"
+_DECLARED_RETENTION = (_NAMESPACE, "kubernetes:core/v1:PersistentVolumeClaim")
+"""The types whose declared metadata shows whether the engine deletes the object: another client may have edited the
+live one."""
 _PROOF = "-identity"
 """The suffix of the Pulumi names of the namespaces that the stack only reads to identify a provider's cluster
 (trainstack/components/cluster.py). The engine's response does not show which resources are read-only; these have no
@@ -36,7 +41,8 @@ def _resource(urn: str, found: Struct) -> StateResource:
     used = _fields(outputs, "input", "output")
     if "metadata" in outputs.fields:
         used["metadata"] = _fields(outputs.fields["metadata"].struct_value, *_METADATA)
-    if resource.parent_type in (RUNS, SWEEP) and "__inputs" in outputs.fields:
+    is_needed = resource.parent_type in (RUNS, SWEEP) or resource.type in _DECLARED_RETENTION
+    if is_needed and "__inputs" in outputs.fields:
         declared = outputs.fields["__inputs"].struct_value.fields
         if "metadata" in declared:
             used["__inputs"] = {"metadata": _fields(declared["metadata"].struct_value, *_METADATA)}
@@ -54,11 +60,23 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
     known = list(resources)
     stash = (found.outputs.get("output") for found in known if (found.type, found.name) == (_STASH, MEMORY))
     definitions = {name: revision for found in known for name, revision in revisions(found).items()}
-    objects = frozenset(who for found in known if (who := _object(found)) is not None)
+    objects = {who: _state_object(found, who) for found in known if (who := _object(found)) is not None}
     moved = frozenset(name for kind, _, name in objects if kind == KIND)
     # The first digit is a letter: YAML parsers read `0b08…` or `12e4…` as a number.
     new = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
-    return OwnState(str(next(stash, new)), objects | identities(definitions), definitions, moved)
+    held = objects.keys() | identities(definitions)
+    return OwnState(str(next(stash, new)), frozenset(held), definitions, moved, objects)
+
+
+def _state_object(resource: StateResource, who: Identity) -> StateObject:
+    version = resource.type.removeprefix("kubernetes:").rpartition(":")[0].removeprefix("core/")
+    declared = (resource.outputs.get("__inputs") or {}).get("metadata") or resource.outputs["metadata"]
+    return StateObject(
+        api_version=version,
+        urn=resource.urn,
+        retained=is_retained(who[0], declared),
+        of_launch=LAUNCH in (declared.get("labels") or {}),
+    )
 
 
 def _object(resource: StateResource) -> Identity | None:

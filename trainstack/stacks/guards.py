@@ -5,15 +5,22 @@ from typing import Any
 
 from trainstack.guards import field_managers as managers
 from trainstack.guards import volumes
+from trainstack.guards.definitions import KIND as DEFINITION
+from trainstack.guards.deletions import owner_refusal
 from trainstack.guards.states import OwnState, Verdict, judge, of_others
+from trainstack.lifecycle.evictions import draining_queues, evicted_runs, eviction_refusals
+from trainstack.lifecycle.teardown.context import LiveStack
+from trainstack.lifecycle.teardown.users import foreign_users, may_be_used
 from trainstack.live import paths
 from trainstack.live.client import read
 from trainstack.live.marked import read_held
 from trainstack.live.rights import uncreatable
 from trainstack.live.snapshot import exists, read_metadata
+from trainstack.live.teardown import read_live_stack
 from trainstack.live.volumes import read_mounts, read_volumes
 from trainstack.objects.ownership import Identity, identity
 from trainstack.platform.retained import Retained
+from trainstack.runs.recorded import RecordedLaunch
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
 from trainstack.settings.values.paths import nearest_place
@@ -32,9 +39,14 @@ def namespaces_to_prepare(settings: Settings, manifests: Sequence[Mapping[str, A
     return uncreatable((name for *_, name in missing), settings.stack, context)
 
 
-def volumes_with_data(settings: Settings, places: Mapping[str, Place]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def volumes_with_data(
+    settings: Settings, state: OwnState, places: Mapping[str, Place]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return refusals and notes about the volumes that the change would delete or replace. Raises ClusterError."""
-    found = volumes.dangers(settings, *read_volumes(settings), lambda path: nearest_place(places, path))
+    held = {who: recorded.retained for who, recorded in state.objects.items() if who[0] == "PersistentVolumeClaim"}
+    claims, persistent = read_volumes(settings, held)
+    retained = {(str(namespace), name): is_retained for (_, namespace, name), is_retained in held.items()}
+    found = volumes.dangers(settings, claims, persistent, lambda path: nearest_place(places, path), retained)
     discard = settings.storage.discard
     discarded = {danger.name.partition("/")[0] for danger in found if danger.name in discard and not danger.remedy}
     return volumes.judge(found, discard, read_mounts(discarded, settings.cluster.context))
@@ -82,18 +94,16 @@ def _with_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mapping[str, 
 def objects_of_other_states(
     settings: Settings,
     state: OwnState,
-    declared: Iterable[Mapping[str, Any]],
     live: Mapping[Identity, Mapping[str, Any]],
     adopted: Collection[Identity],
     kept: Iterable[Retained],
 ) -> Verdict:
     """Decide about live objects that belong to another state: declared ones, those of runs, and those to be deleted.
 
-    `declared` are the manifests with a name; `live` is the metadata of the declared objects that exist, and of all
-    objects of runs; `kept` are the objects that `destroy` leaves in the cluster. Raises ClusterError.
+    `live` is the metadata of the live objects that are declared or in the state, and of all objects of runs; `kept` are
+    the objects that `destroy` leaves in the cluster.
     """
-    removed = state.held - live.keys() - {*map(identity, declared)}
-    others = of_others({**read_held(removed, settings.cluster.context), **live}, state, settings.stack)
+    others = of_others(live, state, settings.stack)
     return judge(
         others,
         state,
@@ -102,3 +112,79 @@ def objects_of_other_states(
         adopted=adopted,
         retained={retained.identity for retained in kept},
     )
+
+
+def read_removed(
+    state: OwnState, declared: Collection[Identity], context: str | None
+) -> dict[Identity, dict[str, Any]]:
+    """Return the live metadata of the state's objects that are no longer declared, without those of launches.
+
+    Raises ClusterError.
+    """
+    versions = {
+        who: recorded.api_version
+        for who, recorded in state.objects.items()
+        if who not in declared and not recorded.of_launch
+    }
+    return read_held(versions, context) if versions else {}
+
+
+def deletion_refusals(
+    settings: Settings,
+    state: OwnState,
+    removed: Mapping[Identity, Mapping[str, Any]],
+    declared: Collection[Identity],
+    kept: Collection[Identity],
+    recorded: Sequence[RecordedLaunch],
+) -> tuple[str, ...]:
+    """Return refusals to delete the objects that are no longer declared: of other owners, or in use.
+
+    Args:
+        settings: the environment.
+        state: the engine's state.
+        removed: the metadata that `read_removed` returns.
+        declared: the objects that are declared.
+        kept: the active launches that the change does not delete.
+        recorded: the launches in the engine's state.
+
+    Raises ClusterError.
+
+    """
+    stack, take_over = settings.stack, settings.cluster.take_over
+    deleted = {
+        who: metadata
+        for who, metadata in removed.items()
+        if "deletionTimestamp" not in metadata and not state.objects[who].retained
+    }
+    refusals = [
+        owner_refusal(who, metadata, urn=state.objects[who].urn, stack=stack, state=state.identity, take_over=take_over)
+        for who, metadata in deleted.items()
+    ]
+    # An operator is deleted, and its definitions remain.
+    of_operators = {who for who in state.held if who[0] == DEFINITION and who not in declared}
+    if of_operators or any(may_be_used(who[0], metadata) for who, metadata in deleted.items()):
+        live = read_live_stack(settings, retained=(), recorded=recorded, readable_only=True)
+        refusals += user_refusals(live, frozenset(deleted) | of_operators, kept)
+    return tuple(sorted(filter(None, refusals)))
+
+
+def user_refusals(live: LiveStack, deleted: frozenset[Identity], kept: Collection[Identity]) -> list[str]:
+    """Return a refusal for each object that uses a deleted one; the arguments are those of `foreign_users`."""
+    return [
+        f"{user}, which this change would delete. Undo the edit, wait until the user has ended, or ask its owner to "
+        "move it"
+        for user in foreign_users(live, deleted, kept)
+    ]
+
+
+def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return refusals to evict runs, and the names of the runs that are evicted, as `workloads.stop` has them.
+
+    Raises ClusterError.
+    """
+    draining = draining_queues(settings)
+    if not draining:
+        return (), frozenset()
+    live = read_live_stack(settings, retained=(), recorded=recorded, readable_only=True)
+    refusals = eviction_refusals(live, draining, settings.workloads.stop)
+    return refusals, frozenset(name for *_, name in evicted_runs(live, draining))

@@ -31,7 +31,15 @@ from trainstack.preflight.rules.references import queue_unknown
 from trainstack.runs.recorded import RecordedLaunch
 from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
-from trainstack.stacks.guards import fields_of_others, namespaces_to_prepare, objects_of_other_states, volumes_with_data
+from trainstack.stacks.guards import (
+    deletion_refusals,
+    evictions,
+    fields_of_others,
+    namespaces_to_prepare,
+    objects_of_other_states,
+    read_removed,
+    volumes_with_data,
+)
 from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
 
 
@@ -97,7 +105,8 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
     _refuse([identity.unexpected(cluster, stack, settings.cluster.identity, where)])
     runs = read_runs(settings, recorded)
-    decided = runs_and_sweeps(environment, runs)
+    evicting, evicted = evictions(settings, recorded)
+    decided = runs_and_sweeps(environment, runs, evicted)
     everything = environment.manifests(decided.groups)
     if settings.environment.profile == "tenant":
         _refuse(lacking(everything, settings.cluster.context))
@@ -109,8 +118,9 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     listed = stack if settings.environment.profile == "owner" else None
     live = read_metadata(manifests, settings.cluster.context, listed_of=listed)
     adopted = ownership.adoptions(settings)
-    known = {**runs.metadata, **live}
-    owners = objects_of_other_states(settings, state, manifests, known, adopted, environment.retained)
+    removed = read_removed(state, declared, settings.cluster.context)
+    known = {**runs.metadata, **removed, **live}
+    owners = objects_of_other_states(settings, state, known, adopted, environment.retained)
     _refuse([owners.refusal])
     terminating = {who: metadata["uid"] for who, metadata in live.items() if "deletionTimestamp" in metadata}
     lasting = {who: manifest for who, manifest in declared.items() if who not in terminating}
@@ -119,12 +129,13 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     # The decision refuses launches without labels itself.
     labelled = [manifest for who, manifest in declared.items() if who not in decided.unlabelled]
     foreign = ownership.refusals(labelled, labels, adopted, stack)
-    endangered, discarded = volumes_with_data(settings, loaded.places)
+    endangered, discarded = volumes_with_data(settings, state, loaded.places)
+    deleting = deletion_refusals(settings, state, removed, declared, decided.active(runs.live), recorded)
     writable = {who for who in labels if ownership.owner(labels[who]) == stack or who in adopted}
     written = [manifest for who, manifest in lasting.items() if who in writable]
     contested, overwritten = fields_of_others(settings, written, live, adopted)
     downgraded = downgrades.refusals(environment.operators, labels)
-    _refuse((*decided.refusals, *foreign, *downgraded, *endangered, *contested))
+    _refuse((*decided.refusals, *foreign, *downgraded, *deleting, *evicting, *endangered, *contested))
     releases = definitions.planned(environment, live, state.revisions, state.identity)
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()

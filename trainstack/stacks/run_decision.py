@@ -1,6 +1,6 @@
 """The decision about runs and sweeps: launches, dependencies, records, refusals. Pure except for the clock."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -61,9 +61,19 @@ class RunDecision:
     def all_launches(self) -> tuple[Ledger, ...]:
         return (*self.runs.launches, *(launch for sweep in self.sweeps for launch in sweep.launches))
 
+    def active(self, live: Iterable[LiveLaunch]) -> frozenset[Identity]:
+        """Return the active launches that the change does not delete."""
+        kept = {ledger.launch_name for ledger in self.all_launches}
+        return frozenset(
+            (launch.kind, launch.namespace, launch.name) for launch in live if launch.active and launch.launch in kept
+        )
 
-def runs_and_sweeps(declared: Declared, live: Runs) -> RunDecision:
-    """Decide which runs and trials are launched. Raises WorkloadError if a run cannot be launched."""
+
+def runs_and_sweeps(declared: Declared, live: Runs, evicted: Collection[str] = ()) -> RunDecision:
+    """Decide which runs and trials are launched. Raises WorkloadError if a run cannot be launched.
+
+    `evicted`: names in `workloads.stop` of runs that the change evicts, also of other stacks.
+    """
     settings = declared.settings
     # Without the training layer, no run is declared, and an active one would be deleted.
     trains = "training" in settings.environment.layers
@@ -109,7 +119,7 @@ def runs_and_sweeps(declared: Declared, live: Runs) -> RunDecision:
         notes=(
             *decision.notes,
             *(note for sweep in trials for note in sweep.notes),
-            *launches.idle_stops(stop, known),
+            *launches.idle_stops(stop, {*known, *evicted}),
             *(dependencies.note(run, others, live.live, live.ledgers) for run, others in held.items()),
         ),
     )

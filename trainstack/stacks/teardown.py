@@ -1,10 +1,12 @@
 """The hooks of a teardown (docs/decisions/0011), in three modes.
 
 - `pulumi destroy --run-program`: the whole program runs; the hooks guard, drain and delete.
-- `trainstack destroy`: the command is the guard. The program declares nothing, so that errors in the files do not
-  prevent the teardown; the hooks drain and delete.
-- `trainstack destroy --keep-platform`: the program declares nothing, and the hooks do nothing: definitions and
-  namespaces with volumes remain.
+- `trainstack destroy`: the program decides again what the command has confirmed. It declares nothing, so that runs
+  that were edited do not prevent the teardown; the hooks drain and delete.
+- `trainstack destroy --keep-platform`: as before, but the hooks do not drain: definitions and namespaces with volumes
+  remain.
+
+In all modes, and in an `up`, a hook checks each deletion (stacks/deletion_guard.py).
 """
 
 import threading
@@ -21,21 +23,24 @@ from trainstack.components.teardown import HOOKS, Guard, Hooks, Work, register
 from trainstack.errors import RefusedError
 from trainstack.guards.definitions import recorded_manifests
 from trainstack.guards.states import NO_ID, owner_of
-from trainstack.lifecycle.teardown.context import has_label_of, owned, owners
+from trainstack.lifecycle.teardown.context import has_label_of, owners
 from trainstack.lifecycle.teardown.plan import decide, protected
 from trainstack.lifecycle.teardown.users import holders, ownerless, queue_users, strangers
 from trainstack.live import paths
 from trainstack.live.client import ClusterError
 from trainstack.live.snapshot import LAUNCH_KINDS, read_launches, run_namespaces
-from trainstack.live.teardown import read_instances, read_kind, read_live_stack, read_namespace
+from trainstack.live.teardown import plan_teardown, read_instances, read_kind, read_live_stack, read_namespace
 from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.platform.retained import Retained
 from trainstack.runs.launches import utc_now
-from trainstack.runs.recorded import RecordedLaunch
+from trainstack.runs.recorded import RecordedLaunch, StateResource, recorded_launches
 from trainstack.runs.status.kinds import declared_kinds
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.model import Settings
-from trainstack.stacks.teardown_mode import Mode
+from trainstack.stacks.deletion_guard import DeletionGuard
+from trainstack.stacks.engine_state import own_state
+from trainstack.stacks.exit_code import report
+from trainstack.stacks.teardown_mode import Permission
 
 DEADLINE_SECONDS = 120
 """The deadline of a hook, longer than a pod's grace period of 30 s."""
@@ -43,31 +48,60 @@ _CONCURRENCY = 8
 """The number of definitions that are deleted at the same time."""
 
 
-def end(root: Path, stack: str, mode: Mode) -> None:
-    """Declare only the hooks of the resources in the state. Raises SettingsError if the files are invalid."""
-    if mode == "keep-platform":
-        hooks = register(dict.fromkeys(HOOKS, _nothing))
-    else:
-        hooks = register(_work(load_with_places(root, stack).settings, _nothing, None))
-    Guard("guard", hooks, [])
+def end(root: Path, permission: Permission, resources: Sequence[StateResource]) -> None:
+    """Declare only the hooks of the `resources` in the state, after deciding again about what the user confirmed.
+
+    The program runs under the engine's lock, so no other `up` of the stack launches a run after this. Raises
+    SettingsError if the files are invalid, ClusterError, and RefusedError if the teardown is refused by now.
+    """
+    settings = load_with_places(root, permission.stack).settings
+    keep_platform = permission.mode == "keep-platform"
+    plan = plan_teardown(
+        settings,
+        keep_platform=keep_platform,
+        retained=permission.retained,
+        protected=permission.protected,
+        stop=permission.stop,
+        known=own_state(resources).held,
+        recorded=recorded_launches(permission.stack, resources),
+    )
+    unconfirmed = sorted(map(shown, plan.deleted - {*permission.deleted}))
+    refusals = [*plan.refusals, *(f"{name} has been created or changed since the confirmation" for name in unconfirmed)]
+    if refusals:
+        raise RefusedError(
+            "nothing was deleted, because the stack has changed since its plan was shown:\n" + "\n".join(refusals)
+        )
+    deletions = DeletionGuard(settings, stop=permission.stop, confirmed=permission.deleted)
+    work = dict.fromkeys(HOOKS, _nothing) if keep_platform else _work(settings, _nothing, deletions, None)
+    Guard("guard", register({**work, "deletion": deletions.check}), [])
 
 
-def teardown(settings: Settings, retained: Collection[Retained], recorded: Sequence[RecordedLaunch] = ()) -> Hooks:
-    """Return the hooks of a declared stack; `recorded` are the launches in the engine's state.
+def teardown(
+    settings: Settings,
+    retained: Collection[Retained],
+    kept: Collection[str] = (),
+    recorded: Sequence[RecordedLaunch] = (),
+) -> Hooks:
+    """Return the hooks of a declared stack.
 
-    If the engine removes a declared `retained` object from the state, it destroys the stack; an `up` removes only
-    objects that are no longer declared, and they remain in the cluster.
+    `kept` are the names of the live launches that it declares; `recorded` are the launches in the engine's state. If
+    the engine removes a declared `retained` object from the state, it destroys the stack; an `up` removes only objects
+    that are no longer declared, and they remain in the cluster.
     """
     identities = frozenset(kept.identity for kept in retained)
-    return register(_work(settings, partial(_guard, settings, identities, recorded), identities))
+    deletions = DeletionGuard(settings, stop=settings.workloads.stop, kept=kept)
+    return register(_work(settings, partial(_guard, settings, identities, recorded), deletions, identities))
 
 
-def _work(settings: Settings, guard: Work, declared: frozenset[Identity] | None) -> Mapping[str, Work]:
+def _work(
+    settings: Settings, guard: Callable[[], None], deletions: DeletionGuard, declared: frozenset[Identity] | None
+) -> Mapping[str, Work]:
     """Return the functions of the hooks. `declared`: the retained objects; None if the program declares nothing."""
     destroys = threading.Event()
 
-    def guarded(manifest: Mapping[str, Any]) -> None:
-        guard(manifest)
+    def guarded() -> None:
+        guard()
+        deletions.destroy()
         destroys.set()
 
     def only_in_a_destroy(work: Callable[[Settings, Mapping[str, Any]], None], manifest: Mapping[str, Any]) -> None:
@@ -82,27 +116,31 @@ def _work(settings: Settings, guard: Work, declared: frozenset[Identity] | None)
         elif declared is None or destroys.is_set():
             _definition(settings, inputs)
 
+    def with_inputs(work: Callable[[Mapping[str, Any]], None]) -> Work:
+        return lambda args: work(args.old_inputs or {})
+
     return {
-        "guard": guarded,
-        "queue": partial(_queue, settings),
-        "controller": partial(_controller, settings),
-        "definition": definitions,
-        "namespace": partial(only_in_a_destroy, _namespace),
+        "guard": lambda _: guarded(),
+        "deletion": deletions.check,
+        "queue": with_inputs(partial(_queue, settings)),
+        "controller": with_inputs(partial(_controller, settings)),
+        "definition": with_inputs(definitions),
+        "namespace": with_inputs(partial(only_in_a_destroy, _namespace)),
     }
 
 
-def _nothing(_: Mapping[str, Any]) -> None:
+def _nothing(*_: object) -> None:
     pass
 
 
-def _guard(
-    settings: Settings, retained: frozenset[Identity], recorded: Sequence[RecordedLaunch], _: Mapping[str, Any]
-) -> None:
+def _guard(settings: Settings, retained: frozenset[Identity], recorded: Sequence[RecordedLaunch]) -> None:
     stop = settings.workloads.stop
     live = read_live_stack(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
     plan = decide(live, utc_now())
     if plan.refusals:
-        raise RefusedError("nothing is deleted:\n" + "\n".join(plan.refusals))
+        error = RefusedError("nothing is deleted:\n" + "\n".join(plan.refusals))
+        report(error)
+        raise error
     for who, reason in sorted(plan.stays.items(), key=str):
         pulumi.log.info(f"stays: {shown(who)}: {reason}")
 
@@ -122,15 +160,15 @@ def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
         return ", ".join(shown(identity(workload)) for workload in holding())
 
     local_queues, held = read_kind(version, "LocalQueue", context), holding()
-    own = owned(read_launches(settings, run_namespaces(settings)), held)
     # The garbage collector discovers new kinds every 30 s: Workloads of a new Kueue may outlive their Jobs.
     kinds = sorted({*LAUNCH_KINDS, *declared_kinds(settings)})
     orphans = ownerless(held, [kind for _, kind in kinds], _owner_uids(held, kinds, context))
     workloads = [workload for workload in held if workload not in orphans]
-    if users := queue_users(name, settings.stack, local_queues, workloads, own):
+    # The engine has deleted the stack's launches before, unless it replaces the queue.
+    if users := queue_users(name, settings.stack, local_queues, workloads):
         raise ClusterError(
-            f"ClusterQueue {name} is not deleted, because others use it: {', '.join(users)}; ask their owners to end, "
-            "move or delete them"
+            f"ClusterQueue {name} is not deleted, because it is used: {', '.join(users)}; wait for them, or ask their "
+            "owners to end, move or delete them"
         )
     hold_and_drain(manifest, context)
     until(f"ClusterQueue {name} holds no quota", held_by, DEADLINE_SECONDS)

@@ -1,16 +1,20 @@
 """One-time permissions for the program to declare no objects, so that the engine deletes the stack."""
 
+import json
 import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import pulumi
+from pydantic import TypeAdapter
 
 from trainstack.errors import RefusedError
+from trainstack.objects.ownership import Identity
 
 PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
 """The variable with the permission's name, 32 hexadecimal digits, which `trainstack destroy` sets for its engine only.
@@ -20,31 +24,47 @@ Mode = Literal["everything", "keep-platform"]
 _FOLDER = ".trainstack/endings"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Permission:
+    """What one run of the program may delete: the plan that the user confirmed."""
+
+    mode: Mode
+    stack: str
+    deleted: tuple[Identity, ...] = ()
+    retained: tuple[Identity, ...] = ()
+    """The objects of the state that the engine retains."""
+    protected: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    """Run ids and sweeps that may be stopped."""
+
+
+_PERMISSION = TypeAdapter(Permission)
+
+
 @contextmanager
-def permission(root: Path, stack: str, mode: Mode) -> Iterator[Mapping[str, str]]:
+def permit(root: Path, permission: Permission) -> Iterator[Mapping[str, str]]:
     """Permit one run of the program at `root` to delete a stack. Yield the variables for its engine."""
     name = secrets.token_hex(16)
     file = root / _FOLDER / name
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{mode}:{stack}")
+    file.write_text(json.dumps(asdict(permission)))
     try:
         yield {PERMISSION_VARIABLE: name}
     finally:
         file.unlink(missing_ok=True)
 
 
-def teardown_mode(root: Path, stack: str) -> Mode | None:
-    """Return the mode in which a command deletes this stack, or None. A permission is valid once, and for no preview.
+def teardown_permission(root: Path, stack: str) -> Permission | None:
+    """Return what a command permits to delete of this stack, or None. A permission is valid once, and for no preview.
 
     Raises RefusedError if the variable is set without a valid permission.
     """
     name = os.environ.get(PERMISSION_VARIABLE)
     if not name:
         return None
-    permitted = None if pulumi.runtime.is_dry_run() else _use_up(root, name)
-    for mode in get_args(Mode):
-        if permitted == f"{mode}:{stack}":
-            return mode  # type: ignore[no-any-return]
+    permission = None if pulumi.runtime.is_dry_run() else _use_up(root, name)
+    if permission is not None and permission.stack == stack:
+        return permission
     raise RefusedError(
         f"the environment variable {PERMISSION_VARIABLE} is set, but no running `trainstack destroy` set it for this "
         f"operation on {stack!r}. With the variable, the program declares nothing, so everything would be deleted. "
@@ -52,7 +72,7 @@ def teardown_mode(root: Path, stack: str) -> Mode | None:
     )
 
 
-def _use_up(root: Path, name: str) -> str | None:
+def _use_up(root: Path, name: str) -> Permission | None:
     if not re.fullmatch("[0-9a-f]{32}", name):
         return None
     file = root / _FOLDER / name
@@ -62,4 +82,4 @@ def _use_up(root: Path, name: str) -> str | None:
         file.unlink()
     except FileNotFoundError:
         return None
-    return text
+    return _PERMISSION.validate_json(text)

@@ -312,13 +312,10 @@ def test_a_protected_volume_stops_the_teardown() -> None:
 
 def test_the_users_of_a_queue_are_checked_again_before_its_deletion() -> None:
     """New users are named: a local queue that points at it, a workload that uses its quota."""
-    own = make_body("Workload", "m", "x", spec={}, status={"admission": {"clusterQueue": "research"}})
     foreign = make_body("Workload", "t", "x", spec={}, status={"admission": {"clusterQueue": "research"}})
     other = make_body("Workload", "e", "x", spec={}, status={"admission": {"clusterQueue": "other"}})
     local = make_body("LocalQueue", "q", "x", spec={"clusterQueue": "research"})
-    users = queue_users(
-        "research", "dev", [local, QUEUE], [own, foreign, other], frozenset({str(own["metadata"]["uid"])})
-    )
+    users = queue_users("research", "dev", [local, QUEUE], [foreign, other])
     assert users == [f"LocalQueue x/q, {FOREIGN}", f"Workload x/t, {FOREIGN}"]
 
 

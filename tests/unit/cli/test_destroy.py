@@ -15,9 +15,10 @@ from trainstack.cli.app import app
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.teardown.context import Body, LiveStack
+from trainstack.live import teardown as reads
 from trainstack.runs.launches import LiveLaunch
 from trainstack.settings.loading.load import Loaded
-from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Mode, teardown_mode
+from trainstack.stacks.teardown_mode import PERMISSION_VARIABLE, Permission, teardown_permission
 
 LABELS = {"trainstack.dev/stack": "test"}
 QUEUE: Body = {
@@ -64,8 +65,10 @@ class Environment:
     """The objects with the stack's label after the run of the engine."""
     launches: tuple[LiveLaunch, ...] = ()
     interactive: bool = True
-    ran: list[tuple[tuple[str, ...], Mode | None]] = field(default_factory=list)
+    ran: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
     """The calls of the engine, and the mode in which its program was permitted to end the stack."""
+    permission: Permission | None = None
+    """Of the last call."""
 
 
 @pytest.fixture
@@ -88,20 +91,21 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
 
     def engine(session: Session, *words: str, variables: dict[str, str], **options: bool) -> ExitCode | None:
         monkeypatch.setenv(PERMISSION_VARIABLE, variables[PERMISSION_VARIABLE])
-        environment.ran.append((words, teardown_mode(session.root, session.stack)))
+        environment.permission = teardown_permission(session.root, session.stack)
+        assert environment.permission is not None
+        environment.ran.append((words, environment.permission.mode))
         return environment.code
 
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://team")
     monkeypatch.setattr(Session, "loaded", Loaded(settings, {}))
     monkeypatch.setattr(destroy, "reach", lambda _: None)
     monkeypatch.setattr(destroy, "deployment", lambda _: {"resources": environment.state})
-    monkeypatch.setattr(destroy, "read_live_stack", read_live_stack)
+    monkeypatch.setattr(reads, "read_live_stack", read_live_stack)
     monkeypatch.setattr(destroy, "read_own", lambda _: tuple(environment.after))
     monkeypatch.setattr(destroy, "pulumi", engine)
     monkeypatch.setattr(destroy, "_DEADLINE_SECONDS", 0)
     monkeypatch.setattr(destroy, "ensure_same_cluster", lambda *_: None)
     monkeypatch.setattr(destroy, "ensure_own_objects", lambda *_: None)
-    monkeypatch.setattr(destroy, "read_own_launches", lambda *_: environment.launches)
     monkeypatch.setattr(console, "interactive", lambda: environment.interactive)
     return environment
 
@@ -219,9 +223,8 @@ def test_an_active_run_is_refused_unless_it_is_named(environment: Environment, o
     assert f"stop: {ACTIVE.run_id}" in stdout
 
 
-def test_keeping_the_platform_reads_only_the_state_and_the_launches(environment: Environment) -> None:
-    """A deployer's rights suffice. The output names what the engine retains, before and after."""
-    environment.lists = {"LocalQueue": (QUEUE, OTHERS_QUEUE)}
+def test_keeping_the_platform_deletes_the_objects_of_the_state(environment: Environment) -> None:
+    """The output names what the engine retains, before and after. Users that can be read are looked for, too."""
     code, stdout, stderr = call("--keep-platform", answer="y\n")
     assert (code, "Destroy test? [y/N]:" in stderr) == (0, True)
     assert "delete: cluster queues: ClusterQueue research" in stdout
@@ -232,6 +235,20 @@ def test_keeping_the_platform_reads_only_the_state_and_the_launches(environment:
     code, _, stderr = call("--keep-platform", "--yes")
     assert (code, len(environment.ran)) == (3, 1)
     assert "PersistentVolumeClaim research/data is protected, so nothing is deleted" in stderr
+    environment.state, environment.lists = STATE, {"LocalQueue": (QUEUE, OTHERS_QUEUE)}
+    code, _, stderr = call("--keep-platform", "--yes")
+    assert (code, len(environment.ran)) == (3, 1)
+    assert "LocalQueue x/theirs, of another owner, points to ClusterQueue research" in stderr
+
+
+def test_the_engine_may_delete_what_the_user_confirmed(environment: Environment) -> None:
+    """The program compares it with the stack under the engine's lock."""
+    assert call("--yes", "--stop", "digits-0123456789")[0] == 0
+    permission = environment.permission
+    assert permission is not None
+    assert {*permission.deleted} == {("LocalQueue", "research", "q"), ("ClusterQueue", None, "research")}
+    assert permission.retained == (("PersistentVolumeClaim", "research", "data"),)
+    assert permission.stop == ("digits-0123456789",)
 
 
 def test_without_a_terminal_a_deletion_has_to_be_confirmed_by_an_option(environment: Environment) -> None:

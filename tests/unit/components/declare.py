@@ -1,7 +1,6 @@
 """Declare one component in a Pulumi program, and return the registrations that the engine receives."""
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
 
 import pulumi
 
@@ -41,7 +40,7 @@ def declare(
 def hooks() -> Hooks:
     """Return the hooks of a teardown that does nothing. Call it in the program, which registers them."""
 
-    def nothing(_: Mapping[str, Any]) -> None:
+    def nothing(_: pulumi.ResourceHookArgs) -> None:
         """Delete nothing."""
 
     return register(dict.fromkeys(HOOKS, nothing))

@@ -30,7 +30,7 @@ def test_a_namespace_with_a_retained_volume_is_retained() -> None:
     assert found["Namespace research"].hooks == {"before_delete": ["teardown-namespace"]}
     assert found["Namespace speech"].options["retainOnDelete"] is False
     assert found["Namespace speech"].options["customTimeouts"] == {"delete": "3m"}
-    assert not found["Namespace speech"].hooks
+    assert found["Namespace speech"].hooks == {"before_delete": ["teardown-deletion"]}
 
 
 def test_network_policies_follow_their_namespace() -> None:

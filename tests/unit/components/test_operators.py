@@ -87,7 +87,7 @@ def test_others_depend_on_the_controller_and_its_extensions(manifests: OperatorM
 def test_webhooks_answer_before_the_version_is_known() -> None:
     """The output waits in every `up`. A hook of the controller would stop the engine's other steps."""
     found, answered = operator()
-    assert found[CONTROLLER].hooks == {"before_delete": ["teardown-controller"]}
+    assert found[CONTROLLER].hooks == {"before_delete": ["teardown-deletion", "teardown-controller"]}
     assert answered == ["PyTorchJob"]
     assert found[COMPONENT].outputs == {"version": "v1.9.3"}
 

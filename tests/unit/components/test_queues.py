@@ -62,10 +62,10 @@ def test_a_queue_depends_on_no_other_queue() -> None:
 def test_a_cluster_queue_is_drained_before_it_is_deleted() -> None:
     """The timeout for objects with finalizers is three minutes, not the engine's ten."""
     found = queues()
-    assert found[CLUSTER_QUEUE].hooks == {"before_delete": ["teardown-queue"]}
+    assert found[CLUSTER_QUEUE].hooks == {"before_delete": ["teardown-deletion", "teardown-queue"]}
     assert found[CLUSTER_QUEUE].options["customTimeouts"] == {"delete": "3m"}
     assert found[FLAVOR].options["customTimeouts"] == {"delete": "3m"}
-    assert not found[LOCAL_QUEUE].hooks
+    assert found[LOCAL_QUEUE].hooks == {"before_delete": ["teardown-deletion"]}
 
 
 def test_a_local_queue_is_replaced_if_it_refers_to_another_cluster_queue() -> None:

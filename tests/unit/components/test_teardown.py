@@ -19,5 +19,5 @@ def test_the_guard_depends_on_everything_and_has_every_hook() -> None:
     assert guard.type == "trainstack:teardown:Guard"
     # The SDK replaces a component by its children.
     assert guard.dependencies == ["shared"]
-    names = ("guard", "queue", "controller", "definition", "namespace")
+    names = ("guard", "deletion", "queue", "controller", "definition", "namespace")
     assert guard.hooks == {"before_delete": [f"teardown-{name}" for name in names]}

@@ -8,7 +8,7 @@ from trainstack.guards.states import NO_ID, entry
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.state import Recorded, State
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, SWEEP, WORKLOAD, WRAPPER
-from trainstack.objects.ownership import Identity, shown
+from trainstack.objects.ownership import Identity, kubectl_arguments, shown
 
 STUCK_AFTER = timedelta(minutes=5)
 """How long an object may be terminating. A pod's default grace period is 30 s, and its Job is deleted afterwards."""
@@ -77,7 +77,7 @@ def recorded_problems(state: State, seen: Seen, stack: str, recovery: RecoveryCo
                 f"the object is in the state, but its label {STACK} {f'is {label!r}' if label else 'was removed'}, so "
                 "`up` refuses to change it. If it is this stack's object, restore the label"
             )
-            restored = f"kubectl label --overwrite {kubectl(recorded.identity)} {STACK}={stack}"
+            restored = f"kubectl label --overwrite {kubectl_arguments(recorded.identity)} {STACK}={stack}"
             yield Problem("object-unmarked", name, message, (restored, recovery.up))
         elif live.state not in (NO_ID, state.identity):
             how = "the object is in the state, but another state of the stack"
@@ -124,7 +124,9 @@ def unrecorded_problems(
             message = "it has this stack's label, but is neither in its state nor declared"
             if RUN in live.labels and LEDGER not in live.labels:
                 message += ". It is a run: deleting it ends it"
-            yield Problem("object-orphaned", shown(identity), message, (f"kubectl delete {kubectl(identity)}",))
+            yield Problem(
+                "object-orphaned", shown(identity), message, (f"kubectl delete {kubectl_arguments(identity)}",)
+            )
 
 
 def _of_another(identity: Identity, state: str, stack: str, how: str) -> Problem:
@@ -146,11 +148,6 @@ def stuck_problems(seen: Seen, now: datetime) -> Iterator[Problem]:
             yield Problem("object-stuck", shown(identity), message, (_holder(identity, live.finalizers),))
 
 
-def kubectl(identity: Identity) -> str:
-    kind, namespace, name = identity
-    return f"{kind.lower()} {name}" + (f" -n {namespace}" if namespace else "")
-
-
 def _now(recorded: Recorded, seen: Seen) -> str:
     live = seen.objects.get(recorded.identity)
     if live is None:
@@ -165,4 +162,4 @@ def _holder(identity: Identity, finalizers: Collection[str]) -> str:
         return "kubectl get workloads -A"
     if "kubernetes.io/pvc-protection" in finalizers:
         return f"kubectl get pods -n {namespace}"
-    return f"kubectl describe {kubectl(identity)}"
+    return f"kubectl describe {kubectl_arguments(identity)}"

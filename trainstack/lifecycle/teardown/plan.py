@@ -68,7 +68,7 @@ def decide(live: LiveStack, now: datetime) -> Plan:
         *(_protected(volume, live.stack) for volume in live.protected),
         *_active_runs(live, now, f"trainstack destroy -s {live.stack}"),
         *_unknown(live, deleted),
-        *(f"{user}; ask its owner to end, move or delete it first" for user in foreign_users(live, deleted)),
+        *_users(live, deleted | {identity(body) for body in live.of("CustomResourceDefinition")}),
     ]
     return Plan(stages, stays, _active(live), tuple(refusals))
 
@@ -76,7 +76,7 @@ def decide(live: LiveStack, now: datetime) -> Plan:
 def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
     """Plan the deletion of the objects in a stack's state, without those that the engine retains.
 
-    Reads no other objects than launches, so that a deployer's rights suffice. Other owners are not looked for.
+    `live` has what the user may read, so that a deployer's rights suffice. Users that it lacks are not found.
     """
     known = live.known or frozenset()
     deleted = sorted(known - live.retained, key=str)
@@ -87,8 +87,13 @@ def decide_keeping_platform(live: LiveStack, now: datetime) -> Plan:
     refusals = [
         *(_protected(volume, live.stack) for volume in live.protected),
         *_active_runs(live, now, f"trainstack destroy -s {live.stack} --keep-platform"),
+        *_users(live, frozenset(deleted) | {who for who in known if who[0] == "CustomResourceDefinition"}),
     ]
     return Plan(stages, stays, _active(live), tuple(refusals))
+
+
+def _users(live: LiveStack, deleted: frozenset[Identity]) -> list[str]:
+    return [f"{user}; ask its owner to end, move or delete it first" for user in foreign_users(live, deleted)]
 
 
 def _active(live: LiveStack) -> tuple[str, ...]:

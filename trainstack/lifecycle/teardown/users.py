@@ -1,55 +1,77 @@
-"""Objects of other owners that use the stack's objects: a teardown would block, break or delete them."""
+"""Objects of other owners that use the stack's objects: their deletion would block, break or delete the users."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from trainstack.lifecycle.teardown.context import (
     Body,
     LiveStack,
     finished,
     has_label_of,
-    names,
     owned,
     owner_text,
     owners,
 )
+from trainstack.objects.labels import LEDGER
 from trainstack.objects.ownership import Identity, identity, shown
 
 _KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
 """The objects that Kubernetes creates in every namespace."""
+_SECRET_SOURCES, _CONFIG_MAP_SOURCES = ("secretRef", "secretKeyRef"), ("configMapRef", "configMapKeyRef")
+"""The keys of a container's `envFrom` and `valueFrom`."""
 _OF_ACCOUNT = "kubernetes.io/service-account.name"
 """The annotation of a ServiceAccount's token, which is deleted with the account."""
 Use = tuple[Body, str]
 """An object of another owner, and its use of the stack's object."""
 
 
-def foreign_users(live: LiveStack, deleted: frozenset[Identity]) -> list[str]:
-    """Return the objects of others that use deleted objects, with their uses, sorted."""
+USED_KINDS = frozenset(
+    ("AdmissionCheck", "ClusterQueue", "Cohort", "ConfigMap", "CustomResourceDefinition", "LocalQueue")
+) | {"MultiKueueCluster", "MultiKueueConfig", "Namespace", "NetworkPolicy", "PersistentVolumeClaim"}
+USED_KINDS |= {"ProvisioningRequestConfig", "ResourceFlavor", "Secret", "ServiceAccount", "StorageClass", "Topology"}
+"""The kinds whose objects others may use."""
+
+
+def may_be_used(kind: str, metadata: Mapping[str, Any]) -> bool:
+    """Whether others may use an object; only Trainstack reads ledgers."""
+    return kind in USED_KINDS and LEDGER not in (metadata.get("labels") or {})
+
+
+def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collection[Identity] = ()) -> list[str]:
+    """Return the objects of others that use deleted objects, with their uses, sorted.
+
+    `deleted` has the definitions of operators that are deleted, also where the definitions remain. `kept`: the stack's
+    active launches that are not deleted; they are users like those of others.
+    """
     everything = [*live.own, *live.in_namespaces]
     everything += [body for lists in (live.lists, live.instances) for bodies in lists.values() for body in bodies]
-    own, by_identity = owned(live.own, everything), {identity(body): body for body in everything}
+    roots = [body for body in live.own if identity(body) not in kept]
+    own, by_identity = owned(roots, everything), {identity(body): body for body in everything}
     found: dict[Identity, tuple[str, list[str]]] = {}
-    for body, use in _uses(live, deleted, own):
-        who = _root(body)
+    foreign = [
+        (body, use)
+        for body, use in _uses(live, deleted)
+        if not _belongs_to(body, own) and (identity(body) in kept or not has_label_of(body, live.stack))
+    ]
+    for body, use in (*foreign, *_of_policies(live, deleted), *_claims_in_namespaces(live, deleted)):
+        who = root(body)
         _, uses = found.setdefault(who, (owner_text(by_identity.get(who, body)), []))
         if use not in uses:
             uses.append(use)
     return [f"{shown(who)}, {owner}, {' and '.join(uses)}" for who, (owner, uses) in sorted(found.items(), key=str)]
 
 
-def queue_users(
-    name: str, stack: str, local_queues: Sequence[Body], workloads: Sequence[Body], own: frozenset[str]
-) -> list[str]:
-    """Return the objects of others that use the stack's ClusterQueue `name`.
+def queue_users(name: str, stack: str, local_queues: Sequence[Body], workloads: Sequence[Body]) -> list[str]:
+    """Return the LocalQueues of others, and all Workloads, that use the stack's ClusterQueue `name`.
 
-    `local_queues` and `workloads` are all those of the cluster, `own` the UIDs of the stack's launches.
+    `local_queues` and `workloads` are all those of the cluster.
     """
     bound = [
         queue
         for queue in local_queues
         if not has_label_of(queue, stack) and (queue.get("spec") or {}).get("clusterQueue") == name
     ]
-    held = [workload for workload in holders(name, workloads) if not _belongs_to(workload, own)]
-    return sorted(f"{shown(_root(body))}, {owner_text(body)}" for body in (*bound, *held))
+    return sorted(f"{shown(root(body))}, {owner_text(body)}" for body in (*bound, *holders(name, workloads)))
 
 
 def holders(name: str, workloads: Sequence[Body]) -> list[Body]:
@@ -73,26 +95,26 @@ def admitted_by(workload: Body) -> str | None:
     return admission.get("clusterQueue")
 
 
-def _uses(live: LiveStack, deleted: frozenset[Identity], own: frozenset[str]) -> Iterator[Use]:
-    for body, use in (
-        *_of_queues(live),
-        *_of_parameters(live),
-        *_of_queued(live),
-        *_of_volumes(live, deleted),
-        *_of_classes(live, deleted),
-        *_of_definitions(live),
-        *_of_namespaces(live, deleted),
-    ):
-        if not has_label_of(body, live.stack) and not _belongs_to(body, own):
-            yield body, use
+def _uses(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    yield from _of_queues(live, deleted)
+    yield from _of_parameters(live, deleted)
+    yield from _of_queued(live, deleted)
+    yield from _of_pods(live, deleted)
+    yield from _of_classes(live, deleted)
+    yield from _of_definitions(live, deleted)
+    yield from _of_namespaces(live, deleted)
+
+
+def _names(deleted: Collection[Identity], kind: str) -> frozenset[str]:
+    return frozenset(name for other, _, name in deleted if other == kind)
 
 
 def _belongs_to(body: Body, uids: frozenset[str]) -> bool:
     return body["metadata"].get("uid") in uids or any(owner["uid"] in uids for owner in owners(body))
 
 
-def _of_queues(live: LiveStack) -> Iterator[Use]:
-    flavors, cohorts, checks = (names(live.of(kind)) for kind in ("ResourceFlavor", "Cohort", "AdmissionCheck"))
+def _of_queues(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    flavors, cohorts, checks = (_names(deleted, kind) for kind in ("ResourceFlavor", "Cohort", "AdmissionCheck"))
     for queue in live.all("ClusterQueue"):
         spec = queue.get("spec") or {}
         groups = spec.get("resourceGroups") or ()
@@ -109,23 +131,25 @@ def _of_queues(live: LiveStack) -> Iterator[Use]:
             yield cohort, f"is in Cohort {parent}"
 
 
-def _of_parameters(live: LiveStack) -> Iterator[Use]:
-    topologies, clusters = names(live.of("Topology")), names(live.of("MultiKueueCluster"))
+def _of_parameters(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    topologies, clusters = _names(deleted, "Topology"), _names(deleted, "MultiKueueCluster")
     for flavor in live.all("ResourceFlavor"):
         if (name := (flavor.get("spec") or {}).get("topologyName")) in topologies:
             yield flavor, f"uses Topology {name}"
     for check in live.all("AdmissionCheck"):
         parameters = (check.get("spec") or {}).get("parameters") or {}
-        if (kind := parameters.get("kind")) and parameters.get("name") in names(live.of(kind)):
+        if (kind := parameters.get("kind")) and parameters.get("name") in _names(deleted, kind):
             yield check, f"uses {kind} {parameters['name']}"
     for config in live.all("MultiKueueConfig"):
         if used := {*(config.get("spec") or {}).get("clusters", ())} & clusters:
             yield config, f"uses MultiKueueCluster {', '.join(sorted(used))}"
 
 
-def _of_queued(live: LiveStack) -> Iterator[Use]:
-    cluster_queues = names(live.of("ClusterQueue"))
-    local_queues = {identity(queue)[1:] for queue in live.of("LocalQueue")}
+def _of_queued(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    cluster_queues, checks, clusters = (
+        _names(deleted, kind) for kind in ("ClusterQueue", "AdmissionCheck", "MultiKueueCluster")
+    )
+    local_queues = {who[1:] for who in deleted if who[0] == "LocalQueue"}
     for queue in live.all("LocalQueue"):
         if (name := (queue.get("spec") or {}).get("clusterQueue")) in cluster_queues:
             yield queue, f"points to ClusterQueue {name}"
@@ -137,20 +161,47 @@ def _of_queued(live: LiveStack) -> Iterator[Use]:
             yield workload, f"{'holds quota' if admitted_by(workload) else 'waits'} in LocalQueue {'/'.join(queue_of)}"
         elif (queue_name := admitted_by(workload)) in cluster_queues:
             yield workload, f"holds quota of ClusterQueue {queue_name}"
+        status = workload.get("status") or {}
+        if passed := {str(check["name"]) for check in status.get("admissionChecks") or ()} & checks:
+            yield workload, f"depends on AdmissionCheck {', '.join(sorted(passed))}"
+        if (cluster := status.get("clusterName")) in clusters:
+            yield workload, f"is dispatched to MultiKueueCluster {cluster}"
 
 
-def _of_volumes(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
-    claims = {(namespace, name) for kind, namespace, name in deleted if kind == "PersistentVolumeClaim"}
+def _of_pods(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     for pod in live.all("Pod"):
         namespace = pod["metadata"]["namespace"]
-        mounted = {
-            str(volume["persistentVolumeClaim"]["claimName"])
-            for volume in pod["spec"].get("volumes") or ()
-            if "persistentVolumeClaim" in volume
-        }
-        used = sorted(name for name in mounted if (namespace, name) in claims)
-        if used and not finished(pod):
-            yield pod, f"mounts PersistentVolumeClaim {', '.join(used)}"
+        for kind, referenced in () if finished(pod) else _references(pod["spec"]).items():
+            used = sorted(name for name in referenced if (kind, namespace, name) in deleted)
+            if used:
+                verb = "mounts" if kind == "PersistentVolumeClaim" else "uses"
+                yield pod, f"{verb} {kind} {', '.join(used)}"
+
+
+def _references(pod: Mapping[str, Any]) -> Mapping[str, set[str]]:
+    """Return the names of the objects that a pod refers to, by kind."""
+    found: dict[str, set[str]] = {"PersistentVolumeClaim": set(), "Secret": set(), "ConfigMap": set()}
+    for volume in _with_projected(pod.get("volumes") or ()):
+        if claim := volume.get("persistentVolumeClaim"):
+            found["PersistentVolumeClaim"].add(str(claim["claimName"]))
+        if secret := volume.get("secret"):
+            found["Secret"].add(str(secret.get("secretName") or secret.get("name")))
+        if config_map := volume.get("configMap"):
+            found["ConfigMap"].add(str(config_map.get("name")))
+    for container in (*(pod.get("initContainers") or ()), *(pod.get("containers") or ())):
+        sources = [*(container.get("envFrom") or ())]
+        sources += [variable.get("valueFrom") or {} for variable in container.get("env") or ()]
+        for source in sources:
+            for kind, keys in (("Secret", _SECRET_SOURCES), ("ConfigMap", _CONFIG_MAP_SOURCES)):
+                found[kind] |= {str(source[key].get("name")) for key in keys if source.get(key)}
+    found["Secret"] |= {str(item.get("name")) for item in pod.get("imagePullSecrets") or ()}
+    return {**found, "ServiceAccount": {str(pod.get("serviceAccountName") or "default")}}
+
+
+def _with_projected(volumes: Sequence[Body]) -> Iterator[Body]:
+    for volume in volumes:
+        yield volume
+        yield from (volume.get("projected") or {}).get("sources") or ()
 
 
 def _of_classes(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
@@ -162,10 +213,10 @@ def _of_classes(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
             yield claim, f"waits for a volume of StorageClass {name}"
 
 
-def _of_definitions(live: LiveStack) -> Iterator[Use]:
+def _of_definitions(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     # Only the deleted operator removes the finalizers of objects that have not finished.
-    for name, bodies in live.instances.items():
-        for body in bodies:
+    for name in _names(deleted, "CustomResourceDefinition"):
+        for body in live.instances.get(name, ()):
             if not finished(body):
                 yield body, f"is of the kind {name}, whose operator would be deleted"
 
@@ -173,6 +224,29 @@ def _of_definitions(live: LiveStack) -> Iterator[Use]:
 def _of_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
     for body in strangers(live.in_namespaces, {name for kind, _, name in deleted if kind == "Namespace"}):
         yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with all its objects"
+
+
+def _of_policies(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    """Yield the pods and the queued Workloads of others that a deleted NetworkPolicy isolates.
+
+    The stack may remove the isolation of its own runs.
+    """
+    policies = {namespace: name for kind, namespace, name in deleted if kind == "NetworkPolicy"}
+    everything = [body for bodies in live.lists.values() for body in bodies]
+    own = owned(live.own, everything)
+    for body in (*live.all("Pod"), *live.all("Workload")):
+        policy = policies.get(body["metadata"]["namespace"])
+        if policy and not (finished(body) or has_label_of(body, live.stack) or _belongs_to(body, own)):
+            yield body, f"is isolated by NetworkPolicy {policy}"
+
+
+def _claims_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
+    """Yield the stack's own claims that a deleted namespace holds, such as retained ones of earlier declarations."""
+    namespaces = _names(deleted, "Namespace")
+    for body in live.in_namespaces:
+        is_kept = body["kind"] == "PersistentVolumeClaim" and identity(body) not in deleted
+        if is_kept and body["metadata"]["namespace"] in namespaces and has_label_of(body, live.stack):
+            yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with its data"
 
 
 def strangers(bodies: Sequence[Body], namespaces: Collection[str]) -> Iterator[Body]:
@@ -186,7 +260,7 @@ def strangers(bodies: Sequence[Body], namespaces: Collection[str]) -> Iterator[B
             yield body
 
 
-def _root(body: Body) -> Identity:
+def root(body: Body) -> Identity:
     """Return the owner of a Workload, and otherwise the object itself."""
     if body["kind"] == "Workload" and owners(body):
         owner = owners(body)[0]

@@ -1,0 +1,61 @@
+"""Objects of the engine's state that a change would delete although they are another owner's by now. Pure.
+
+The engine deletes every object of its state that the program no longer declares; it does not look at the live owner.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from trainstack.guards.states import NO_ID, owner_of
+from trainstack.objects.labels import STACK, STATE
+from trainstack.objects.ownership import Identity, kubectl_arguments, shown
+
+
+def owner_refusal(
+    who: Identity,
+    metadata: Mapping[str, Any],
+    *,
+    urn: str,
+    stack: str,
+    state: str,
+    take_over: Collection[str] = (),
+) -> str:
+    """Return why the live object with this metadata is not deleted; empty if the stack and the state own it.
+
+    Args:
+        who: the object.
+        metadata: of the live object, which is not terminating.
+        urn: its resource in the engine's state.
+        stack: the environment.
+        state: the identity of the engine's state.
+        take_over: the identities of states whose objects this one takes over.
+
+    """
+    label, owner = (metadata.get("labels") or {}).get(STACK), owner_of(metadata)
+    if label == stack and owner in (state, *take_over):
+        return ""
+    restore = ""
+    if label == stack and owner != NO_ID:
+        whose = f"state {owner} of the stack owns it"
+    elif label and label != stack:
+        whose = f"it belongs to stack {label!r}"
+    else:
+        mark, value, verb = (STATE, state, "annotate") if label else (STACK, stack, "label")
+        whose = f"its {'annotation' if label else 'label'} {mark} was removed, so its owner is unknown"
+        restore = (
+            f"If it is this stack's object, restore it (kubectl {verb} --overwrite {kubectl_arguments(who)} "
+            f"{mark}={value}). Otherwise, "
+        )
+    return (
+        f"{shown(who)} is in the state of stack {stack!r}, and this change would delete it, but {whose}. "
+        f"{restore or 'To keep it, '}remove it from this stack's state, which leaves it in the cluster: "
+        f"{forget_command(urn, stack)}"
+    )
+
+
+def forget_command(urn: str, stack: str) -> str:
+    """Return the command that removes a resource from the engine's state, and leaves its object in the cluster.
+
+    The resources that depend on it leave the state as well; the next `up` takes their objects over again.
+    """
+    return f"`pulumi state delete --target-dependents --yes -s {stack} '{urn}'`"

@@ -1,0 +1,142 @@
+"""The check of each deletion of an object, when the engine performs it.
+
+The program refuses what it can foresee before the first write (stacks/guards.py). Between that and a deletion others
+may change the object, and options of the engine, such as `--replace`, delete objects that the program keeps.
+"""
+
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pulumi
+
+from trainstack.errors import RefusedError
+from trainstack.guards.deletions import owner_refusal
+from trainstack.guards.states import owner_of
+from trainstack.lifecycle.teardown.context import LiveStack
+from trainstack.lifecycle.teardown.users import may_be_used
+from trainstack.live import paths
+from trainstack.live.client import SharedClients, connect, get
+from trainstack.live.snapshot import exists
+from trainstack.live.teardown import read_live_stack
+from trainstack.objects.labels import LAUNCH, RUN, SWEEP
+from trainstack.objects.ownership import Identity, shown
+from trainstack.platform.retained import is_retained
+from trainstack.runs.launches import live_launch, state_of, utc_now, wait_or_stop
+from trainstack.settings.model import Settings
+from trainstack.stacks.guards import user_refusals
+
+Body = Mapping[str, Any]
+_CLAIM, _COMPANION = "PersistentVolumeClaim", "TrainingRuntime"
+
+
+class DeletionGuard:
+    """Refuses the deletion of objects that are another owner's, active runs, in use, or hold data."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        stop: Collection[str],
+        kept: Collection[str] = (),
+        confirmed: Collection[Identity] | None = None,
+    ) -> None:
+        """Set what may be deleted.
+
+        Args:
+            settings: the environment.
+            stop: ids of runs and names of sweeps that may be stopped.
+            kept: in an `up`, the names of the live launches that it declares.
+            confirmed: in a command that deletes the stack, the objects whose deletion the user confirmed.
+
+        """
+        self._settings = settings
+        self._stop = frozenset(stop)
+        self._kept = frozenset(kept)
+        self._confirmed = None if confirmed is None else frozenset(confirmed)
+        self._destroys = confirmed is not None
+        self._clients = SharedClients()
+        self._lock = threading.Lock()
+        self._users: LiveStack | None = None
+
+    def destroy(self) -> None:
+        """Expect the deletion of the whole stack, whose users and volumes have been checked."""
+        self._destroys = True
+
+    def check(self, args: pulumi.ResourceHookArgs) -> None:
+        """Raise RefusedError if the object of a resource may not be deleted, and ClusterError if it cannot be read."""
+        inputs = args.old_inputs or {}
+        kind, declared = str(inputs.get("kind")), inputs.get("metadata") or {}
+        if is_retained(kind, declared):
+            return
+        namespace, _, name = args.id.rpartition("/")
+        who: Identity = (kind, namespace or None, name)
+        body = self._read(
+            str(inputs["apiVersion"]), who, whole=kind == _CLAIM or LAUNCH in (declared.get("labels") or {})
+        )
+        if body is None or "deletionTimestamp" in body["metadata"]:
+            return
+        owner = owner_refusal(
+            who,
+            body["metadata"],
+            urn=args.urn,
+            stack=self._settings.stack,
+            state=owner_of(declared),
+            take_over=self._settings.cluster.take_over,
+        )
+        if refusal := owner or self._refusal(who, body):
+            raise RefusedError(refusal)
+
+    def _refusal(self, who: Identity, body: Body) -> str:
+        if self._confirmed is not None and who not in self._confirmed:
+            return (
+                f"{shown(who)} is not among the objects whose deletion was confirmed: the stack has changed since. Run "
+                "the command again to see the current ones"
+            )
+        if LAUNCH in (body["metadata"].get("labels") or {}):
+            return self._launch_refusal(who, body)
+        if self._destroys:
+            return ""
+        if who[0] == _CLAIM and body["spec"].get("volumeName") and f"{who[1]}/{who[2]}" not in self._discarded:
+            return (
+                f"{shown(who)} would be deleted with its data (volume {body['spec']['volumeName']}); leave out "
+                f"`--replace` and the like, or allow the loss: trainstack:storage: discard: [{who[1]}/{who[2]}]"
+            )
+        return "\n".join(self._user_refusals(who)) if may_be_used(who[0], body["metadata"]) else ""
+
+    def _launch_refusal(self, who: Identity, body: Body) -> str:
+        labels = body["metadata"]["labels"]
+        if labels[LAUNCH] in self._kept:
+            return (
+                f"{shown(who)} belongs to a launch of run {labels.get(RUN)} that this change keeps. Its replacement "
+                "would launch the run a second time: leave out `--replace` and the like, and raise the run's `attempt` "
+                "to train again"
+            )
+        if who[0] == _COMPANION or {labels.get(RUN), labels.get(SWEEP)} & self._stop:
+            return ""
+        launch = live_launch(body)
+        if not launch.active:
+            return ""
+        return f"{state_of(launch, utc_now())}, and it was not named to be stopped; {wait_or_stop(launch)}"
+
+    @property
+    def _discarded(self) -> Collection[str]:
+        return self._settings.storage.discard
+
+    def _user_refusals(self, who: Identity) -> list[str]:
+        with self._lock:
+            if self._users is None:
+                self._users = read_live_stack(self._settings, retained=(), readable_only=True)
+        active = {(launch.kind, launch.namespace, launch.name) for launch in self._users.launches if launch.active}
+        return user_refusals(self._users, frozenset({who}), active)
+
+    def _read(self, api_version: str, who: Identity, *, whole: bool) -> Body | None:
+        kind, namespace, name = who
+        manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}}
+        path = paths.location(manifest)
+
+        async def read() -> Body | None:
+            answer = await get(await connect(self._settings.cluster.context), path, metadata_only=not whole)
+            return {"kind": kind, "apiVersion": api_version, **answer.body} if exists(path, answer) else None
+
+        return self._clients.run(read())
