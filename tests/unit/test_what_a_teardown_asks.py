@@ -247,7 +247,7 @@ def make_arguments(inputs: Mapping[str, Any]) -> pulumi.ResourceHookArgs:
 def make_work(declared: frozenset[Any] | None) -> Mapping[str, Work]:
     """Return the functions of the hooks, with a guard that refuses nothing."""
     settings = make_settings()
-    return teardown._work(settings, lambda: None, DeletionGuard(settings, stop=()), declared)
+    return teardown._work(settings, lambda: None, DeletionGuard(settings, STATE, stop=()), declared)
 
 
 @pytest.mark.parametrize(
@@ -358,11 +358,10 @@ def delete_object(
     guard: DeletionGuard,
     *,
     live: Mapping[str, Any] | None = None,
-    retain: str = "false",
     **body: Any,
 ) -> None:
     """Let the engine delete the object `x`, whose live metadata has the stack's marks changed by `live`."""
-    annotations = {"trainstack.dev/state": STATE, "trainstack.dev/retain": retain}
+    annotations = {"trainstack.dev/state": STATE}
     labels = {**MARKED, **(RUN if kind == "Job" else {})}
     declared = {"name": "x", "namespace": "research", "labels": labels, "annotations": annotations}
     metadata = {**declared, "uid": "x", "creationTimestamp": "2026-01-02T03:04:05Z", **(live or {})}
@@ -374,7 +373,7 @@ def delete_object(
 
 def make_guard(**changes: Any) -> DeletionGuard:
     """Return the guard of a program."""
-    return DeletionGuard(make_settings(), **{"stop": (), **changes})
+    return DeletionGuard(make_settings(), STATE, **{"stop": (), **changes})
 
 
 def test_the_deletion_of_a_foreign_object_is_refused(server: Server) -> None:
@@ -394,12 +393,6 @@ def test_the_deletion_of_a_foreign_object_is_refused(server: Server) -> None:
     server.status[f"{CONFIG_MAPS}/x"] = 403
     with pytest.raises(RightsError, match="nothing is changed"):
         delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard())
-
-
-def test_what_the_engine_retains_is_not_read(server: Server) -> None:
-    """The engine calls the hook before it removes the object from its state, too."""
-    delete_object(server, CLAIMS, "PersistentVolumeClaim", make_guard(), live={"labels": {}}, retain="true")
-    assert not server.reads
 
 
 def test_an_active_launch_is_deleted_only_if_it_is_named(server: Server) -> None:
@@ -426,7 +419,7 @@ def test_a_replaced_claim_keeps_its_data(server: Server) -> None:
     with pytest.raises(RefusedError, match=r"discard: \[research/x\]"):
         delete_object(server, CLAIMS, "PersistentVolumeClaim", make_guard(), **claim)
     discarding = make_settings(storage=make_storage(discard=("research/x",)))
-    delete_object(server, CLAIMS, "PersistentVolumeClaim", DeletionGuard(discarding, stop=()), **claim)
+    delete_object(server, CLAIMS, "PersistentVolumeClaim", DeletionGuard(discarding, STATE, stop=()), **claim)
     destroying = make_guard()
     destroying.destroy()
     delete_object(server, CLAIMS, "PersistentVolumeClaim", destroying, **claim)

@@ -12,7 +12,6 @@ import pulumi
 
 from trainstack.errors import RefusedError
 from trainstack.guards.deletions import owner_refusal
-from trainstack.guards.states import owner_of
 from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.users import may_be_used
 from trainstack.live import paths
@@ -21,7 +20,6 @@ from trainstack.live.snapshot import exists
 from trainstack.live.teardown import read_live_stack
 from trainstack.objects.labels import LAUNCH, RUN, SWEEP
 from trainstack.objects.ownership import Identity, shown
-from trainstack.platform.retained import is_retained
 from trainstack.runs.launches import live_launch, state_of, utc_now, wait_or_stop
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import user_refusals
@@ -31,11 +29,15 @@ _CLAIM, _COMPANION = "PersistentVolumeClaim", "TrainingRuntime"
 
 
 class DeletionGuard:
-    """Refuses the deletion of objects that are another owner's, active runs, in use, or hold data."""
+    """Refuses the deletion of objects that are another owner's, active runs, in use, or hold data.
+
+    The engine's state has the hook that calls it only for objects that the engine does not retain.
+    """
 
     def __init__(
         self,
         settings: Settings,
+        state: str,
         *,
         stop: Collection[str],
         kept: Collection[str] = (),
@@ -45,12 +47,13 @@ class DeletionGuard:
 
         Args:
             settings: the environment.
+            state: the identity of the engine's state.
             stop: ids of runs and names of sweeps that may be stopped.
             kept: in an `up`, the names of the live launches that it declares.
             confirmed: in a command that deletes the stack, the objects whose deletion the user confirmed.
 
         """
-        self._settings = settings
+        self._settings, self._state = settings, state
         self._stop = frozenset(stop)
         self._kept = frozenset(kept)
         self._confirmed = None if confirmed is None else frozenset(confirmed)
@@ -67,8 +70,6 @@ class DeletionGuard:
         """Raise RefusedError if the object of a resource may not be deleted, and ClusterError if it cannot be read."""
         inputs = args.old_inputs or {}
         kind, declared = str(inputs.get("kind")), inputs.get("metadata") or {}
-        if is_retained(kind, declared):
-            return
         namespace, _, name = args.id.rpartition("/")
         who: Identity = (kind, namespace or None, name)
         body = self._read(
@@ -81,7 +82,7 @@ class DeletionGuard:
             body["metadata"],
             urn=args.urn,
             stack=self._settings.stack,
-            state=owner_of(declared),
+            state=self._state,
             take_over=self._settings.cluster.take_over,
         )
         if refusal := owner or self._refusal(who, body):

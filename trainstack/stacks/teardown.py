@@ -56,13 +56,14 @@ def end(root: Path, permission: Permission, resources: Sequence[StateResource]) 
     """
     settings = load_with_places(root, permission.stack).settings
     keep_platform = permission.mode == "keep-platform"
+    state = own_state(resources)
     plan = plan_teardown(
         settings,
         keep_platform=keep_platform,
         retained=permission.retained,
         protected=permission.protected,
         stop=permission.stop,
-        known=own_state(resources).held,
+        known=state.held,
         recorded=recorded_launches(permission.stack, resources),
     )
     unconfirmed = sorted(map(shown, plan.deleted - {*permission.deleted}))
@@ -71,25 +72,26 @@ def end(root: Path, permission: Permission, resources: Sequence[StateResource]) 
         raise RefusedError(
             "nothing was deleted, because the stack has changed since its plan was shown:\n" + "\n".join(refusals)
         )
-    deletions = DeletionGuard(settings, stop=permission.stop, confirmed=permission.deleted)
+    deletions = DeletionGuard(settings, state.identity, stop=permission.stop, confirmed=permission.deleted)
     work = dict.fromkeys(HOOKS, _nothing) if keep_platform else _work(settings, _nothing, deletions, None)
     Guard("guard", register({**work, "deletion": deletions.check}), [])
 
 
 def teardown(
     settings: Settings,
+    state: str,
     retained: Collection[Retained],
     kept: Collection[str] = (),
     recorded: Sequence[RecordedLaunch] = (),
 ) -> Hooks:
-    """Return the hooks of a declared stack.
+    """Return the hooks of a declared stack, whose engine's state has the identity `state`.
 
     `kept` are the names of the live launches that it declares; `recorded` are the launches in the engine's state. If
     the engine removes a declared `retained` object from the state, it destroys the stack; an `up` removes only objects
     that are no longer declared, and they remain in the cluster.
     """
     identities = frozenset(kept.identity for kept in retained)
-    deletions = DeletionGuard(settings, stop=settings.workloads.stop, kept=kept)
+    deletions = DeletionGuard(settings, state, stop=settings.workloads.stop, kept=kept)
     return register(_work(settings, partial(_guard, settings, identities, recorded), deletions, identities))
 
 
