@@ -249,7 +249,7 @@ def test_an_object_that_another_stack_owns_by_now_is_not_deleted(guarded: Projec
             guarded.pulumi("destroy", "--yes", "--skip-preview", "--run-program"),
         )
         for done in commands:
-            assert_refused(done, f"PersistentVolumeClaim {NAME}/data", "belongs to stack 'heir'")
+            assert_refused(done, f"PersistentVolumeClaim {NAME}/data is in the state", "belongs to stack 'heir'")
         run_printed(guarded, commands[0], "pulumi state delete")
         done = guarded.up()
         assert done.code == 0, done.text

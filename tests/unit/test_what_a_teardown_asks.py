@@ -195,7 +195,10 @@ def test_a_queue_is_held_by_its_own_field_manager(server: Server) -> None:
     ((verb, path, payload),) = server.writes
     assert (verb, path) == ("PATCH", f"{QUEUES}/q?fieldManager=trainstack-{'a' * 32}&force=true")
     spec = {"stopPolicy": "HoldAndDrain", "weight": 2, "groups": [{"share": 0.5}]}
-    assert payload == {**QUEUE, "metadata": {**QUEUE["metadata"], "uid": "q"}, "spec": spec}  # type: ignore[dict-item]
+    metadata: dict[str, Any] = {**QUEUE["metadata"]}  # type: ignore[dict-item]
+    # `doctor` and the next change read the mark.
+    metadata |= {"uid": "q", "annotations": {**metadata["annotations"], "trainstack.dev/drained": "true"}}
+    assert payload == {**QUEUE, "metadata": metadata, "spec": spec}
     assert isinstance(payload["spec"]["weight"], int)
 
     server.writes.clear()

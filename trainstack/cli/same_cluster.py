@@ -12,6 +12,7 @@ from trainstack.cli.console import fail
 from trainstack.cli.session import Session
 from trainstack.errors import ExitCode
 from trainstack.guards.cluster_identity import MEMORY, another, memory_name, unexpected
+from trainstack.guards.deletions import owner_refusals
 from trainstack.guards.states import of_others, taken_away
 from trainstack.lifecycle.recovery.state import read_state
 from trainstack.live.identity import read_cluster
@@ -33,17 +34,18 @@ def ensure_same_cluster(session: Session, deployment: Mapping[str, Any] | None) 
 
 
 def ensure_own_objects(session: Session, deployment: Mapping[str, Any] | None) -> None:
-    """Exit with a remedy if another state of the stack has taken over objects in this state. Raises ClusterError.
+    """Exit with a remedy if another owner has objects in this state by now. Raises ClusterError.
 
-    A destroy deletes every object in the state, including those that another state owns by now.
+    A destroy deletes every object in the state.
     """
     if deployment is None:
         return
-    state, cluster = read_state({"deployment": deployment}), session.settings.cluster
-    own, versions = state.own, {item.identity: item.api_version for item in state.objects if not item.in_release}
-    others = of_others(read_held(versions, cluster.context), own, session.stack)
-    if refusal := taken_away(others, own, session.stack, cluster.take_over):
+    own, cluster = read_state({"deployment": deployment}).own, session.settings.cluster
+    live = read_held({who: recorded.api_version for who, recorded in own.objects.items()}, cluster.context)
+    if refusal := taken_away(of_others(live, own, session.stack), own, session.stack, cluster.take_over):
         fail(refusal, ExitCode.REFUSED)
+    if refusals := owner_refusals(live, own, session.stack, cluster.take_over):
+        fail("nothing was deleted:\n" + "\n".join(refusals), ExitCode.REFUSED)
 
 
 def _recorded_cluster(session: Session, deployment: Mapping[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from kr8s.asyncio import Api
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, request, retry_after_seconds, run
 from trainstack.live.webhooks import status_message
-from trainstack.objects.labels import FIELD_MANAGER
+from trainstack.objects.labels import DRAINED, FIELD_MANAGER
 
 _PAUSE_SECONDS = 0.5
 _BUSY_SECONDS = 30
@@ -35,7 +35,8 @@ async def _hold_and_drain(queue: Mapping[str, Any], context: str | None) -> None
     if live.status == NOT_FOUND:
         return
     # With the UID, the request cannot create another object.
-    metadata = {**queue["metadata"], "uid": live.body["metadata"]["uid"]}
+    annotations = {**queue["metadata"]["annotations"], DRAINED: "true"}
+    metadata = {**queue["metadata"], "uid": live.body["metadata"]["uid"], "annotations": annotations}
     spec = {**queue["spec"], "stopPolicy": "HoldAndDrain"}
     drained = {"apiVersion": queue["apiVersion"], "kind": queue["kind"], "metadata": metadata, "spec": spec}
     query = f"?fieldManager={metadata['annotations'][FIELD_MANAGER]}&force=true"

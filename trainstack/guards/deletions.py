@@ -6,7 +6,7 @@ The engine deletes every object of its state that the program no longer declares
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainstack.guards.states import NO_ID, owner_of
+from trainstack.guards.states import NO_ID, OwnState, owner_of
 from trainstack.objects.labels import STACK, STATE
 from trainstack.objects.ownership import Identity, kubectl_arguments, shown
 
@@ -51,6 +51,21 @@ def owner_refusal(
         f"{restore or 'To keep it, '}remove it from this stack's state, which leaves it in the cluster: "
         f"{forget_command(urn, stack)}"
     )
+
+
+def owner_refusals(
+    live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str, take_over: Collection[str] = ()
+) -> list[str]:
+    """Return a refusal for each object of the state that the engine would delete and that another owner has.
+
+    `live` is the metadata of objects that are resources of the state.
+    """
+    found = (
+        owner_refusal(who, metadata, urn=own.objects[who].urn, stack=stack, state=own.identity, take_over=take_over)
+        for who, metadata in live.items()
+        if "deletionTimestamp" not in metadata and not own.objects[who].retained
+    )
+    return sorted(filter(None, found))
 
 
 def forget_command(urn: str, stack: str) -> str:

@@ -11,7 +11,7 @@ from trainstack.lifecycle.recovery.state import Recorded
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, read
 from trainstack.live.snapshot import read_metadata
-from trainstack.objects.labels import STACK
+from trainstack.objects.labels import DRAINED, STACK
 from trainstack.objects.launch_kinds import OPTIONAL
 from trainstack.objects.ownership import Identity, identity
 from trainstack.runs.status.kinds import KINDS
@@ -148,4 +148,5 @@ def _live(item: Mapping[str, Any]) -> LiveObject:
         finalizers=tuple(metadata.get("finalizers") or ()),
         owned=bool(metadata.get("ownerReferences")),
         state=owner_of(metadata),
+        drained=DRAINED in (metadata.get("annotations") or {}),
     )

@@ -83,6 +83,10 @@ the engine, whose state may still contain the old one."""
 WRAPPER = "trainstack.dev/wrapper"
 """Marks a ConfigMap with the wrapper's source, always `run`. Read by the launch rules: a launch keeps its wrapper."""
 
+DRAINED = "trainstack.dev/drained"
+"""Annotation, `"true"`, of a ClusterQueue that a teardown has stopped, until it is deleted or an `up` applies its
+declared fields again. Read by `doctor`, and before every change."""
+
 CONFIG_HASH = "trainstack.dev/config-hash"
 """Annotation of a controller's pods: 16 hex of a hash of their configuration. A change of it restarts the pods, which
 read their configuration once."""

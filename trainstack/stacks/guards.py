@@ -6,7 +6,7 @@ from typing import Any
 from trainstack.guards import field_managers as managers
 from trainstack.guards import volumes
 from trainstack.guards.definitions import KIND as DEFINITION
-from trainstack.guards.deletions import owner_refusal
+from trainstack.guards.deletions import owner_refusals
 from trainstack.guards.states import OwnState, Verdict, judge, of_others
 from trainstack.lifecycle.evictions import draining_queues, evicted_runs, eviction_refusals
 from trainstack.lifecycle.teardown.context import LiveStack
@@ -18,7 +18,8 @@ from trainstack.live.rights import uncreatable
 from trainstack.live.snapshot import exists, read_metadata
 from trainstack.live.teardown import read_live_stack
 from trainstack.live.volumes import read_mounts, read_volumes
-from trainstack.objects.ownership import Identity, identity
+from trainstack.objects.labels import DRAINED
+from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.platform.retained import Retained
 from trainstack.runs.recorded import RecordedLaunch
 from trainstack.settings.errors import Place
@@ -150,22 +151,18 @@ def deletion_refusals(
     Raises ClusterError.
 
     """
-    stack, take_over = settings.stack, settings.cluster.take_over
     deleted = {
         who: metadata
         for who, metadata in removed.items()
         if "deletionTimestamp" not in metadata and not state.objects[who].retained
     }
-    refusals = [
-        owner_refusal(who, metadata, urn=state.objects[who].urn, stack=stack, state=state.identity, take_over=take_over)
-        for who, metadata in deleted.items()
-    ]
+    refusals = owner_refusals(removed, state, settings.stack, settings.cluster.take_over)
     # An operator is deleted, and its definitions remain.
     of_operators = {who for who in state.held if who[0] == DEFINITION and who not in declared}
     if of_operators or any(may_be_used(who[0], metadata) for who, metadata in deleted.items()):
         live = read_live_stack(settings, retained=(), recorded=recorded, readable_only=True)
         refusals += user_refusals(live, frozenset(deleted) | of_operators, kept)
-    return tuple(sorted(filter(None, refusals)))
+    return tuple(refusals)
 
 
 def user_refusals(live: LiveStack, deleted: frozenset[Identity], kept: Collection[Identity]) -> list[str]:
@@ -188,3 +185,16 @@ def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[t
     live = read_live_stack(settings, retained=(), recorded=recorded, readable_only=True)
     refusals = eviction_refusals(live, draining, settings.workloads.stop)
     return refusals, frozenset(name for *_, name in evicted_runs(live, draining))
+
+
+def drained_queues(live: Mapping[Identity, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a note on each declared queue that a teardown has stopped, by the metadata of live objects.
+
+    The engine does not know it without a refresh.
+    """
+    return tuple(
+        f"{shown(who)} admits no run: a teardown that did not end has stopped it; `pulumi up --refresh` (or "
+        "`trainstack up`) applies its declared stopPolicy again"
+        for who in sorted(live, key=shown)
+        if DRAINED in (live[who].get("annotations") or {})
+    )

@@ -33,6 +33,7 @@ from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import (
     deletion_refusals,
+    drained_queues,
     evictions,
     fields_of_others,
     namespaces_to_prepare,
@@ -160,6 +161,7 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
             *overwritten,
             *definitions.moved(state),
             *definitions.drifted(releases, live, state.revisions),
+            *drained_queues(live),
             *ownership.taken_over(lasting.values(), labels, adopted, stack),
             *(
                 f"{ownership.shown(ownership.identity(manifest))} is being deleted; its replacement is created "

@@ -22,12 +22,14 @@ from trainstack.components.removal import delete, hold_and_drain, read_metadata,
 from trainstack.components.teardown import HOOKS, Guard, Hooks, Work, register
 from trainstack.errors import RefusedError
 from trainstack.guards.definitions import recorded_manifests
+from trainstack.guards.deletions import owner_refusals
 from trainstack.guards.states import NO_ID, owner_of
 from trainstack.lifecycle.teardown.context import has_label_of, owners
 from trainstack.lifecycle.teardown.plan import decide, protected
 from trainstack.lifecycle.teardown.users import holders, ownerless, queue_users, strangers
 from trainstack.live import paths
 from trainstack.live.client import ClusterError
+from trainstack.live.marked import read_held
 from trainstack.live.snapshot import LAUNCH_KINDS, read_launches, run_namespaces
 from trainstack.live.teardown import plan_teardown, read_instances, read_kind, read_live_stack, read_namespace
 from trainstack.objects.ownership import Identity, identity, shown
@@ -67,7 +69,9 @@ def end(root: Path, permission: Permission, resources: Sequence[StateResource]) 
         recorded=recorded_launches(permission.stack, resources),
     )
     unconfirmed = sorted(map(shown, plan.deleted - {*permission.deleted}))
-    refusals = [*plan.refusals, *(f"{name} has been created or changed since the confirmation" for name in unconfirmed)]
+    live = read_held({who: recorded.api_version for who, recorded in state.objects.items()}, settings.cluster.context)
+    refusals = [*plan.refusals, *owner_refusals(live, state, settings.stack, settings.cluster.take_over)]
+    refusals += (f"{name} has been created or changed since the confirmation" for name in unconfirmed)
     if refusals:
         raise RefusedError(
             "nothing was deleted, because the stack has changed since its plan was shown:\n" + "\n".join(refusals)

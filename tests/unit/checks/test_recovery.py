@@ -129,11 +129,12 @@ def test_an_interrupted_deletion_is_reported_with_its_outcome() -> None:
             "object-unmarked",
             f"kubectl label --overwrite localqueue open -n lab {STACK}=lab",
         ),
+        (make_live("1", drained=True), "queue-drained", RECOVERY.refresh),
     ],
-    ids=["missing", "replaced", "unmarked"],
+    ids=["missing", "replaced", "unmarked", "drained"],
 )
 def test_an_object_that_differs_from_the_state(live: LiveObject | None, problem: str, command: str) -> None:
-    """The object is missing, was replaced, or has lost its label."""
+    """The object is missing, was replaced, has lost its label, or was stopped by a teardown that did not end."""
     diagnosis = make_diagnosis(make_state(make_resource(QUEUE)), {QUEUE: live} if live else {})
     assert (ids(diagnosis), diagnosis.commands) == ([problem], (command, RECOVERY.up))
 

@@ -25,6 +25,8 @@ class LiveObject:
     """Whether another object owns it."""
     state: str = NO_ID
     """The identity of the engine's state that declared it."""
+    drained: bool = False
+    """Whether it is a ClusterQueue that a teardown has stopped."""
 
     def of_run(self, workloads: Collection[str]) -> bool:
         """Whether it is a wrapper, or an object of one of the workloads or sweeps."""
@@ -82,6 +84,9 @@ def recorded_problems(state: State, seen: Seen, stack: str, recovery: RecoveryCo
         elif live.state not in (NO_ID, state.identity):
             how = "the object is in the state, but another state of the stack"
             yield _of_another(recorded.identity, live.state, stack, how)
+        elif live.drained:
+            message = "a teardown that did not end has stopped it (stopPolicy HoldAndDrain), so it admits no run"
+            yield Problem("queue-drained", name, message, (recovery.refresh, recovery.up))
 
 
 def unrecorded(state: State, seen: Seen, stack: str, retained: Collection[Identity]) -> dict[Identity, LiveObject]:

@@ -20,6 +20,7 @@ Id = Literal[
     "object-orphaned",
     "object-of-another-state",
     "object-stuck",
+    "queue-drained",
     "loader-waiting",
     "cluster-unreachable",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainstack.guards.definitions import API_VERSION, KIND, revisions
-from trainstack.guards.states import MEMORY, OwnState
+from trainstack.guards.states import MEMORY, OwnState, StateObject
 from trainstack.objects.labels import RUN
 from trainstack.objects.ownership import Identity
 from trainstack.runs.recorded import state_resource
@@ -31,6 +31,9 @@ class Recorded:
     """Why it was not ready when the engine last waited for it."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Of the live object, as the engine recorded it; {} if that is encrypted or unknown."""
+    urn: str = ""
+    retained: bool = False
+    """Whether the object remains in the cluster when the engine removes it from the state."""
     in_release: bool = False
     """Whether it is a definition that a release's resource names: the program compares it in every change."""
 
@@ -63,7 +66,16 @@ class State:
 
     @property
     def own(self) -> OwnState:
-        return OwnState(self.identity, frozenset(recorded.identity for recorded in self.objects))
+        """The objects of the state, as the program reads them."""
+        resources = {
+            recorded.identity: StateObject(
+                api_version=recorded.api_version, urn=recorded.urn, retained=recorded.retained
+            )
+            for recorded in self.objects
+            if not recorded.in_release
+        }
+        held = frozenset(recorded.identity for recorded in self.objects)
+        return OwnState(self.identity, held, objects=resources)
 
 
 def read_state(export: Mapping[str, Any]) -> State:
@@ -108,6 +120,8 @@ def _recorded(resources: Any) -> Iterator[Recorded]:
             is_launch=RUN in (_metadata(resource, "inputs").get("labels") or {}) and kind != "ConfigMap",
             errors=tuple(resource.get("initErrors") or ()),
             metadata=live,
+            urn=resource["urn"],
+            retained=bool(resource.get("retainOnDelete")),
         )
 
 
