@@ -406,8 +406,18 @@ def test_an_active_launch_is_deleted_only_if_it_is_named(server: Server) -> None
     delete_object(server, JOBS, "Job", make_guard(stop=["digits-1"]))
     done = {"conditions": [{"type": "Complete", "status": "True"}]}
     delete_object(server, JOBS, "Job", make_guard(), status=done)
+    with pytest.raises(RefusedError, match="has been running"):
+        delete_object(server, JOBS, "Job", make_guard(), live={"labels": MARKED})
+
+
+def test_a_launch_that_the_change_keeps_is_not_replaced(server: Server) -> None:
+    """Its claim would be taken again. A destroy deletes the declared launches."""
+    done = {"conditions": [{"type": "Complete", "status": "True"}]}
+    guard = make_guard(kept=["digits-1-aaaaaa"], stop=["digits-1"])
     with pytest.raises(RefusedError, match=r"this change keeps\. Its replacement would launch the run a second time"):
-        delete_object(server, JOBS, "Job", make_guard(kept=["digits-1-aaaaaa"], stop=["digits-1"]), status=done)
+        delete_object(server, JOBS, "Job", guard, status=done)
+    guard.destroy()
+    delete_object(server, JOBS, "Job", guard, status=done)
 
 
 def test_a_teardown_deletes_only_what_was_confirmed(server: Server) -> None:

@@ -85,7 +85,10 @@ class DeletionGuard:
             state=self._state,
             take_over=self._settings.cluster.take_over,
         )
-        if refusal := owner or self._refusal(who, body):
+        # A launch that has lost other labels than its owner's is still a launch.
+        labels = {**(body["metadata"].get("labels") or {}), **(declared.get("labels") or {})}
+        marked = {**body, "metadata": {**body["metadata"], "labels": labels}}
+        if refusal := owner or self._refusal(who, marked):
             raise RefusedError(refusal)
 
     def _refusal(self, who: Identity, body: Body) -> str:
@@ -94,7 +97,7 @@ class DeletionGuard:
                 f"{shown(who)} is not among the objects whose deletion was confirmed: the stack has changed since. Run "
                 "the command again to see the current ones"
             )
-        if LAUNCH in (body["metadata"].get("labels") or {}):
+        if LAUNCH in body["metadata"]["labels"]:
             return self._launch_refusal(who, body)
         if self._destroys:
             return ""
@@ -107,7 +110,7 @@ class DeletionGuard:
 
     def _launch_refusal(self, who: Identity, body: Body) -> str:
         labels = body["metadata"]["labels"]
-        if labels[LAUNCH] in self._kept:
+        if labels[LAUNCH] in self._kept and not self._destroys:
             return (
                 f"{shown(who)} belongs to a launch of run {labels.get(RUN)} that this change keeps. Its replacement "
                 "would launch the run a second time: leave out `--replace` and the like, and raise the run's `attempt` "
