@@ -442,8 +442,7 @@ def test_a_replaced_object_that_others_use_is_not_deleted(server: Server) -> Non
     """The program cannot foresee a replacement by an option of the engine."""
     container = {"name": "main", "envFrom": [{"configMapRef": {"name": "x"}}]}
     pod = {**make_item("theirs", "research", labels={}), "spec": {"containers": [container]}}
-    server.bodies["/api/v1"]["resources"].append(make_kind("Pod", "pods"))
-    server.bodies["/api/v1/pods"] = {"items": [pod]}
+    server.bodies["/api/v1/namespaces/research/pods"] = {"items": [pod]}
     with pytest.raises(
         RefusedError, match="Pod research/theirs, of another owner, uses ConfigMap x, which this change"
     ):

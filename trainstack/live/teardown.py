@@ -1,8 +1,10 @@
 """Reads of the objects that a teardown depends on, of all kinds that the API server serves."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -10,11 +12,13 @@ from kr8s.asyncio import Api
 
 from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owners
 from trainstack.lifecycle.teardown.plan import Plan, decide, decide_keeping_platform
+from trainstack.lifecycle.teardown.users import kinds_of_users
 from trainstack.live import paths
 from trainstack.live.client import connect, get_all, get_available, read, run
 from trainstack.live.snapshot import exists, launch_namespaces, read_launches, read_unlabelled, run_namespaces
 from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import Identity
+from trainstack.platform import queues
 from trainstack.runs.launches import LiveLaunch, live_launch, utc_now
 from trainstack.runs.recorded import RecordedLaunch
 from trainstack.runs.status.kinds import KINDS
@@ -69,7 +73,6 @@ def read_live_stack(
     stop: Iterable[str] = (),
     known: Iterable[Identity] | None = None,
     recorded: Sequence[RecordedLaunch] = (),
-    readable_only: bool = False,
 ) -> LiveStack:
     """Read the objects that `lifecycle.teardown.plan` depends on.
 
@@ -82,14 +85,13 @@ def read_live_stack(
         stop: run ids and sweeps that may be stopped.
         known: the objects in the stack's state.
         recorded: the launches in the state.
-        readable_only: leave out what the user may not read, also for an owner, instead of raising ClusterError.
 
     Raises ClusterError if the cluster cannot be read.
 
     """
     namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
     launches = read_own_launches(settings, recorded)
-    parts = run(_read(settings.stack, namespaces, context, all_or_error=not readable_only and None in namespaces))
+    parts = run(_read(settings.stack, namespaces, context))
     return LiveStack(
         stack=settings.stack,
         launches=launches,
@@ -115,16 +117,71 @@ def plan_teardown(
 
     The other arguments are those of `read_live_stack`. Raises ClusterError if the cluster cannot be read.
     """
-    live = read_live_stack(
-        settings,
-        retained=retained,
-        protected=protected,
-        stop=stop,
-        known=known,
-        recorded=recorded,
-        readable_only=keep_platform,
+    if not keep_platform:
+        live = read_live_stack(
+            settings, retained=retained, protected=protected, stop=stop, known=known, recorded=recorded
+        )
+        return decide(live, utc_now())
+    held, kept = frozenset(known), frozenset(retained)
+    definitions = {who for who in held if who[0] == "CustomResourceDefinition"}
+    users = read_users(settings, (held - kept) | definitions, recorded)
+    live = replace(users, retained=kept, protected=tuple(protected), stop=frozenset(stop), known=held)
+    return decide_keeping_platform(live, utc_now())
+
+
+def read_users(
+    settings: Settings,
+    deleted: Collection[Identity],
+    recorded: Sequence[RecordedLaunch] = (),
+    kinds: Mapping[str, Collection[str | None]] = MappingProxyType({}),
+) -> LiveStack:
+    """Read the stack's launches, and what may use deleted objects, as far as the user may read it.
+
+    `kinds` are further kinds to read, each with namespaces, None for all of them. Raises ClusterError if the launches
+    cannot be read.
+    """
+    context, namespaces = settings.cluster.context, launch_namespaces(settings, recorded)
+    bodies = read_launches(settings, namespaces)
+    launches = (*map(live_launch, bodies), *read_unlabelled(recorded, bodies, context))
+    wanted = {**kinds_of_users(deleted), **kinds}
+    lists = {
+        paths.collection(_version(kind), kind, namespace): kind
+        for kind, places in wanted.items()
+        for namespace in (places if None in namespaces or None not in places else namespaces)
+    }
+    answers = read(list(lists), context) if lists else {}
+    found: defaultdict[str, list[Body]] = defaultdict(list)
+    for path, answer in answers.items():
+        found[lists[path]] += answer.items(_version(lists[path]), lists[path])
+    in_namespaces, instances = run(_read_contents(deleted, context))
+    return LiveStack(
+        stack=settings.stack,
+        own=tuple(bodies),
+        launches=launches,
+        lists={kind: tuple(items) for kind, items in found.items()},
+        in_namespaces=in_namespaces,
+        instances=instances,
     )
-    return (decide_keeping_platform if keep_platform else decide)(live, utc_now())
+
+
+def _version(kind: str) -> str:
+    return "v1" if kind in ("PersistentVolumeClaim", "Pod") else queues.API_VERSION
+
+
+async def _read_contents(
+    deleted: Collection[Identity], context: str | None
+) -> tuple[tuple[Body, ...], dict[str, tuple[Body, ...]]]:
+    """Return the metadata of the objects in deleted namespaces, and the objects of deleted definitions' kinds."""
+    namespaces = [name for kind, _, name in deleted if kind == "Namespace"]
+    definitions = [name for kind, _, name in deleted if kind == "CustomResourceDefinition"]
+    if not namespaces and not definitions:
+        return (), {}
+    api = await connect(context)
+    kinds = await served_kinds(api)
+    return await asyncio.gather(
+        _in_namespaces(api, kinds, namespaces, all_or_error=False),
+        _instances(api, kinds, definitions, all_or_error=False),
+    )
 
 
 def read_own_launches(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> tuple[LiveLaunch, ...]:
@@ -172,17 +229,15 @@ def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, .
     return tuple(answer.items(api_version, kind)) if exists(path, answer) else ()
 
 
-async def _read(
-    stack: str, namespaces: Sequence[str | None], context: str | None, *, all_or_error: bool
-) -> dict[str, Any]:
-    api = await connect(context)
+async def _read(stack: str, namespaces: Sequence[str | None], context: str | None) -> dict[str, Any]:
+    api, all_or_error = await connect(context), None in namespaces
     kinds = await served_kinds(api)
     own = await _own(api, kinds, stack, namespaces, all_or_error=all_or_error)
     declared = [str(body["metadata"]["name"]) for body in own if body["kind"] == "Namespace"]
     crds = [str(body["metadata"]["name"]) for body in own if body["kind"] == "CustomResourceDefinition"]
     in_namespaces, instances, lists = await asyncio.gather(
-        _in_namespaces(api, kinds, declared, all_or_error=all_or_error),
-        _instances(api, kinds, crds, all_or_error=all_or_error),
+        _in_namespaces(api, kinds, declared),
+        _instances(api, kinds, crds),
         _whole(api, kinds, namespaces, all_or_error=all_or_error),
     )
     return {"own": own, "in_namespaces": in_namespaces, "instances": instances, "lists": lists}

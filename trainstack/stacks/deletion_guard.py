@@ -4,7 +4,6 @@ The program refuses what it can foresee before the first write (stacks/guards.py
 may change the object, and options of the engine, such as `--replace`, delete objects that the program keeps.
 """
 
-import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -12,12 +11,11 @@ import pulumi
 
 from trainstack.errors import RefusedError
 from trainstack.guards.deletions import owner_refusal
-from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.users import may_be_used
 from trainstack.live import paths
 from trainstack.live.client import SharedClients, connect, get
 from trainstack.live.snapshot import exists
-from trainstack.live.teardown import read_live_stack
+from trainstack.live.teardown import read_users
 from trainstack.objects.labels import LAUNCH, RUN, SWEEP
 from trainstack.objects.ownership import Identity, shown
 from trainstack.runs.launches import live_launch, state_of, utc_now, wait_or_stop
@@ -59,8 +57,6 @@ class DeletionGuard:
         self._confirmed = None if confirmed is None else frozenset(confirmed)
         self._destroys = confirmed is not None
         self._clients = SharedClients()
-        self._lock = threading.Lock()
-        self._users: LiveStack | None = None
 
     def destroy(self) -> None:
         """Expect the deletion of the whole stack, whose users and volumes have been checked."""
@@ -128,11 +124,9 @@ class DeletionGuard:
         return self._settings.storage.discard
 
     def _user_refusals(self, who: Identity) -> list[str]:
-        with self._lock:
-            if self._users is None:
-                self._users = read_live_stack(self._settings, retained=(), readable_only=True)
-        active = {(launch.kind, launch.namespace, launch.name) for launch in self._users.launches if launch.active}
-        return user_refusals(self._users, frozenset({who}), active)
+        live = read_users(self._settings, {who})
+        active = {(launch.kind, launch.namespace, launch.name) for launch in live.launches if launch.active}
+        return user_refusals(live, frozenset({who}), active)
 
     def _read(self, api_version: str, who: Identity, *, whole: bool) -> Body | None:
         kind, namespace, name = who

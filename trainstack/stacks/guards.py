@@ -16,7 +16,7 @@ from trainstack.live.client import read
 from trainstack.live.marked import read_held
 from trainstack.live.rights import uncreatable
 from trainstack.live.snapshot import exists, read_metadata
-from trainstack.live.teardown import read_live_stack
+from trainstack.live.teardown import read_users
 from trainstack.live.volumes import read_mounts, read_volumes
 from trainstack.objects.labels import DRAINED
 from trainstack.objects.ownership import Identity, identity, shown
@@ -160,7 +160,8 @@ def deletion_refusals(
     # An operator is deleted, and its definitions remain.
     of_operators = {who for who in state.held if who[0] == DEFINITION and who not in declared}
     if of_operators or any(may_be_used(who[0], metadata) for who, metadata in deleted.items()):
-        live = read_live_stack(settings, retained=(), recorded=recorded, readable_only=True)
+        users = {who for who, metadata in deleted.items() if may_be_used(who[0], metadata)} | of_operators
+        live = read_users(settings, users, recorded)
         refusals += user_refusals(live, frozenset(deleted) | of_operators, kept)
     return tuple(refusals)
 
@@ -182,7 +183,8 @@ def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[t
     draining = draining_queues(settings)
     if not draining:
         return (), frozenset()
-    live = read_live_stack(settings, retained=(), recorded=recorded, readable_only=True)
+    everywhere = dict.fromkeys(("ClusterQueue", "LocalQueue", "Workload"), (None,))
+    live = read_users(settings, (), recorded, everywhere)
     refusals = eviction_refusals(live, draining, settings.workloads.stop)
     return refusals, frozenset(name for *_, name in evicted_runs(live, draining))
 

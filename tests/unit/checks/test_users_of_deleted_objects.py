@@ -7,7 +7,7 @@ import pytest
 from tests.unit.checks.live import make_launch_body
 from tests.unit.checks.test_teardown import CLUSTER_QUEUE, NAMESPACE, QUEUE, make_body, make_scene, ours, owned_by
 from trainstack.lifecycle.teardown.context import LiveStack
-from trainstack.lifecycle.teardown.users import foreign_users, may_be_used
+from trainstack.lifecycle.teardown.users import foreign_users, kinds_of_users, may_be_used
 from trainstack.objects.ownership import Identity, identity
 
 Body = dict[str, Any]
@@ -136,3 +136,29 @@ def test_ledgers_are_used_by_nobody_else() -> None:
     assert may_be_used("ConfigMap", {"labels": {"trainstack.dev/wrapper": "run"}})
     assert not may_be_used("ConfigMap", {"labels": {"trainstack.dev/ledger": "run"}})
     assert not may_be_used("Role", {})
+
+
+def test_only_the_kinds_that_may_use_a_deleted_object_are_read() -> None:
+    """So that the rights of a role suffice, and a change of runs reads nothing further."""
+    assert kinds_of_users({("Role", "lab", "x"), ("Job", "lab", "x")}) == {}
+    assert kinds_of_users({("LocalQueue", "lab", "q"), ("Secret", "lab", "s"), ("NetworkPolicy", "vision", "n")}) == {
+        "Workload": {"lab", "vision"},
+        "Pod": {"lab", "vision"},
+    }
+    assert kinds_of_users({("LocalQueue", "lab", "q"), ("ClusterQueue", None, "q")}) == {
+        "Workload": {None},
+        "LocalQueue": {None},
+    }
+
+
+def test_the_stacks_own_pods_are_no_users() -> None:
+    """Those of a launch have its label, and those of a deleted operator a ReplicaSet of its Deployment."""
+    spec = {**containers(), "volumes": [{"name": "v", "configMap": {"name": "x"}}]}
+    own = make_launch_body()
+    run = make_pod(spec, metadata={"labels": {"trainstack.dev/launch": own["metadata"]["name"]}})
+    replica_set = make_body("ReplicaSet", "manager-5d9f", "research")
+    replica = make_pod(spec, metadata=owned_by(replica_set))
+    config_map, manager = ("ConfigMap", "research", "x"), ("Deployment", "research", "manager")
+    assert users(config_map, own=(own,), lists={"Pod": (run,)}) == []
+    assert foreign_users(make_scene(lists={"Pod": (replica,)}), frozenset({config_map, manager})) == []
+    assert users(config_map, lists={"Pod": (replica,)}) != []

@@ -89,6 +89,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
             **sets,
         )
 
+    def read_users(*_: object) -> LiveStack:
+        return LiveStack(stack="test", own=(), launches=environment.launches, lists=environment.lists)
+
     def engine(session: Session, *words: str, variables: dict[str, str], **options: bool) -> ExitCode | None:
         monkeypatch.setenv(PERMISSION_VARIABLE, variables[PERMISSION_VARIABLE])
         environment.permission = teardown_permission(session.root, session.stack)
@@ -101,6 +104,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Environment:
     monkeypatch.setattr(destroy, "reach", lambda _: None)
     monkeypatch.setattr(destroy, "deployment", lambda _: {"resources": environment.state})
     monkeypatch.setattr(reads, "read_live_stack", read_live_stack)
+    monkeypatch.setattr(reads, "read_users", read_users)
     monkeypatch.setattr(destroy, "read_own", lambda _: tuple(environment.after))
     monkeypatch.setattr(destroy, "pulumi", engine)
     monkeypatch.setattr(destroy, "_DEADLINE_SECONDS", 0)

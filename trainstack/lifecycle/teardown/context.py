@@ -48,6 +48,11 @@ def has_label_of(body: Body, stack: str) -> bool:
     return (body["metadata"].get("labels") or {}).get(STACK) == stack
 
 
+def label(body: Body, key: str) -> str:
+    """Return the value of an object's label; empty without one."""
+    return str((body["metadata"].get("labels") or {}).get(key, ""))
+
+
 def owned(roots: Iterable[Body], bodies: Iterable[Body]) -> frozenset[str]:
     """Return the UIDs of `roots` and of all their direct and indirect dependents."""
     found = {str(body["metadata"]["uid"]) for body in roots}

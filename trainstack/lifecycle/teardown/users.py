@@ -1,5 +1,6 @@
 """Objects of other owners that use the stack's objects: their deletion would block, break or delete the users."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,11 +9,12 @@ from trainstack.lifecycle.teardown.context import (
     LiveStack,
     finished,
     has_label_of,
+    label,
     owned,
     owner_text,
     owners,
 )
-from trainstack.objects.labels import LEDGER
+from trainstack.objects.labels import LAUNCH, LEDGER
 from trainstack.objects.ownership import Identity, identity, shown
 
 _KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
@@ -25,16 +27,40 @@ Use = tuple[Body, str]
 """An object of another owner, and its use of the stack's object."""
 
 
-USED_KINDS = frozenset(
-    ("AdmissionCheck", "ClusterQueue", "Cohort", "ConfigMap", "CustomResourceDefinition", "LocalQueue")
-) | {"MultiKueueCluster", "MultiKueueConfig", "Namespace", "NetworkPolicy", "PersistentVolumeClaim"}
-USED_KINDS |= {"ProvisioningRequestConfig", "ResourceFlavor", "Secret", "ServiceAccount", "StorageClass", "Topology"}
-"""The kinds whose objects others may use."""
+_USERS: Mapping[str, tuple[str, ...]] = {
+    "AdmissionCheck": ("ClusterQueue", "Workload"),
+    "ClusterQueue": ("LocalQueue", "Workload"),
+    "Cohort": ("ClusterQueue", "Cohort"),
+    "ConfigMap": ("Pod",),
+    "CustomResourceDefinition": (),
+    "LocalQueue": ("Workload",),
+    "MultiKueueCluster": ("MultiKueueConfig", "Workload"),
+    "MultiKueueConfig": ("AdmissionCheck",),
+    "Namespace": (),
+    "NetworkPolicy": ("Pod", "Workload"),
+    "PersistentVolumeClaim": ("Pod",),
+    "ProvisioningRequestConfig": ("AdmissionCheck",),
+    "ResourceFlavor": ("ClusterQueue",),
+    "Secret": ("Pod",),
+    "ServiceAccount": ("Pod",),
+    "StorageClass": ("PersistentVolumeClaim",),
+    "Topology": ("ResourceFlavor",),
+}
+"""The kinds that use an object, by its kind. All objects of a definition's kind, and in a namespace, use these."""
 
 
 def may_be_used(kind: str, metadata: Mapping[str, Any]) -> bool:
     """Whether others may use an object; only Trainstack reads ledgers."""
-    return kind in USED_KINDS and LEDGER not in (metadata.get("labels") or {})
+    return kind in _USERS and LEDGER not in (metadata.get("labels") or {})
+
+
+def kinds_of_users(deleted: Collection[Identity]) -> Mapping[str, frozenset[str | None]]:
+    """Return the kinds that may use deleted objects, each with the namespaces of these users; None: all namespaces."""
+    found: defaultdict[str, set[str | None]] = defaultdict(set)
+    for kind, namespace, _ in deleted:
+        for user in _USERS.get(kind, ()):
+            found[user].add(namespace)
+    return {kind: frozenset({None} if None in namespaces else namespaces) for kind, namespaces in found.items()}
 
 
 def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collection[Identity] = ()) -> list[str]:
@@ -48,10 +74,14 @@ def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collectio
     roots = [body for body in live.own if identity(body) not in kept]
     own, by_identity = owned(roots, everything), {identity(body): body for body in everything}
     found: dict[Identity, tuple[str, list[str]]] = {}
+    launches = {label(body, LAUNCH) for body in roots} - {""}
     foreign = [
         (body, use)
         for body, use in _uses(live, deleted)
-        if not _belongs_to(body, own) and (identity(body) in kept or not has_label_of(body, live.stack))
+        if not _belongs_to(body, own)
+        and (identity(body) in kept or not has_label_of(body, live.stack))
+        and label(body, LAUNCH) not in launches
+        and not _runs_for(body, deleted)
     ]
     for body, use in (*foreign, *_of_policies(live, deleted), *_claims_in_namespaces(live, deleted)):
         who = root(body)
@@ -107,6 +137,16 @@ def _uses(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
 
 def _names(deleted: Collection[Identity], kind: str) -> frozenset[str]:
     return frozenset(name for other, _, name in deleted if other == kind)
+
+
+def _runs_for(body: Body, deleted: Collection[Identity]) -> bool:
+    """Whether a pod is one of a deleted Deployment, whose ReplicaSets are `<Deployment>-<hash>`."""
+    deployments = {(namespace, name) for kind, namespace, name in deleted if kind == "Deployment"}
+    return any(
+        owner["kind"] == "ReplicaSet"
+        and (body["metadata"].get("namespace"), str(owner["name"]).rpartition("-")[0]) in deployments
+        for owner in owners(body)
+    )
 
 
 def _belongs_to(body: Body, uids: frozenset[str]) -> bool:
