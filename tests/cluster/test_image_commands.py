@@ -19,6 +19,7 @@ from tests.cluster.registries import (
     running_private_registry,
     write_dockerfile,
 )
+from tests.copies import copy_into
 from trainstack.cli.app import app
 from trainstack.dev.cluster.images import Recipe, Storage, ensure_built
 from trainstack.dev.image_builds import OWN_BASE
@@ -41,10 +42,7 @@ def registry(tmp_path: Path, buildah: None) -> Iterator[str]:
 def make_project(folder: Path, registry: str) -> Path:
     """Write the training service's environment with images in this registry and the user's Dockerfiles."""
     (folder / "workloads" / TRAINING).mkdir(parents=True)
-    for name in ("Pulumi.yaml", "defaults.yaml"):
-        shutil.copy(ROOT / name, folder)
-    (folder / "trainstack" / "runs").mkdir(parents=True)
-    (folder / "trainstack" / "runs" / "wrapper").symlink_to(ROOT / "trainstack" / "runs" / "wrapper")
+    copy_into(folder, "Pulumi.yaml", "defaults.yaml")
     text = (ROOT / "Pulumi.traindb.yaml").read_text()
     assert text.count(MODEL_IMAGE) == 2
     text = text.replace(MODEL_IMAGE, f"{registry}/{MODEL_IMAGE}")

@@ -9,6 +9,7 @@ import yaml
 
 from tests.cluster.project import ROOT
 from tests.cluster.test_pods import make_environment
+from tests.copies import copy_into
 from trainstack.dev.toolchain import tools
 from trainstack.objects.labels import Manifest
 from trainstack.review.declared import declared
@@ -33,8 +34,8 @@ OF_CONTROLLERS = {"pod-networkpolicy"}
 
 def make_project(folder: Path) -> Path:
     """Write a project with one environment that has all kinds of pods, and return its folder."""
-    for name in ("defaults.yaml", "sweeps", "workloads", "trainstack", ".trainstack"):
-        (folder / name).symlink_to(ROOT / name)
+    (folder / ".trainstack").symlink_to(ROOT / ".trainstack")
+    copy_into(folder, "defaults.yaml", "sweeps", "workloads")
     (folder / "Pulumi.strict.yaml").write_text(yaml.safe_dump({"config": make_environment()}))
     return folder
 

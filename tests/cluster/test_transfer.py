@@ -22,6 +22,7 @@ from bench.cases.transfers import fetches, uploads, write_files
 from bench.runner import run as measured
 from tests.cluster.project import ROOT, eventually
 from tests.cluster.reader import reader
+from tests.copies import copy_into
 from trainstack.cli.transfers import data_loader
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.toolchain import tools
@@ -309,8 +310,7 @@ def test_two_gigabytes_survive_the_same_cuts(loader: Loader, volume: Path, tmp_p
 
 def upload_command(folder: Path, environment: str, source: Path, place: str) -> tuple[list[str], dict[str, str]]:
     """Create a project with this environment, and return the words and variables of `trainstack upload`."""
-    for name in ("Pulumi.yaml", "defaults.yaml", "workloads", "trainstack"):
-        (folder / name).symlink_to(ROOT / name)
+    copy_into(folder, "Pulumi.yaml", "defaults.yaml", "workloads")
     (folder / "Pulumi.transfer.yaml").write_text(environment)
     words = [sys.executable, "-m", "trainstack.cli", "upload", str(source), f"data:{place}", "-s", "transfer", "--json"]
     return words, {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -16,6 +16,7 @@ import typer.main
 import yaml
 from typer.core import TyperCommand, TyperGroup
 
+from tests.copies import copy_into
 from tests.unit.test_imports import LAYERS
 from trainstack.cli import deploy
 from trainstack.cli.app import ALIASES, app
@@ -120,9 +121,8 @@ def anchors(page: Path) -> set[str]:
 
 def project(folder: Path) -> Path:
     """Create a project in the folder: the files of this one that settings need, without environments."""
-    for name in ("defaults.yaml", "sweeps", "workloads", "trainstack", ".trainstack"):
-        (folder / name).symlink_to(ROOT / name)
-    return folder
+    (folder / ".trainstack").symlink_to(ROOT / ".trainstack")
+    return copy_into(folder, "defaults.yaml", "sweeps", "workloads")
 
 
 def changed(folder: Path, change: str) -> Path:
@@ -242,10 +242,9 @@ def test_every_yaml_block_of_a_finding_is_of_a_rule() -> None:
 @pytest.mark.parametrize("block", blocks("yaml workload"), ids=str)
 def test_every_workload_of_the_docs_loads(block: Block, tmp_path: Path) -> None:
     """The block is a workload.yaml of a run of the dev environment."""
-    for name in ("defaults.yaml", ".trainstack"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".trainstack").symlink_to(ROOT / ".trainstack")
+    copy_into(tmp_path, "defaults.yaml", "workloads/digits")
     (tmp_path / "workloads" / "example").mkdir(parents=True)
-    (tmp_path / "workloads" / "digits").symlink_to(ROOT / "workloads" / "digits")
     (tmp_path / "workloads" / "example" / "workload.yaml").write_text(block.text)
     dev = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]
     dev["trainstack:operators"]["kueue"]["configuration"] = {"frameworks": FRAMEWORKS}
@@ -322,9 +321,7 @@ def test_the_readme_shows_what_up_prints(
     (record / "run.json").touch()
     (record / "result" / "model.pt").touch()
     (record / "result" / "metrics.jsonl").write_text(json.dumps({"test_accuracy": accuracy}) + "\n")
-    for name in ("Pulumi.yaml", "Pulumi.dev.yaml"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    project(tmp_path)
+    project(copy_into(tmp_path, "Pulumi.yaml", "Pulumi.dev.yaml"))
     monkeypatch.chdir(tmp_path)
     ledger = SimpleNamespace(run_id=run_id, sweep="")
     monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=(ledger,)))

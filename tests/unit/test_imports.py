@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
     "errors",
+    "files",
     "settings",
     "objects",
     "platform",
@@ -42,6 +43,7 @@ NARROW = {
     # The meaning of a log line is the same for a watch and for a report.
     "trainstack.reports": (
         "trainstack.errors",
+        "trainstack.files",
         "trainstack.reports",
         "trainstack.runs.logs.training_log",
         "trainstack.sweeps.search",
@@ -52,11 +54,13 @@ NARROW = {
     "trainstack.dev.toolchain": (
         "trainstack.dev.toolchain",
         "trainstack.errors",
+        "trainstack.files",
         "trainstack.settings.values.published_passphrase",
     ),
     # The names of images belong to the workloads: the program names the images that the local cluster builds.
     "trainstack.dev.cluster": (
         "trainstack.errors",
+        "trainstack.files",
         "trainstack.dev",
         "trainstack.runs.images.images",
         "trainstack.runs.images.references",

@@ -1,6 +1,8 @@
 """A command permits the program once to end a stack, and nothing else does."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pulumi
@@ -82,3 +84,40 @@ def test_a_permission_is_for_one_stack(tmp_path: Path, monkeypatch: pytest.Monke
         inherit(monkeypatch, variables[PERMISSION_VARIABLE])
         with pytest.raises(RefusedError, match="on 'prod'"):
             teardown_permission(tmp_path, "prod")
+
+
+def test_the_permission_of_a_killed_command_is_useless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its engine may still run, or a shell may have kept the variable. The file is removed when it is presented."""
+    inherit(monkeypatch, kill_permitted(tmp_path))
+    with pytest.raises(RefusedError, match="no running `trainstack destroy` set it"):
+        teardown_permission(tmp_path, "dev")
+    assert files(tmp_path) == []
+
+
+def test_the_permission_of_a_killed_command_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    """The permission of a command that runs is not."""
+    killed = kill_permitted(tmp_path)
+    assert [file.name for file in files(tmp_path)] == [killed]
+    with permit(tmp_path, KEEP) as first, permit(tmp_path, Permission(mode="everything", stack="prod")) as second:
+        present = {first[PERMISSION_VARIABLE], second[PERMISSION_VARIABLE]}
+        assert {file.name for file in files(tmp_path)} == present
+    assert files(tmp_path) == []
+
+
+def files(root: Path) -> list[Path]:
+    """Return the files of a project."""
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def kill_permitted(root: Path) -> str:
+    """Kill a command that permits the end of a stack; return the value of the variable."""
+    command = (
+        "import sys, time; from pathlib import Path; from trainstack.stacks.teardown_mode import Permission, permit\n"
+        "with permit(Path(sys.argv[1]), Permission(mode='everything', stack='dev')) as given:\n"
+        "    print(*given.values(), flush=True); time.sleep(100)"
+    )
+    with subprocess.Popen([sys.executable, "-c", command, str(root)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        value = process.stdout.readline().strip()
+        process.kill()
+    return value

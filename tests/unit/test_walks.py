@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from tests.copies import copy_into
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs
 from trainstack.settings.loading.load import load_with_places
@@ -132,8 +133,7 @@ args: ["--lr=${parameters.lr}"]
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Create a project with the environment `doc`, in which each traced value occurs once."""
-    for name in ("defaults.yaml", "workloads", "trainstack"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    copy_into(tmp_path, "defaults.yaml", "workloads")
     (tmp_path / "Pulumi.doc.yaml").write_text(ENVIRONMENT)
     sweep = tmp_path / "sweeps" / "search"
     sweep.mkdir(parents=True)

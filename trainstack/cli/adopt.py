@@ -8,6 +8,7 @@ from trainstack.cli.console import err, fail, out, show_json, show_steps, step
 from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption, JsonOption, Session, StackOption
 from trainstack.errors import ExitCode, TrainstackError
+from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.live.existing import read_existing
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.adopt.entries import PRIORITY_CLASS
@@ -15,7 +16,6 @@ from trainstack.onboarding.adopt.found import Found
 from trainstack.onboarding.adopt.plan import Adoption, operators
 from trainstack.onboarding.adopt.plan import adopt as plan
 from trainstack.onboarding.editing import Entry, with_entries
-from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import DEFAULTS, Loaded
 
 _NAMESPACE = re.compile("(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -49,29 +49,24 @@ def adopt(
         message = f"{namespace!r} is not a valid namespace name; use at most 63 lower-case letters, digits and '-'"
         fail(message, ExitCode.USAGE)
     file = f"Pulumi.{stack}.yaml"
-    exists = (session.root / file).is_file()
-    text, loaded = _load(session.root, file, stack, namespace)
+    with edit_project(session.root) as edit:
+        _, loaded = _load(edit, session.root, file, stack, namespace)
     with step(f"reading namespace {namespace}", "1 s"):
         owner = loaded.settings.environment.profile == "owner"
         found = read_existing(namespace, loaded.settings.cluster.context, cluster_wide=owner)
     if found is None:
         fail(f"the cluster has no namespace {namespace}; to list namespaces: kubectl get namespaces")
-    adoption = plan(loaded.settings, found, _default_priority_classes(loaded))
-    changed = {}
-    if adoption.taken:
-        entries = [*adoption.entries, *_operators_entry(found, text, loaded)]
-        if not exists and not any(entry.path == PRIORITY_CLASS.path for entry in adoption.entries):
-            comment = "Without the priority classes of defaults.yaml."
-            entries.append(Entry(("queues", "priorityClasses"), None, whole=True, comment=comment))
-        try:
-            changed = {file: with_entries(text, entries)}
-        except TrainstackError as error:
-            fail(f"{file}: {error}")
-        if faults := staging.faults(session.root, changed, stack):
+    # Other commands may have changed the file while the cluster was read.
+    with edit_project(session.root) as edit:
+        text, loaded = _load(edit, session.root, file, stack, namespace)
+        exists = edit.text(file) is not None
+        adoption = plan(loaded.settings, found, _default_priority_classes(loaded))
+        changed = {file: _adopted(file, text, loaded, adoption, found, exists=exists)} if adoption.taken else {}
+        if changed and (faults := staging.faults(session.root, changed, stack)):
             fail("\n".join(["nothing was written, since the result would have errors:", *faults]))
-    diff = staging.diff(session.root, changed)
-    if changed and not dry_run:
-        staging.write(session.root, changed)
+        diff = staging.diff(session.root, changed)
+        if not dry_run:
+            edit.write(changed)
     notes = [*adoption.notes, *(f"{operator} exists and is managed by its installer" for operator in operators(found))]
     if as_json:
         show_json(
@@ -89,16 +84,25 @@ def adopt(
         _show(stack, namespace, adoption, notes, diff, creation, dry_run=dry_run)
 
 
-def _load(root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:
+def _load(edit: ProjectEdit, root: Path, file: str, stack: str, namespace: str) -> tuple[str, Loaded]:
     """Load the environment; a new one if the file does not exist."""
-    try:
-        text = read_text(root / file) if (root / file).exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{file}: cannot read the file: {getattr(error, 'strerror', None) or error}")
+    text = edit.text(file)
     if not text:
         known = Entry(("environment", "existing", "namespaces"), namespace)
         text = with_entries(_HEAD.format(namespace=namespace), [known])
     return text, staging.load(root, {file: text}, stack)
+
+
+def _adopted(file: str, text: str, loaded: Loaded, adoption: Adoption, found: Found, *, exists: bool) -> str:
+    """Return the environment's file with the adopted objects. `exists`: whether the file does."""
+    entries = [*adoption.entries, *_operators_entry(found, text, loaded)]
+    if not exists and not any(entry.path == PRIORITY_CLASS.path for entry in adoption.entries):
+        comment = "Without the priority classes of defaults.yaml."
+        entries.append(Entry(("queues", "priorityClasses"), None, whole=True, comment=comment))
+    try:
+        return with_entries(text, entries)
+    except TrainstackError as error:
+        return fail(f"{file}: {error}")
 
 
 def _default_priority_classes(loaded: Loaded) -> list[str]:

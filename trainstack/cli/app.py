@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from trainstack.cli.console import err, expected_message, fail, out
 from trainstack.errors import ExitCode, TrainstackError
+from trainstack.files.temporary import remove_leftovers
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("init", "Create a project in a repository of its own: at most six files, none of which may exist."),
@@ -150,6 +151,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; report an expected error as one message, without a traceback."""
+        remove_leftovers()
         try:
             return super().invoke(ctx)
         except Exception as error:

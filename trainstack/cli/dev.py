@@ -2,7 +2,7 @@
 the command is installed from."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from trainstack.dev.toolchain import machine as host
 from trainstack.dev.toolchain import versions as pins
 from trainstack.dev.toolchain.places import CHECKOUT
 from trainstack.errors import ExitCode
+from trainstack.files.project import edit_project
 
 app = typer.Typer(no_args_is_help=True, help="For contributors to Trainstack: the toolchain and generated files.")
 
@@ -110,7 +111,7 @@ def schema() -> None:
     """
     from trainstack.settings.loading import schema as schemas  # noqa: PLC0415 (`dev tools` runs before each `make up`)
 
-    _print_names(schemas.write(_checkout()))
+    _write(schemas.files())
 
 
 @app.command()
@@ -122,8 +123,7 @@ def rules_page() -> None:
     """
     from trainstack.preflight import rules_page as page  # noqa: PLC0415 (as above)
 
-    (_checkout() / page.PAGE).write_text(page.text(), encoding="utf-8")
-    _print_names([page.PAGE])
+    _write({str(page.PAGE): page.text()})
 
 
 @app.command()
@@ -153,5 +153,11 @@ def _checkout() -> Path:
     return CHECKOUT
 
 
-def _print_names(files: Sequence[Path]) -> None:
+def _write(files: Mapping[str, str]) -> None:
+    with edit_project(_checkout()) as edit:
+        edit.write(files)
+    _print_names(map(Path, files))
+
+
+def _print_names(files: Iterable[Path]) -> None:
     sys.stdout.writelines(f"{file}\n" for file in files)

@@ -1,7 +1,7 @@
 """`trainstack init`: a project in a repository of its own."""
 
 import shlex
-import tempfile
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,13 +13,14 @@ from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode, TrainstackError
+from trainstack.files.project import edit_project
+from trainstack.files.temporary import temporary_folder
 from trainstack.onboarding import project_files
 from trainstack.onboarding.new_project.files import OWNED, new_files, owned_files, renewed
 from trainstack.onboarding.new_project.request import Request
 from trainstack.preflight.preflight import examine, unloaded
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading import schema
-from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import load_with_places
 from trainstack.settings.loading.project import FILE, project_name, virtualenv
 from trainstack.settings.values.stack_name import fault
@@ -85,29 +86,34 @@ def init(  # noqa: PLR0913 (the options of the command)
         queue=queue,
     )
     files = new_files(request, version("trainstack"), virtualenv=(root / ".venv" / "bin" / "python").exists())
+    _ensure_absent(root, files)
+    findings = _findings(files, request.stack)
+    if dry_run:
+        out.print(project_files.diff(root, files), end="")
+    else:
+        root.mkdir(parents=True, exist_ok=True)
+        with edit_project(root) as edit:
+            _ensure_absent(root, files)
+            edit.write(files | schema.files(_SCHEMAS))
+        for path in files:
+            err.print(f"written: {path}")
+    _show_next(root, request, list(files), findings, dry_run=dry_run)
+
+
+def _ensure_absent(root: Path, files: Iterable[str]) -> None:
     if existing := [path for path in files if (root / path).is_symlink() or (root / path).exists()]:
         remedy = "renew the generated files with --upgrade" if FILE in existing else "move these files away"
         raise TrainstackError(
             f"nothing was written, since these files exist in {root}: {', '.join(existing)}",
             f"{remedy}, or name another folder",
         )
-    findings = _findings(files, request.stack)
-    if dry_run:
-        out.print(project_files.diff(root, files), end="")
-    else:
-        root.mkdir(parents=True, exist_ok=True)
-        project_files.write(root, files)
-        schema.write(root, _SCHEMAS)
-        for path in files:
-            err.print(f"written: {path}")
-    _show_next(root, request, list(files), findings, dry_run=dry_run)
 
 
 def _findings(files: dict[str, str], stack: str) -> list[str]:
     """Return what `trainstack check` reports of the files."""
-    with tempfile.TemporaryDirectory(prefix="trainstack-") as folder:
-        root = Path(folder)
-        project_files.write(root, files)
+    with temporary_folder() as root:
+        with edit_project(root) as edit:
+            edit.write(files)
         try:
             loaded = load_with_places(root, stack)
         except SettingsError as error:
@@ -134,14 +140,14 @@ def _upgrade(root: Path, *, dry_run: bool) -> None:
     if not (root / FILE).is_file():
         fail(f"no {FILE} in {root}; change to the project's folder, or create a project with --profile and --cluster")
     fresh = owned_files(project_name(root), version("trainstack"), virtualenv=virtualenv(root))
-    current = {path: read_text(root / path) for path in OWNED if (root / path).is_file()}
-    plan = renewed(current, fresh)
-    changed = {path: owned.text for path, owned in plan.items() if owned.outcome == "renewed"}
-    edited = {path: owned.text for path, owned in plan.items() if owned.outcome == "edited"}
-    out.print(project_files.diff(root, changed | edited), end="")
-    if not dry_run:
-        project_files.write(root, changed)
-        schema.write(root, _SCHEMAS)
+    with edit_project(root) as edit:
+        current = {path: text for path in OWNED if (text := edit.text(path)) is not None}
+        plan = renewed(current, fresh)
+        changed = {path: owned.text for path, owned in plan.items() if owned.outcome == "renewed"}
+        edited = {path: owned.text for path, owned in plan.items() if owned.outcome == "edited"}
+        out.print(project_files.diff(root, changed | edited), end="")
+        if not dry_run:
+            edit.write(changed | schema.files(_SCHEMAS))
     for path, owned in plan.items():
         err.print(f"{path}: {'would be renewed' if dry_run and path in changed else owned.outcome}")
     if edited:

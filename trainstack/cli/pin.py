@@ -13,10 +13,10 @@ from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
 from trainstack.errors import ExitCode
+from trainstack.files.project import edit_project
 from trainstack.live.code_commits import GitError, resolve, revisions
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import RegistryError, read_credentials
-from trainstack.onboarding import project_files as staging
 from trainstack.preflight.preflight import check as preflight
 from trainstack.preflight.rules.images import image_unpinned
 from trainstack.preflight.used_images import UsedImage, used_images
@@ -91,8 +91,10 @@ def pin(
     pins = [*pins_of_images, *pins_of_code]
     changed = [one for one in pins if one.state != "kept"]
     if changed and not check:
-        (session.root / file).parent.mkdir(exist_ok=True)
-        staging.write(session.root, {file: _text(stack, digests, commits)})
+        with edit_project(session.root) as edit:
+            if load_with_places(session.root, stack, to_run=False).settings != loaded.settings:
+                fail("nothing was written: the environment or its pins have changed meanwhile; run the command again")
+            edit.write({file: _text(stack, digests, commits)})
     if as_json:
         images, commits_data = ([one.as_data() for one in found] for found in (pins_of_images, pins_of_code))
         show_json({"file": file, "changed": bool(changed), "pins": images, "code": commits_data})

@@ -7,6 +7,7 @@ from trainstack.cli.console import out, show_json
 from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.declared import Declared
+from trainstack.files.project import edit_project
 from trainstack.stacks.rights import Rights, rights_of
 
 FOLDER = Path("rights")
@@ -51,11 +52,10 @@ def rights(stack: StackOption, *, as_json: JsonOption = False) -> None:
       trainstack rights -s dev --json
     """
     session = Session.open(stack)
-    file = session.root / FOLDER / f"{stack}.yaml"
-    made = rights_in(session)
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(_file(stack, made), encoding="utf-8")
-    name = str(file.relative_to(session.root))
+    name = str(FOLDER / f"{stack}.yaml")
+    with edit_project(session.root) as edit:
+        made = rights_in(session)
+        edit.write({name: _file(stack, made)})
     if as_json:
         escalations = {role: [asdict(one) for one in found] for role, found in made.escalations.items()}
         show_json({"file": name, "escalations": escalations})

@@ -8,9 +8,10 @@ import typer
 from trainstack.cli.console import err, fail, out, show_json, step
 from trainstack.cli.session import JsonOption, checkout
 from trainstack.errors import ExitCode
+from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.search_space.hyperparams import SETS_FILE, folder, text_of
-from trainstack.settings.search_space.space import ParameterSet, Space
+from trainstack.settings.search_space.space import ParameterSet
 from trainstack.settings.search_space.spaces import LoadedSpace, load_space, read_sets, sweeps
 from trainstack.sweeps.search.expand import SpaceError
 from trainstack.sweeps.search.expand import expand as expanded
@@ -35,7 +36,8 @@ def expand(
       trainstack sweep expand --check
     """
     root = checkout()
-    expansions = expand_all(root, names or sweeps(root), check=check)
+    with nullcontext() if check else edit_project(root) as edit:
+        expansions = expand_all(root, names or sweeps(root), edit)
     if as_json:
         show_json(expansions)
     else:
@@ -49,26 +51,34 @@ def expand(
         fail(f"not current: {', '.join(stale)}; run `{command}`", ExitCode.FINDINGS)
 
 
-def expand_all(root: Path, names: Iterable[str], *, check: bool = False) -> list[dict[str, Any]]:
-    """Expand sweeps and return the changes; if a space has errors, exit with all of them before writing a file."""
-    sets: dict[str, tuple[Space, tuple[ParameterSet, ...]]] = {}
+def expand_all(root: Path, names: Iterable[str], edit: ProjectEdit | None) -> list[dict[str, Any]]:
+    """Expand sweeps, write the files with `edit`, and return the changes.
+
+    If a space has errors, exit with all of them before writing a file.
+    """
+    texts: dict[str, str] = {}
+    expansions: list[dict[str, Any]] = []
     faults: list[str] = []
     for name in dict.fromkeys(names):
         try:
             loaded = load_space(root, name)
-            sets[name] = loaded.space, sets_of(loaded)
+            sets = sets_of(loaded)
         except (SettingsError, SpaceError) as error:
             faults.append(str(error))
+            continue
+        text = text_of(name, loaded.space, sets)
+        expansions.append(_expansion(root, name, text, sets))
+        if not expansions[-1]["current"]:
+            texts[expansions[-1]["file"]] = text
     if faults:
         fail("\n".join(faults))
-    return [_expand(root, name, space, drawn, check=check) for name, (space, drawn) in sets.items()]
+    if edit is not None:
+        edit.write(texts)
+    return expansions
 
 
-def _expand(root: Path, name: str, space: Space, sets: tuple[ParameterSet, ...], *, check: bool) -> dict[str, Any]:
-    text = text_of(name, space, sets)
+def _expansion(root: Path, name: str, text: str, sets: tuple[ParameterSet, ...]) -> dict[str, Any]:
     before, text_before = read_sets(root, name, [])
-    if text != text_before and not check:
-        write(root / folder(name) / SETS_FILE, text)
     known = {one.id for one in before.sets} if before else set()
     ids = [one.id for one in sets]
     return {
@@ -79,12 +89,6 @@ def _expand(root: Path, name: str, space: Space, sets: tuple[ParameterSet, ...],
         "gone": sorted(known.difference(ids)),
         "current": text == text_before,
     }
-
-
-def write(file: Path, text: str) -> None:
-    partial = file.with_name(f".{file.name}.partial")
-    partial.write_text(text, encoding="utf-8", newline="")
-    partial.replace(file)
 
 
 def sets_of(loaded: LoadedSpace) -> tuple[ParameterSet, ...]:

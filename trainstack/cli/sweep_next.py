@@ -7,15 +7,15 @@ import typer
 
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.session import JsonOption, Session, StackOption, checkout
-from trainstack.cli.sweep_expand import expand_all, placed, sets_of, write
+from trainstack.cli.sweep_expand import expand_all, placed, sets_of
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
 from trainstack.errors import TrainstackError
+from trainstack.files.project import ProjectEdit, edit_project
 from trainstack.onboarding.editing import Entry, with_added
-from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.templates import format_value
 from trainstack.settings.search_space.hyperparams import SPACE_FILE, folder
 from trainstack.settings.search_space.space import ParameterSet
-from trainstack.settings.search_space.spaces import LoadedSpace, load_space
+from trainstack.settings.search_space.spaces import load_space
 from trainstack.sweeps.search.results import TrialResult, from_json
 
 
@@ -44,10 +44,10 @@ def next_sets(
       trainstack sweep next digits-search --results results.json
     """
     root = checkout()
-    loaded = load_space(root, name)
-    added = add_next(
-        root, name, loaded, _read_live(stack, name) if results is None else _read_file(results, name), count
-    )
+    load_space(root, name)
+    found = _read_live(stack, name) if results is None else _read_file(results, name)
+    with edit_project(root) as edit:
+        added = add_next(root, name, found, count, edit)
     if as_json:
         show_json([one.model_dump(by_alias=True) for one in added])
         return
@@ -71,16 +71,18 @@ def _read_file(file: Path, name: str) -> Sequence[TrialResult]:
 
 
 def add_next(
-    root: Path, name: str, loaded: LoadedSpace, results: Sequence[TrialResult], count: int
+    root: Path, name: str, results: Sequence[TrialResult], count: int, edit: ProjectEdit
 ) -> tuple[ParameterSet, ...]:
     """Add proposals to the space's file and expand it again. Raises SpaceError if the space has fewer sets left."""
     from trainstack.sweeps.search.propose import propose  # noqa: PLC0415 (Optuna is slow to load)
 
+    file = f"{folder(name)}/{SPACE_FILE}"
+    text = edit.text(file) or ""
+    loaded = load_space(root, name)
     before = sets_of(loaded)
     with placed(loaded):
         proposed = propose(loaded.space, before, results, count)
-    file = root / folder(name) / SPACE_FILE
-    write(file, with_added(read_text(file), [Entry(("sets",), values) for values in proposed]))
-    expand_all(root, (name,))
+    edit.write({file: with_added(text, [Entry(("sets",), values) for values in proposed])})
+    expand_all(root, (name,), edit)
     known = {one.id for one in before}
     return tuple(one for one in sets_of(load_space(root, name)) if one.id not in known)

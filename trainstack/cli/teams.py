@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -6,12 +7,12 @@ from trainstack.cli.console import err, fail, out, show_json, show_steps
 from trainstack.cli.selection import creation_steps
 from trainstack.cli.session import DryRunOption, JsonOption, StackOption, checkout
 from trainstack.errors import ExitCode
+from trainstack.files.project import edit_project
 from trainstack.onboarding import project_files as staging
 from trainstack.onboarding.editing import with_entries
 from trainstack.onboarding.new_team import Plan, plan
 from trainstack.onboarding.team_request import Request
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.loading.files import read_text
 from trainstack.settings.loading.load import load
 from trainstack.settings.loading.project import project_name
 from trainstack.settings.model import Settings
@@ -44,7 +45,6 @@ def add_team(  # noqa: PLR0913 (the options of the command)
       trainstack add-team vision -s lab --cohort research --group vision-ml --user ann@example.org
     """
     root = checkout()
-    own, platform = f"Pulumi.{name}.yaml", f"Pulumi.{stack}.yaml"
     request = Request(
         name=name,
         namespace=namespace,
@@ -54,23 +54,23 @@ def add_team(  # noqa: PLR0913 (the options of the command)
         groups=tuple(group or ()),
         users=tuple(user or ()),
     )
-    settings = load(root, stack)
-    planned = plan(settings, request, project_name(root))
-    text = read_text(root / platform)
-    files = {platform: with_entries(text, planned.entries)}
-    kept = list(planned.kept)
-    if (root / own).is_file():
-        _ensure_tenant(name, stack)
-        kept.append(own)
-    else:
-        files[own] = planned.team
-    changed = {file: text for file, text in files.items() if file != platform or planned.entries}
-    faults = [fault for name_ in (stack, name) if changed for fault in staging.faults(root, changed, name_)]
-    if faults:
-        fail("\n".join(["nothing was written, since the result would have errors:", *dict.fromkeys(faults)]))
-    diff = staging.diff(root, changed)
-    if changed and not dry_run:
-        staging.write(root, changed)
+    own, platform = f"Pulumi.{name}.yaml", f"Pulumi.{stack}.yaml"
+    with edit_project(root) as edit:
+        text, team_exists = edit.text(platform), edit.text(own) is not None
+        settings = load(root, stack)
+        planned = plan(settings, request, project_name(root))
+        changed = {platform: with_entries(text or "", planned.entries)} if planned.entries else {}
+        if team_exists:
+            _ensure_tenant(root, name, stack)
+        else:
+            changed[own] = planned.team
+        kept = [*planned.kept, *([own] if team_exists else [])]
+        faults = [fault for name_ in (stack, name) if changed for fault in staging.faults(root, changed, name_)]
+        if faults:
+            fail("\n".join(["nothing was written, since the result would have errors:", *dict.fromkeys(faults)]))
+        diff = staging.diff(root, changed)
+        if not dry_run:
+            edit.write(changed)
     if as_json:
         show_json(
             {
@@ -100,10 +100,10 @@ def _quota(options: list[str]) -> dict[str, str]:
     return found
 
 
-def _ensure_tenant(name: str, stack: str) -> None:
+def _ensure_tenant(root: Path, name: str, stack: str) -> None:
     """Exit if the team's file exists, which is kept, and is not a tenant's environment."""
     try:
-        environment = load(checkout(), name).environment
+        environment = load(root, name).environment
     except SettingsError as error:
         fail(f"Pulumi.{name}.yaml exists and has errors: {error}")
     if name == stack or environment.profile != "tenant":

@@ -1,6 +1,5 @@
 """Build and push the images of an environment, with this machine's tool, or for the local cluster as `up` does."""
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from trainstack.dev.cluster.images.recipe import stage
 from trainstack.dev.cluster.images.storage import Report
 from trainstack.dev.cluster.registry_access import RegistryAccess
 from trainstack.dev.image_tools import ImageTool, ImageToolError, find_tool
+from trainstack.files.temporary import temporary_folder
 from trainstack.live.registry import Registries
 from trainstack.live.registry_credentials import RegistryError
 from trainstack.runs.errors import WorkloadError
@@ -107,8 +107,7 @@ def require_local(local: RegistryAccess | None) -> RegistryAccess:
 @contextmanager
 def _staged(recipe: Recipe, image: RunImage) -> Iterator[Path]:
     """Yield a folder with exactly the files whose digest is the image's tag."""
-    with tempfile.TemporaryDirectory(prefix="trainstack-context-") as name:
-        context = Path(name)
+    with temporary_folder() as context:
         stage(recipe, context)
         if target(recipe.image).tag != target(image.reference).tag:
             raise WorkloadError(f"{image.folder}: files changed while they were read; run the command again")

@@ -5,13 +5,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from trainstack.errors import TrainstackError
+from trainstack.files.temporary import temporary_folder
 from trainstack.runs.images.references import host
 
 _DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
@@ -53,8 +53,8 @@ class ImageTool:
         if self.name == "docker":
             digest = _DIGEST.search(_execute([self.name, "push", reference]))
             return digest[1] if digest else ""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "digest"
+        with temporary_folder() as folder:
+            file = folder / "digest"
             _execute([self.name, "push", "--digestfile", str(file), reference])
             return file.read_text(encoding="utf-8").strip()
 

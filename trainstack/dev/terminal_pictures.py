@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -20,7 +19,8 @@ from rich.console import Console
 from rich.text import Text
 
 from trainstack.dev.toolchain.places import CHECKOUT
-from trainstack.onboarding import project_files
+from trainstack.files.project import edit_project
+from trainstack.files.temporary import temporary_folder
 from trainstack.onboarding.new_project.files import new_files
 from trainstack.onboarding.new_project.request import Request
 
@@ -97,18 +97,17 @@ PICTURES: Mapping[str, Picture] = {
 
 def write(root: Path) -> list[Path]:
     """Write all pictures of the checkout, and return their paths."""
-    (root / FOLDER).mkdir(exist_ok=True)
-    files = [FOLDER / f"{name}.svg" for name in PICTURES]
-    for file, (name, picture) in zip(files, PICTURES.items(), strict=True):
-        (root / file).write_text(svg(name, picture), encoding="utf-8")
-    return files
+    files = {FOLDER / f"{name}.svg": svg(name, picture) for name, picture in PICTURES.items()}
+    with edit_project(root) as edit:
+        edit.write({str(file): text for file, text in files.items()})
+    return list(files)
 
 
 def svg(name: str, picture: Picture) -> str:
-    with tempfile.TemporaryDirectory(prefix="trainstack-") as folder:
-        root = Path(folder)
+    with temporary_folder() as root:
         if picture.project:
-            project_files.write(root, new_files(picture.project, version("trainstack"), virtualenv=False))
+            with edit_project(root) as edit:
+                edit.write(new_files(picture.project, version("trainstack"), virtualenv=False))
         for path, text in picture.files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")

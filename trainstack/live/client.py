@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,7 +20,9 @@ import yaml
 from kr8s import APITimeoutError, ServerError
 
 from trainstack.errors import ExitCode, TrainstackError
+from trainstack.files.temporary import temporary_folder
 from trainstack.live import kubeconfig
+from trainstack.live.private_kubeconfig import with_files
 
 T = TypeVar("T")
 
@@ -31,8 +33,8 @@ PAGE = 500
 CONCURRENCY = 16
 """Requests at once."""
 _CONNECTING = threading.Lock()
-_connecting: list[tuple[tempfile.TemporaryDirectory[str], str | None]] = []
-"""For each client that connects now, the folder of its temporary files and the one to set again afterwards."""
+_connecting: list[ExitStack] = []
+"""For each client that connects now, what removes its temporary files; all of them have the same."""
 _shared: ContextVar["SharedClients | None"] = ContextVar("_shared", default=None)
 """The clients of the block of `shared_clients`, or of the event loop that runs."""
 _TIMEOUT_SECONDS = 10
@@ -223,7 +225,7 @@ async def _connect(context: str | None) -> kr8s.asyncio.Api:
         local = f"start the local cluster with `trainstack cluster up`, or {own}"
         raise PermanentError(f"no kubeconfig at {file}", local if kubeconfig.is_local() else own)
     try:
-        chosen: Any = kubeconfig.with_token(kubeconfig.chosen(context))
+        chosen: Any = with_files(kubeconfig.with_token(kubeconfig.chosen(context)))
         with _temporary_files_removed():
             # The factory `kr8s.asyncio.api` connects without a timeout. A plugin for credentials has no limit, since
             # it may wait for the user's login.
@@ -249,21 +251,27 @@ async def _connect(context: str | None) -> kr8s.asyncio.Api:
 
 @contextmanager
 def _temporary_files_removed() -> Iterator[None]:
-    """Remove the temporary files that kr8s writes while it connects, which include the kubeconfig's keys."""
+    """Remove the temporary files that kr8s writes while it connects, which include keys that a plugin returned."""
     # The temporary folder is a setting of the whole process, so clients that connect at the same time share one. The
     # lock is not held meanwhile: it would block the event loop.
     with _CONNECTING:
-        shared = _connecting or [(tempfile.TemporaryDirectory(prefix="trainstack-"), tempfile.tempdir)]
-        _connecting.append(shared[0])
-        tempfile.tempdir = shared[0][0].name
+        _connecting.append(_connecting[0] if _connecting else _other_temporary_folder())
     try:
         yield
     finally:
         with _CONNECTING:
-            folder, before = _connecting.pop()
+            shared = _connecting.pop()
             if not _connecting:
-                tempfile.tempdir = before
-                folder.cleanup()
+                shared.close()
+
+
+def _other_temporary_folder() -> ExitStack:
+    """Replace the process's folder of temporary files until the result is closed."""
+    stack = ExitStack()
+    folder = stack.enter_context(temporary_folder())
+    stack.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
+    tempfile.tempdir = str(folder)
+    return stack
 
 
 def _unreachable(cluster: str, error: Exception) -> ClusterError:

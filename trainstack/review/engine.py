@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from trainstack.files.temporary import secret_file
 from trainstack.review import secret
 from trainstack.review.admission import verdicts
 from trainstack.review.diff import tidy
@@ -139,11 +139,11 @@ def _kubeconfig() -> Iterator[dict[str, str]]:
     if not text:
         yield {}
         return
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "kubeconfig")
-        file.touch(mode=0o600)
-        file.write_text(text, encoding="utf-8")
-        yield {"KUBECONFIG": str(file)}
+    file = secret_file(text.encode())
+    try:
+        yield {"KUBECONFIG": str(file.path)}
+    finally:
+        file.close()
 
 
 def _environment(root: Path, stack: str, given: Mapping[str, str]) -> dict[str, str]:

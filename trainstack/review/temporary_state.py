@@ -2,11 +2,11 @@
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from trainstack.files.temporary import temporary_folder
 from trainstack.review.errors import EngineError
 
 MISSING = "no stack named"
@@ -31,8 +31,8 @@ def temporary_state(
         EngineError: the engine cannot create the state.
 
     """
-    with tempfile.TemporaryDirectory(prefix="trainstack-preview-") as name:
-        folder, file = Path(name), f"Pulumi.{stack}.yaml"
+    file = f"Pulumi.{stack}.yaml"
+    with temporary_folder() as folder:
         (folder / "state").mkdir()
         for copied in ("Pulumi.yaml", file):
             shutil.copyfile(root / copied, folder / copied)

@@ -1,12 +1,12 @@
 """The exit code of an error in the program, for the command that runs the engine, which has other codes."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trainstack.errors import ExitCode, TrainstackError
+from trainstack.files.temporary import temporary_folder
 
 EXIT_CODE_VARIABLE = "TRAINSTACK_EXIT_CODE_FILE"
 """The variable with the path of an empty file, which commands set for their engine. The program writes its exit code
@@ -16,8 +16,8 @@ to it; without the file it writes nothing."""
 @contextmanager
 def exit_code_file() -> Iterator[Path]:
     """Create the file for one run of the engine, and remove it afterwards."""
-    with tempfile.TemporaryDirectory(prefix="trainstack-") as folder:
-        file = Path(folder) / "exit-code"
+    with temporary_folder() as folder:
+        file = folder / "exit-code"
         file.touch()
         yield file
 

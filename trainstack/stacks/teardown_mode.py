@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +14,7 @@ import pulumi
 from pydantic import TypeAdapter
 
 from trainstack.errors import RefusedError
+from trainstack.files.locks import is_locked, try_lock_new
 from trainstack.objects.ownership import Identity
 
 PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
@@ -21,7 +22,8 @@ PERMISSION_VARIABLE = "TRAINSTACK_ENDS"
 The program refuses to run with an inherited value."""
 Mode = Literal["everything", "keep-platform"]
 """Whether definitions and namespaces are deleted too."""
-_FOLDER = ".trainstack/endings"
+_FOLDER = Path(".trainstack/endings")
+"""The permissions, in the project. Each is valid as long as its command has it locked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +46,15 @@ _PERMISSION = TypeAdapter(Permission)
 @contextmanager
 def permit(root: Path, permission: Permission) -> Iterator[Mapping[str, str]]:
     """Permit one run of the program at `root` to delete a stack. Yield the variables for its engine."""
-    name = secrets.token_hex(16)
-    file = root / _FOLDER / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(asdict(permission)))
+    _remove_leftovers(root / _FOLDER)
+    file, lock = _locked_file(root / _FOLDER)
     try:
-        yield {PERMISSION_VARIABLE: name}
+        with os.fdopen(lock, "w", encoding="utf-8", closefd=False) as opened:
+            json.dump(asdict(permission), opened)
+        yield {PERMISSION_VARIABLE: file.name}
     finally:
         file.unlink(missing_ok=True)
+        os.close(lock)
 
 
 def teardown_permission(root: Path, stack: str) -> Permission | None:
@@ -77,9 +80,39 @@ def _use_up(root: Path, name: str) -> Permission | None:
         return None
     file = root / _FOLDER / name
     try:
-        text = file.read_text()
-        # Only one of two programs with the same permission can remove the file.
-        file.unlink()
+        with _opened(file) as descriptor, os.fdopen(descriptor, encoding="utf-8", closefd=False) as opened:
+            valid, text = is_locked(descriptor), opened.read()
+            # Only one of two programs with the same permission can remove the file.
+            file.unlink()
     except FileNotFoundError:
         return None
-    return _PERMISSION.validate_json(text)
+    return _PERMISSION.validate_json(text) if valid else None
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the permissions of commands that have ended without doing so."""
+    for file in folder.glob("*"):
+        with suppress(OSError), _opened(file) as descriptor:
+            if not is_locked(descriptor):
+                file.unlink()
+
+
+def _locked_file(folder: Path) -> tuple[Path, int]:
+    """Create a file; return it with the descriptor that has it locked."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    while True:
+        file = folder / secrets.token_hex(16)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        if try_lock_new(file, descriptor):
+            return file, descriptor
+        os.close(descriptor)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[int]:
+    # NFS locks only what is open for writing.
+    descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

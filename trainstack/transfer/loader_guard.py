@@ -6,35 +6,43 @@ the other end of a pipe, which the kernel closes when the command ends.
 
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
+
+from trainstack.files.temporary import SecretFile
 
 PAUSES_SECONDS = (0, 5, 60)
 """Pauses before the deletions: if the command is killed while kubectl creates the loader, that kubectl continues."""
-_SCRIPT = """kubeconfig=$1 pauses=$2
-shift 2
-read -r done || for pause in $pauses; do sleep "$pause"; "$@" --kubeconfig "$kubeconfig"; done
-rm -f "$kubeconfig"
-rmdir "${kubeconfig%/*}"
+_SCRIPT = """pauses=$1
+shift
+read -r done || for pause in $pauses; do sleep "$pause"; "$@"; done
 """
 
-Guard = subprocess.Popen[bytes]
+
+@dataclass(frozen=True)
+class Guard:
+    process: subprocess.Popen[bytes]
+    kubeconfig: SecretFile
 
 
-def set_guard(deletion: Sequence[str], kubeconfig: Path, pauses: Sequence[int] = PAUSES_SECONDS) -> Guard:
+def set_guard(deletion: Sequence[str], kubeconfig: SecretFile, pauses: Sequence[int] = PAUSES_SECONDS) -> Guard:
     """Start a guard, which runs kubectl's `deletion` if this process ends without dismissing the guard.
 
     The guard has its own session: ending the command's process group or closing its terminal does not end the guard.
-    `kubeconfig` is a copy that outlives this process, alone in a folder; the guard removes both.
+    `kubeconfig` is the guard's own, which it inherits.
     """
-    return subprocess.Popen(
-        ["sh", "-c", _SCRIPT, "sh", str(kubeconfig), " ".join(map(str, pauses)), *deletion],
+    words = [*deletion, "--kubeconfig", str(kubeconfig.inherited_path)]
+    process = subprocess.Popen(
+        ["sh", "-c", _SCRIPT, "sh", " ".join(map(str, pauses)), *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        pass_fds=[kubeconfig.descriptor],
     )
+    return Guard(process, kubeconfig)
 
 
 def dismiss(guard: Guard) -> None:
     """End the guard of a loader that was deleted or never created."""
-    guard.communicate(b"done\n")
+    guard.process.communicate(b"done\n")
+    guard.kubeconfig.close()

@@ -10,6 +10,7 @@ import yaml
 from bench.cases import changes, first_log, many, operators
 from bench.environments import as_config, environment
 from bench.programs.make_runs import launch
+from tests.copies import copy_into
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import LAUNCH, QUEUE, RUN
@@ -21,8 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def kinds(folder: Path, settings: dict[str, Any]) -> Counter[str]:
     """Count the kinds of an environment in which the preflight finds no error."""
-    for name in ("defaults.yaml", "workloads", "trainstack"):
-        (folder / name).symlink_to(ROOT / name)
+    copy_into(folder, "defaults.yaml", "workloads")
     (folder / "Pulumi.bench.yaml").write_text(yaml.safe_dump(as_config(settings)))
     loaded = load_with_places(folder, "bench")
     declared = Declared(loaded.settings, Inputs())
@@ -91,7 +91,7 @@ def test_launches_of_many_runs_differ() -> None:
 
 def test_the_operators_alone_are_an_environment(tmp_path: Path) -> None:
     """Their releases are those of `defaults.yaml`."""
-    (tmp_path / "defaults.yaml").symlink_to(ROOT / "defaults.yaml")
+    copy_into(tmp_path, "defaults.yaml")
     (tmp_path / "Pulumi.bench.yaml").write_text(yaml.safe_dump(as_config(operators.SETTINGS)))
     settings = load_with_places(tmp_path, "bench").settings
     assert settings.operators.kueue is not None

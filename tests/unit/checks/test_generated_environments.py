@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.project import ROOT
+from tests.copies import copy_into
 from tests.faults.configurations import COUNT, ENVIRONMENTS, KINDS, OF_JOBS, Configuration, Environment, draw
 from tests.faults.files import write_sweeps
 from tests.faults.stack_configs import stack_config
@@ -22,8 +22,7 @@ SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a project's folder with the files that these environments refer to."""
     root = tmp_path_factory.mktemp("drawn")
-    for name in ("defaults.yaml", "workloads", "trainstack"):
-        (root / name).symlink_to(ROOT / name)
+    copy_into(root, "defaults.yaml", "workloads")
     write_sweeps(root)
     return root
 

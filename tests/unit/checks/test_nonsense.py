@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.copies import copy_into
 from tests.unit.checks.cases import ROOT
 from trainstack.declared.declared import Declared
 from trainstack.preflight.finding import Finding
@@ -28,17 +29,11 @@ _STEP = re.compile(r'\["(?P<quoted>[^"]+)"\]|\[(?P<element>[^\]]+)\]|\.?(?P<key>
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with links to the files of the repository that settings refer to."""
+    """Return a folder with the files of the repository that settings refer to."""
     folder = tmp_path_factory.mktemp("project")
-    for entry in ("defaults.yaml", "trainstack", "docs", "sweeps", ".trainstack", "pins"):
-        if (ROOT / entry).exists():
-            (folder / entry).symlink_to(ROOT / entry)
-    for path in (*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("workloads/*"), *ROOT.glob("workloads/digits/*")):
-        link = folder / path.relative_to(ROOT)
-        if path != ROOT / "workloads" / "digits":
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(path)
-    return folder
+    (folder / ".trainstack").symlink_to(ROOT / ".trainstack")
+    environments = [file.name for file in ROOT.glob("Pulumi.*.yaml")]
+    return copy_into(folder, "defaults.yaml", "sweeps", "workloads", *environments)
 
 
 @pytest.mark.parametrize("edit", [pytest.param(row, id=f"{row[1]}={json.dumps(row[2])[:60]}") for row in ROWS])
@@ -84,17 +79,15 @@ def text(finding: Finding) -> str:
 
 
 @contextmanager
-def edited(link: Path, content: object) -> Iterator[None]:
-    """Replace a link by a file with this content, and restore it afterwards."""
-    original = link.readlink()
-    link.unlink()
+def edited(file: Path, content: object) -> Iterator[None]:
+    """Give a file this content, and restore it afterwards."""
+    original = file.read_bytes()
     text = yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
-    link.write_text(text, encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
     try:
         yield
     finally:
-        link.unlink()
-        link.symlink_to(original)
+        file.write_bytes(original)
 
 
 def change(content: Any, path: str, value: object) -> None:

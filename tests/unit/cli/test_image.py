@@ -117,7 +117,7 @@ def run(*words: str) -> Result:
 
 def calls(root: Path) -> list[str]:
     """Return the calls of the tools, without the names of temporary folders."""
-    return re.sub(r"/\S*/(digest|trainstack-context-\w+)", r"TEMPORARY", (root / "calls").read_text()).splitlines()
+    return re.sub(r"/\S*/content(/digest)?", r"TEMPORARY", (root / "calls").read_text()).splitlines()
 
 
 PUSH = f"push --digestfile TEMPORARY {HELLO}"

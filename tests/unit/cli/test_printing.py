@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from trainstack.cli import console
 from trainstack.cli.app import app
 from trainstack.cli.console import err, expected_message, fail, out, show, step
+from trainstack.files.regular import FileError
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import SETTINGS
 from trainstack.preflight.rule import Violation
 from trainstack.runs.errors import WorkloadError
 from trainstack.settings.errors import Place
-from trainstack.settings.loading.files import FileError
 
 DATA = "training:cat: [bold]x[/bold] [/] [link=x]y [red]"
 

@@ -16,6 +16,7 @@ import yaml
 from arro3.io import read_parquet
 from typer.testing import CliRunner, Result
 
+from tests.copies import copy_into
 from tests.unit.checks.live import Body, make_condition, make_pending
 from tests.unit.checks.test_live_trials import alive
 from tests.unit.make import make_settings, make_sweeps
@@ -101,9 +102,7 @@ class Project:
 def make_project(planned: PlannedSweep, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Return the project; commands find it from any folder."""
     project = Project(planned, make_volume(tmp_path, monkeypatch))
-    (tmp_path / "project").mkdir()
-    for name in ("workloads", "trainstack"):
-        (tmp_path / "project" / name).symlink_to(ROOT / name)
+    copy_into(tmp_path / "project", "workloads")
     session = Session(tmp_path / "project", "test")
     session.__dict__["loaded"] = SimpleNamespace(settings=settings)
 

@@ -60,11 +60,11 @@ def test_run_command() -> None:
 
 def test_rootfs_command() -> None:
     """The recipe's script gets the mirror of this machine, and the buildah to mount with."""
-    assert rootfs_command(STORAGE, "box", "http://mirror.example/debian") == [
+    assert rootfs_command(STORAGE, "box", "http://mirror.example/debian", Path("/private/apt.conf")) == [
         *OWN_MOUNTS,
         *("sh", str(CONTAINERFILES / "base" / "rootfs.sh"), "box", "http://mirror.example/debian"),
         "/usr/share/keyrings/debian-archive-keyring.gpg",
-        *("/cache/images/sources.list", "/cache/images/apt.conf"),
+        *("/cache/images/sources.list", "/private/apt.conf"),
         *BUILDAH,
     ]
 

@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from tests.special_files import make_socket, make_sparse_file
+from trainstack.files.regular import MAX_BYTES, FileError, read_bytes
 from trainstack.settings.errors import Finding, SettingsError
 from trainstack.settings.loading import source
-from trainstack.settings.loading.files import MAX_BYTES, FileError, read_bytes
 from trainstack.settings.loading.load import load
 from trainstack.settings.loading.merge import plain
 from trainstack.settings.loading.source import read
@@ -22,7 +22,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
     "a FIFO": os.mkfifo,
     "a directory": Path.mkdir,
     "a socket": make_socket,
-    "a character device": lambda path: path.symlink_to("/dev/zero"),
+    "leads out of the project, to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
     "larger than": make_sparse_file,
     os.strerror(errno.ELOOP): lambda path: path.symlink_to(path.name),
 }
@@ -46,6 +46,12 @@ def test_a_settings_file_of_another_type_is_a_fault(tmp_path: Path, what: str, n
     (finding,) = [item for item in findings if item.where.file == name and "cannot be read" in item.message]
     assert (finding.where.line, bool(finding.remedy)) == (1, True)
     assert what in finding.message
+
+
+def test_a_device_is_not_read() -> None:
+    """Its content would never end."""
+    with pytest.raises(FileError, match="is a character device, not a regular file"):
+        read_bytes(Path("/dev/zero"))
 
 
 def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:

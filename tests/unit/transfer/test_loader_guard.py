@@ -6,28 +6,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from trainstack.dev.cluster.processes import wait_until
+from trainstack.files import temporary
+from trainstack.files.temporary import secret_file
 from trainstack.transfer.loader_guard import dismiss, set_guard
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 20.0
 COMMAND = """
-import sys, time
-from pathlib import Path
+import os, sys, time
+from trainstack.files.temporary import secret_file
 from trainstack.transfer.loader_guard import set_guard
+if sys.argv[2] == "folder":
+    del os.memfd_create
 delete = ["sh", "-c", 'cat "$3" >> "$1"', "sh", sys.argv[1]]
-guard = set_guard(delete, Path(sys.argv[2]), pauses=(0, 0))
-print(guard.pid, flush=True)
+guard = set_guard(delete, secret_file(b"a cluster\\n"), pauses=(0, 1))
+print(guard.process.pid, flush=True)
 time.sleep(1000)
 """
-
-
-def make_copy(folder: Path) -> Path:
-    """Write a kubeconfig alone in a folder."""
-    file = folder / "private" / "kubeconfig"
-    file.parent.mkdir()
-    file.write_text("a cluster\n")
-    return file
 
 
 def has_ended(process: int) -> bool:
@@ -41,33 +39,42 @@ def has_ended(process: int) -> bool:
         return True
 
 
-def test_a_killed_command_has_its_loader_deleted(tmp_path: Path) -> None:
-    """SIGKILL of its process group counts too; the guard tries again for a loader created at the last moment."""
-    log, kubeconfig = tmp_path / "log", make_copy(tmp_path)
-    words = [sys.executable, "-c", COMMAND, str(log), str(kubeconfig)]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as process:
+@pytest.mark.parametrize("place", ["memory", "folder"])
+def test_a_killed_command_has_its_loader_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """SIGKILL of its process group counts too; the guard tries again for a loader created at the last moment.
+
+    Another command between the attempts does not remove the guard's kubeconfig; the next command after the guard does.
+    """
+    log = tmp_path / "log"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    words = [sys.executable, "-c", COMMAND, str(log), place]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True, env=environment) as process:
         assert process.stdout is not None
         guard = int(process.stdout.readline())
         assert not log.exists()
         os.killpg(process.pid, signal.SIGKILL)
+    temporary.remove_leftovers()
     assert wait_until(lambda: log.exists() and log.read_text() == "a cluster\n" * 2, SECONDS)
     assert wait_until(lambda: has_ended(guard), SECONDS)
-    assert not kubeconfig.parent.exists()
+    temporary.remove_leftovers()
+    assert list(tmp_path.iterdir()) == [log]
 
 
-def test_a_dismissed_guard_does_nothing(tmp_path: Path) -> None:
+def test_a_dismissed_guard_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has ended when `dismiss` returns, and its kubeconfig is removed."""
-    kubeconfig = make_copy(tmp_path)
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    kubeconfig = secret_file(b"a cluster\n")
     guard = set_guard(["touch", str(tmp_path / "log")], kubeconfig, pauses=(0,))
     dismiss(guard)
-    assert guard.returncode == 0
+    assert guard.process.returncode == 0
     assert not (tmp_path / "log").exists()
-    assert not kubeconfig.parent.exists()
+    assert not kubeconfig.path.parent.exists()
 
 
-def test_a_guard_that_has_ended_can_be_dismissed(tmp_path: Path) -> None:
+def test_a_guard_that_has_ended_can_be_dismissed() -> None:
     """Another process may have killed it."""
-    guard = set_guard(["true"], make_copy(tmp_path))
-    guard.kill()
+    guard = set_guard(["true"], secret_file(b""))
+    guard.process.kill()
     dismiss(guard)
-    assert guard.returncode == -signal.SIGKILL
+    assert guard.process.returncode == -signal.SIGKILL

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.copies import copy_into
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.objects.labels import LAUNCH, MANAGED_BY, RUN, SET, SKIP_AWAIT, STACK, SWEEP, WORKLOAD, Manifest
@@ -486,8 +487,7 @@ def service(published: str) -> str:
 
 def declared(root: Path, stack: str) -> list[Manifest]:
     """Return the objects of a committed environment with all runs, and with fixed names for trials."""
-    for name in ("defaults.yaml", "sweeps", "workloads", "trainstack"):
-        (root / name).symlink_to(ROOT / name)
+    copy_into(root, "defaults.yaml", "sweeps", "workloads")
     content = yaml.load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     content["config"].get("trainstack:workloads", {}).pop("exclude", None)
     for sweep in content["config"].get("trainstack:sweeps", {}).get("sweeps", ()):

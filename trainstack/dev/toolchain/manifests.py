@@ -8,7 +8,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from trainstack.dev.toolchain.errors import ToolchainError
 from trainstack.dev.toolchain.locking import locked
 from trainstack.dev.toolchain.places import CHECKOUT, GO_MODULES, cache_root, state_root
 from trainstack.dev.toolchain.progress import say
+from trainstack.files.temporary import temporary_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +149,9 @@ def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
     Raises:
         ToolchainError: kustomize fails, or the overlay does not name the expected image or resource.
     """
-    with tempfile.TemporaryDirectory(prefix="trainstack-manifest-") as scratch:
+    with temporary_folder() as scratch:
         # The module cache is read-only, and kustomize refuses folders outside of the one that it is given.
-        copy = Path(scratch) / "module"
+        copy = scratch / "module"
         top = manifest.overlay.split("/", 1)[0]
         shutil.copytree(module / top, copy / top)
         if manifest.without is not None:
@@ -159,7 +159,7 @@ def render(manifest: Manifest, module: Path, kubectl: Path) -> str:
         result = subprocess.run(
             [kubectl, "kustomize", copy / manifest.overlay], capture_output=True, text=True, check=False,
             # Nothing of the user's cluster or plugins has a part in it.
-            env={"PATH": os.defpath, "HOME": scratch},
+            env={"PATH": os.defpath, "HOME": str(scratch)},
         )  # fmt: skip
     if result.returncode != 0:
         raise ToolchainError(

@@ -3,11 +3,11 @@
 import re
 import subprocess
 import sys
-import tempfile
 import tomllib
 from pathlib import Path
 
 from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.files.temporary import temporary_folder
 
 PACKAGES, NOTES = "packages", "notes.md"
 """The names in the output folder."""
@@ -26,9 +26,9 @@ def build(checkout: Path, tag: str | None, output: Path) -> list[Path]:
     text = notes(checkout, version, released=tag is not None)
     packages = output / PACKAGES
     packages.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="trainstack-release-") as folder:
-        archive = Path(folder) / "source.tar"
-        source = Path(folder) / "source"
+    with temporary_folder() as folder:
+        archive = folder / "source.tar"
+        source = folder / "source"
         source.mkdir()
         # Only committed files: a checkout also has compiled ones.
         _run(["git", "-C", str(checkout), "archive", f"--output={archive}", "HEAD"])

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from trainstack.errors import TrainstackError
+from trainstack.settings.errors import Finding
 from trainstack.settings.loading.source import read
 
 FILE = "Pulumi.yaml"
@@ -10,11 +11,14 @@ FILE = "Pulumi.yaml"
 
 def project_name(root: Path) -> str:
     """Return the `name` in the Pulumi.yaml of the project at `root`. Raises TrainstackError if it has none."""
+    findings: list[Finding] = []
     try:
-        name = read(root, FILE, []).name
+        name = read(root, FILE, findings).name
     except FileNotFoundError:
         name = None
     if not name:
+        if findings:
+            raise TrainstackError(str(findings[0]))
         raise TrainstackError("the project has no name", "write `name: <name>` into the file", path=FILE)
     return name
 

@@ -82,13 +82,9 @@ def texts() -> Mapping[str, str]:
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()}
 
 
-def write(root: Path, folder: Path = FOLDER) -> list[Path]:
-    """Write the schemas to a folder of the project at `root`; return their paths in it."""
-    (root / folder).mkdir(parents=True, exist_ok=True)
-    contents = texts()
-    for name, text in contents.items():
-        (root / folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in contents]
+def files(folder: Path = FOLDER) -> dict[str, str]:
+    """Return the schemas as files of a folder of the project."""
+    return {str(folder / name): text for name, text in texts().items()}
 
 
 def _document(title: str, body: Schema, definitions: Mapping[str, Schema]) -> Schema:

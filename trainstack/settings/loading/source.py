@@ -5,7 +5,7 @@ YAML parsers disagree about unquoted words and numbers, and the Pulumi engine re
 and other ambiguous values (`0777`, `0x1F`, `1_000`, `True`, `2024-01-01`) are errors until they are quoted. Duplicate
 keys, merge keys (`<<`) and tags are errors, and so are values that a short file can make too large to read: deep
 nesting, aliases of aliases, numbers of thousands of digits, hundreds of thousands of values. A file must be regular and
-at most `settings.loading.files.MAX_BYTES` long. The engine rewrites the files of stacks, whose texts of several lines
+at most `files.regular.MAX_BYTES` long. The engine rewrites the files of stacks, whose texts of several lines
 must not begin with white space: its YAML library (yaml.v3) drops a first line break, or writes an invalid file.
 """
 
@@ -17,8 +17,9 @@ from typing import Any
 
 import yaml
 
+from trainstack.files.project import project_file
+from trainstack.files.regular import read_bytes
 from trainstack.settings.errors import Finding, Place
-from trainstack.settings.loading.files import read_bytes
 
 Scalar = None | bool | int | float | str
 
@@ -125,7 +126,7 @@ def read_list(root: Path, file: str, findings: list[Finding]) -> Node:
 def _read(root: Path, file: str, findings: list[Finding]) -> Node:
     start = Place(file, 1, 1)
     try:
-        return read_text(read_bytes(root / file).decode("utf-8"), file, findings)
+        return read_text(read_bytes(project_file(root, file)).decode("utf-8"), file, findings)
     except FileNotFoundError:
         raise
     except NotADirectoryError as error:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from trainstack.files.project import project_file
+from trainstack.files.regular import read_bytes
 from trainstack.settings.errors import Finding, Place, SettingsError, nearest
-from trainstack.settings.loading.files import read_bytes
 from trainstack.settings.loading.merge import at, element_paths, plain, prune, walk
 from trainstack.settings.loading.source import Node, read, read_list
 from trainstack.settings.loading.validation_errors import findings_of
@@ -87,7 +88,7 @@ def read_sets(root: Path, sweep: str, findings: list[Finding]) -> tuple[Expansio
     file = f"{folder(sweep)}/{SETS_FILE}"
     try:
         # `read_list` below reports other encodings and files that are not regular.
-        text = _LINE_ENDINGS.sub("\n", read_bytes(root / file).decode("utf-8", errors="replace"))
+        text = _LINE_ENDINGS.sub("\n", read_bytes(project_file(root, file)).decode("utf-8", errors="replace"))
     except (FileNotFoundError, NotADirectoryError):
         return None, ""
     except OSError:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.images import sources
-from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Report, Storage, container_name, execute, execute_logged
+from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Report, Storage, container_name, execute_logged
 from trainstack.runs.images.images import BASE_RECIPE
 
 EXPECTED_SECONDS = 90
@@ -26,18 +26,18 @@ def build(storage: Storage, image: str, report: Report) -> None:
         raise ClusterError(f"{KEYRING} is missing; install it with `apt-get install debian-archive-keyring`")
     found = sources.read()
     (storage.folder / "sources.list").write_text("".join(f"{source.line}\n" for source in found))
-    (storage.folder / "apt.conf").write_text(sources.acquire_settings(execute(["apt-config", "dump"])))
     container = container_name("base")
     storage.run("from", "--name", container, "scratch")
     try:
-        execute_logged(rootfs_command(storage, container, found[0].uri), storage.folder / "base.log", report)
+        with storage.apt_settings() as apt:
+            execute_logged(rootfs_command(storage, container, found[0].uri, apt), storage.folder / "base.log", report)
         storage.run("config", "--cmd", "python3", "--workingdir", "/", "--env", f"PATH={PATH}", container)
         storage.run("commit", "--quiet", container, image)
     finally:
         storage.run("rm", container)
 
 
-def rootfs_command(storage: Storage, container: str, mirror: str) -> list[str]:
+def rootfs_command(storage: Storage, container: str, mirror: str, apt: Path) -> list[str]:
     """Return the command that fills a working container with the root file system."""
     return [
         *OWN_MOUNTS,
@@ -47,6 +47,6 @@ def rootfs_command(storage: Storage, container: str, mirror: str) -> list[str]:
         mirror,
         str(KEYRING),
         str(storage.folder / "sources.list"),
-        str(storage.folder / "apt.conf"),
+        str(apt),
         *storage.buildah(),
     ]

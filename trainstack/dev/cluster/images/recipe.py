@@ -4,13 +4,12 @@ import resource
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.images.sources import acquire_settings
-from trainstack.dev.cluster.images.storage import OWN_MOUNTS, Storage, execute
+from trainstack.dev.cluster.images.storage import CONTEXT_PREFIX, OWN_MOUNTS, Storage, execute
 from trainstack.dev.cluster.state import write_atomically
 from trainstack.dev.toolchain import digests
 from trainstack.dev.toolchain.places import cache_root
@@ -69,16 +68,14 @@ def build(storage: Storage, recipe: Recipe, image: str) -> None:
 
     Raises ClusterError if the files have changed since the name was computed.
     """
-    with tempfile.TemporaryDirectory(prefix="context-", dir=storage.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix=CONTEXT_PREFIX, dir=storage.folder) as folder:
         staged = Path(folder)
         stage(recipe, staged)
         if recipe.image != image:
             raise ClusterError(f"files in {recipe.context} changed while {image} was prepared; run the command again")
-        secrets = {}
-        if recipe.installs:
-            secrets["apt"] = storage.folder / "apt.conf"
-            secrets["apt"].write_text(acquire_settings(execute(["apt-config", "dump"])))
-        execute([*OWN_MOUNTS, *build_command(storage, image, staged, recipe.build_args, secrets)])
+        with storage.apt_settings() if recipe.installs else nullcontext() as apt:
+            secrets = {"apt": apt} if apt is not None else {}
+            execute([*OWN_MOUNTS, *build_command(storage, image, staged, recipe.build_args, secrets)])
 
 
 def build_command(

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainstack.dev.cluster.errors import ClusterError
+from trainstack.dev.cluster.images.sources import acquire_settings
 from trainstack.dev.toolchain.places import cache_root
 
 Report = Callable[[str], None]
@@ -22,6 +24,8 @@ Users who are not root get a user namespace too, which allows all that buildah n
 STAGE_MARK = "## "
 """Marks a stage in a script's output; other lines are only logged."""
 LOG_TAIL_LINES = 15
+CONTEXT_PREFIX = "context-"
+"""Names of staged build contexts, in the storage's folder, begin with it."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,33 @@ class Storage:
         return image in listed.splitlines()
 
     def remove_leftovers(self) -> None:
-        """Remove the working containers of killed commands; keep those of live processes."""
+        """Remove files and working containers of killed commands; keep those of live processes.
+
+        The caller holds the lock.
+        """
+        self._apt_conf.unlink(missing_ok=True)
+        for context in self.folder.glob(f"{CONTEXT_PREFIX}*"):
+            shutil.rmtree(context, ignore_errors=True)
         names = self.run("containers", "--format", "{{.ContainerName}}").splitlines()
         for name in names:
             if not _is_alive(name):
                 self.run("rm", name)
+
+    @contextmanager
+    def apt_settings(self) -> Iterator[Path]:
+        """Yield a file with the settings that apt needs in an image, such as a proxy with its password."""
+        settings = acquire_settings(execute(["apt-config", "dump"]))
+        self._apt_conf.unlink(missing_ok=True)
+        with open(self._apt_conf, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(settings)
+        try:
+            yield self._apt_conf
+        finally:
+            self._apt_conf.unlink(missing_ok=True)
+
+    @property
+    def _apt_conf(self) -> Path:
+        return self.folder / "apt.conf"
 
     @contextmanager
     def locked(self, report: Report) -> Iterator[None]:

@@ -1,0 +1,153 @@
+"""The files of a project: their places, and changes of them, also in a branch of an untrusted author.
+
+A symbolic link may lead to another file of the project, but neither out of it nor into its hidden folders, such as
+`.git` and `.venv`. Every command that changes files of a project does so in `edit_project`.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from trainstack.errors import TrainstackError
+from trainstack.files.locks import holder, try_lock
+from trainstack.files.regular import FileError, read_bytes
+from trainstack.files.replacement import Replacement, remove_leftovers
+
+LOCK_SECONDS = 60
+"""How long a command waits for another one that changes the project's files, which takes seconds."""
+_PAUSE_SECONDS = 0.05
+_MAX_BYTES = 16 << 20
+"""The limit of a file that is changed."""
+_originals: dict[Path, Path] = {}
+"""For the folder of a project with a few other files, the project's own."""
+
+
+class EditError(TrainstackError):
+    """A project's files were not changed."""
+
+
+def project_file(root: Path, name: str | Path) -> Path:
+    """Return the place of a project's file, with all links followed, whether or not it exists.
+
+    Raises FileError if it is not in the project, or if a link leads to it that may not.
+    """
+    real, top = Path(os.path.realpath(root / name)), Path(os.path.realpath(root))
+    for inside in (top, _originals.get(top, top)):
+        if real.is_relative_to(inside):
+            is_link = real != Path(os.path.normpath(inside / name))
+            if is_link and any(part.startswith(".") for part in real.relative_to(inside).parts):
+                raise FileError(root / name, f"is a link to {real}, in a hidden folder")
+            return real
+    raise FileError(root / name, f"leads out of the project, to {real}")
+
+
+@contextmanager
+def with_other_files(root: Path, files: Mapping[str, str], folder: Path) -> Iterator[Path]:
+    """Yield the empty `folder` as a project with these files at its top, and for the rest those of another project."""
+    for entry in root.iterdir():
+        if entry.name not in files:
+            (folder / entry.name).symlink_to(Path(os.path.realpath(root)) / entry.name)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    top = Path(os.path.realpath(folder))
+    _originals[top] = Path(os.path.realpath(root))
+    try:
+        yield folder
+    finally:
+        del _originals[top]
+
+
+@contextmanager
+def edit_project(root: Path) -> Iterator["ProjectEdit"]:
+    """Change the files of the project at `root`, in this block, at whose beginning no other command is changing them.
+
+    Read what the change depends on in the block. Raises EditError if another command does not finish.
+    """
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield ProjectEdit(root, is_locked=_wait_for_lock(descriptor, root))
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int, root: Path) -> bool:
+    """Return whether there is a lock: some file systems have none."""
+    end = time.monotonic() + LOCK_SECONDS
+    try:
+        while not try_lock(descriptor):
+            if time.monotonic() > end:
+                raise EditError(
+                    f"nothing was changed: {holder(descriptor)} has been using {root} for more than {LOCK_SECONDS} s",
+                    "wait until it has ended, or end it, and run the command again",
+                )
+            time.sleep(_PAUSE_SECONDS)
+    except OSError:
+        return False
+    return True
+
+
+class ProjectEdit:
+    """A change of the files of one project, by their names in it."""
+
+    def __init__(self, root: Path, *, is_locked: bool) -> None:
+        self._root = root
+        self._is_locked = is_locked
+        self._texts: dict[str, str | None] = {}
+
+    def text(self, name: str) -> str | None:
+        """Return a file's text, None if it does not exist. `write` fails if it changes later. Raises EditError."""
+        self._texts[name] = self._text(name)
+        return self._texts[name]
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write all files, or none if one cannot be written or has changed since `text`. Raises EditError.
+
+        An existing file keeps its mode; a link stays, and the file that it leads to is written.
+        """
+        replacements: list[Replacement] = []
+        try:
+            for folder in {self._place(name).parent for name in files}:
+                folder.mkdir(parents=True, exist_ok=True)
+                if self._is_locked:
+                    remove_leftovers(folder)
+            for name, text in files.items():
+                place = self._place(name)
+                before = self._text(name)
+                self._ensure_unchanged(name, before)
+                replacements.append(Replacement.of(place, None if before is None else before.encode(), text.encode()))
+            for name, replacement in zip(files, replacements, strict=True):
+                self._ensure_unchanged(name, self._text(name))
+                replacement.apply()
+            self._texts |= files
+        except BaseException as error:
+            for replacement in reversed(replacements):
+                replacement.undo()
+            if isinstance(error, OSError):
+                raise _failed(str(error.filename or self._root), str(error.strerror or error)) from None
+            raise
+
+    def _place(self, name: str) -> Path:
+        try:
+            return project_file(self._root, name)
+        except FileError as error:
+            raise _failed(name, str(error.strerror), "replace it by a regular file and run the command again") from None
+
+    def _text(self, name: str) -> str | None:
+        try:
+            return read_bytes(self._place(name), _MAX_BYTES).decode()
+        except FileNotFoundError:
+            return None
+        except FileError as error:
+            raise _failed(name, str(error.strerror), "replace it by a regular file and run the command again") from None
+        except UnicodeDecodeError as error:
+            raise _failed(name, f"is not UTF-8 text: {error}", "correct it and run the command again") from None
+
+    def _ensure_unchanged(self, name: str, text: str | None) -> None:
+        if name in self._texts and text != self._texts[name]:
+            raise _failed(name, "was changed by another program in the meantime", "run the command again")
+
+
+def _failed(name: str, problem: str, remedy: str = "make the path writable and run the command again") -> EditError:
+    return EditError(f"nothing was changed: {name}: {problem}", remedy)
