@@ -6,6 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from trainstack.errors import TrainstackError
+from trainstack.files.project import project_file
+from trainstack.files.regular import read_bytes, read_text
 from trainstack.objects.labels import Manifest
 from trainstack.platform.operators.install import OperatorError
 from trainstack.platform.operators.release import ReleaseError, read_release
@@ -20,6 +22,8 @@ WRAPPER = Path("trainstack/runs/wrapper/run.py")
 _INSTALLED_WRAPPER = Path(__file__).parents[1] / "runs" / "wrapper" / "run.py"
 BUILT = Path(".trainstack/manifests")
 """The releases that the toolchain builds, relative to the project."""
+_MAX_DATA_MANIFEST_BYTES = 256 << 20
+"""Two million files."""
 CACHE = Path(".trainstack/cache")
 """Parsed releases, relative to the project."""
 
@@ -63,9 +67,17 @@ def read_inputs(settings: Settings, root: Path, *, commit: str, cache: Path | No
     builds = {workload.image.build for workload in workloads if workload.image.build is not None}
     manifests = {workload.data.manifest for workload in workloads if workload.data is not None}
     images = _collect(
-        builds, lambda build: workload_reference(root / build, settings.cluster.registry), "image.build", faults
+        builds,
+        lambda build: workload_reference(project_file(root, build), settings.cluster.registry),
+        "image.build",
+        faults,
     )
-    data = _collect(manifests, lambda name: sha256((root / name).read_bytes()).hexdigest(), "data.manifest", faults)
+    data = _collect(
+        manifests,
+        lambda name: sha256(read_bytes(project_file(root, name), _MAX_DATA_MANIFEST_BYTES)).hexdigest(),
+        "data.manifest",
+        faults,
+    )
     if faults:
         raise InputsError("\n".join(sorted(faults)))
     return Inputs(
@@ -96,8 +108,8 @@ def is_built(install: Install) -> bool:
 
 
 def _wrapper(root: Path) -> str:
-    own = root / WRAPPER
-    return (own if own.is_file() else _INSTALLED_WRAPPER).read_text(encoding="utf-8")
+    own = project_file(root, WRAPPER)
+    return read_text(own if own.is_file() else _INSTALLED_WRAPPER)
 
 
 def release_path(release: ReleaseManifest, root: Path) -> Path:

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 MAX_BYTES = 2 << 20
 """The limit of one file of settings: twice a ConfigMap's, which may contain a sweep's sets."""
@@ -26,14 +27,28 @@ class FileError(OSError):
 
 def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
     """Read a regular file of at most `limit` bytes. Raises FileError for others, OSError if it cannot be opened."""
-    _must_be_regular(file, file.stat().st_mode)
-    # The file may have been replaced since: without O_NONBLOCK, opening a FIFO waits for a writer.
-    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb") as opened:
-        _must_be_regular(file, os.fstat(opened.fileno()).st_mode)
-        content = opened.read(limit + 1)
+    with open_regular(file) as opened:
+        status = os.fstat(opened.fileno())
+        content = opened.read(min(status.st_size, limit) + 1)
+        if len(content) > status.st_size:
+            # It is growing, or has no size, as in /proc.
+            content += opened.read(max(0, limit + 1 - len(content)))
     if len(content) > limit:
         raise FileError(file, f"is larger than {limit >> 20} MiB")
     return content
+
+
+def open_regular(file: Path) -> BinaryIO:
+    """Open a regular file for reading. Raises FileError for others, OSError if it cannot be opened."""
+    _must_be_regular(file, file.stat().st_mode)
+    # The file may have been replaced since: without O_NONBLOCK, opening a FIFO waits for a writer.
+    opened = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), "rb")
+    try:
+        _must_be_regular(file, os.fstat(opened.fileno()).st_mode)
+    except FileError:
+        opened.close()
+        raise
+    return opened
 
 
 def read_text(file: Path) -> str:

@@ -7,6 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from trainstack.files.regular import read_bytes
+from trainstack.reports.runs import MAX_BYTES
+
 _KEYS = {"state", "attempts", "started", "finished", "definition"}
 _DEFINITION_KEYS = {"workload", "command", "args", "env"}
 
@@ -51,7 +54,7 @@ def _measured(folder: Path) -> MeasuredRun | None:
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        record: dict[str, Any] = json.loads(read_bytes(file, MAX_BYTES))
         complete = record.keys() >= _KEYS and record["definition"].keys() >= _DEFINITION_KEYS
     except (OSError, ValueError, AttributeError):
         return None

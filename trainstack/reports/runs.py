@@ -9,12 +9,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from trainstack.files.regular import read_bytes
 from trainstack.reports.errors import ReportError
 from trainstack.reports.overlap import Placement
 from trainstack.runs.logs.training_log import Epoch, Log, epoch_of, parse
 
 _LOG_NAME = re.compile(r"rank-(?P<rank>\d+)\..*\.log")
 METRICS = "result/metrics.jsonl"
+MAX_BYTES = 1 << 30
+"""The limit of one file of a record, such as a log."""
 """Written by the program: a line of JSON for each epoch, and a last one for the test data."""
 
 
@@ -110,7 +113,7 @@ def from_record(folder: Path, run_id: str) -> Run:
     texts: dict[int, list[str]] = {}
     for file in sorted((folder / "logs").glob("*.log")):
         if match := _LOG_NAME.fullmatch(file.name):
-            texts.setdefault(int(match["rank"]), []).append(file.read_text(encoding="utf-8", errors="replace"))
+            texts.setdefault(int(match["rank"]), []).append(read_bytes(file, MAX_BYTES).decode(errors="replace"))
     # A resumed run has a log for each attempt.
     logs = {rank: parse("\n".join(parts).split("\n")) for rank, parts in texts.items()}
     metrics = read_metrics(folder)
@@ -201,7 +204,7 @@ def _steps(log: Log | None) -> int | None:
 def _run_json(folder: Path) -> dict[str, Any]:
     file = folder / "run.json"
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = json.loads(read_bytes(file, MAX_BYTES))
     except FileNotFoundError:
         if parts := sorted(part.parent.name for part in folder.glob("*/run.json")):
             raise ReportError(
@@ -221,7 +224,7 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
     file = folder / METRICS
     if not file.is_file():
         return []
-    lines = metrics_of(file.read_text(encoding="utf-8", errors="replace"), str(file))
+    lines = metrics_of(read_bytes(file, MAX_BYTES).decode(errors="replace"), str(file))
     return [{key: float(value) for key, value in line.items() if isinstance(value, int | float)} for line in lines]
 
 

@@ -1,5 +1,6 @@
 """Commands in a branch of an untrusted author change and print nothing outside of the project, and never wait."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -10,6 +11,9 @@ from typer.testing import CliRunner, Result
 
 from tests.special_files import make_socket, make_sparse_file
 from trainstack.cli.app import app
+from trainstack.reports.durations import measured_runs
+from trainstack.reports.errors import ReportError
+from trainstack.reports.runs import from_record
 
 SECRET = "hunter2-is-the-password"
 PLATFORM = """\
@@ -149,6 +153,20 @@ def test_a_link_with_a_foreseeable_name_is_not_followed(root: Path, tmp_path: Pa
     assert run("sweep", "expand").exit_code == 0
     assert (tmp_path / "mine").read_text() == "mine"
     assert (root / "sweeps/search" / name).is_symlink()
+
+
+@pytest.mark.parametrize("what", STRANGE)
+@pytest.mark.parametrize("name", ["run.json", "0/run.json", "logs/rank-0.0.log", "result/metrics.jsonl"])
+def test_a_record_in_the_branch_is_of_regular_files(root: Path, name: str, what: str) -> None:
+    """`forecast` and `compare` read the records in `results/`."""
+    record = root / "results/hello-0123456789"
+    record.mkdir(parents=True)
+    if name.count("/") != 1 or not name.startswith("0"):
+        (record / "run.json").write_text("{}")
+    put(root, f"results/hello-0123456789/{name}", STRANGE[what])
+    assert measured_runs(root / "results") == []
+    with contextlib.suppress(ReportError, OSError):
+        from_record(record, record.name)
 
 
 @pytest.mark.parametrize("target", [".git/config", ".trainstack/backend/state.json", ".venv/lib/x.pth"])

@@ -73,7 +73,7 @@ def test_if_the_second_fails_the_first_is_as_it_was(tmp_path: Path, second: str)
     """A folder is in the place of a file, or a file in the place of a folder."""
     root = make_project(tmp_path)
     (root / "Pulumi.team.yaml").mkdir() if second.endswith("yaml") else (root / "Pulumi.team.yaml").touch()
-    with pytest.raises(TrainstackError, match="nothing was changed: .*Pulumi.team.yaml"):
+    with pytest.raises(TrainstackError, match=r"nothing was changed: .*Pulumi\.team\.yaml"):
         write(root, {"Pulumi.lab.yaml": "config: {}\n", second: "config:\n"})
     assert (root / "Pulumi.lab.yaml").read_text() == FORMER
     assert sorted(path.name for path in root.iterdir()) == ["Pulumi.lab.yaml", "Pulumi.team.yaml"]
@@ -91,7 +91,7 @@ def test_if_the_second_is_not_renamed_the_first_is_restored(tmp_path: Path, monk
         apply(self)
 
     monkeypatch.setattr(replacement.Replacement, "apply", fail_for_the_last)
-    with pytest.raises(TrainstackError, match="nothing was changed: .*last.yaml: No space left on device"):
+    with pytest.raises(TrainstackError, match=r"nothing was changed: .*last\.yaml: No space left on device"):
         write(root, {"Pulumi.lab.yaml": "config: {}\n", "new.yaml": "", "last.yaml": ""})
     (file,) = root.iterdir()
     assert (file.name, file.read_text(), file.stat().st_mode & 0o777) == ("Pulumi.lab.yaml", FORMER, 0o640)

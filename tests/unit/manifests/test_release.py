@@ -1,10 +1,13 @@
 """Release manifests: verified bytes, and the parts that are left out."""
 
 import hashlib
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.special_files import make_sparse_file
 from trainstack.platform.operators import release
 from trainstack.platform.operators.release import ReleaseError, parse_release, read_release, without_descriptions
 
@@ -52,6 +55,33 @@ def test_a_missing_release_is_refused(tmp_path: Path) -> None:
     """The error explains how to create the file."""
     with pytest.raises(ReleaseError, match="the release manifest does not exist; `trainstack dev tools manifests`"):
         read_release(tmp_path / "none.yaml", "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"), [(os.mkfifo, "is a FIFO"), (Path.mkdir, "is a directory"), (make_sparse_file, "is larger than")]
+)
+def test_a_release_that_is_no_small_regular_file_is_refused(
+    tmp_path: Path, make: Callable[[Path], object], words: str
+) -> None:
+    """It would block the command, or fill its memory."""
+    make(tmp_path / "release.yaml")
+    with pytest.raises(ReleaseError, match=words):
+        read_release(tmp_path / "release.yaml", "0" * 64)
+
+
+def test_the_parsed_form_is_not_written_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch may have links for every process."""
+    monkeypatch.setattr(os, "getpid", lambda: 4711)
+    path, digest = make_release(tmp_path)
+    (tmp_path / "mine").write_text("mine")
+    read_release(path, digest, tmp_path / "cache")
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.unlink()
+    for suffix in (".json", ".4711"):
+        kept.with_suffix(suffix).symlink_to(tmp_path / "missing" if suffix == ".json" else tmp_path / "mine")
+    assert read_release(path, digest, tmp_path / "cache") == PARSED
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not (tmp_path / "missing").exists()
 
 
 def test_a_release_without_objects_is_refused() -> None:

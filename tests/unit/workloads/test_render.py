@@ -1,13 +1,17 @@
 """The manifests of an environment."""
 
 import hashlib
+import os
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.special_files import make_sparse_file
 from tests.unit.make import make_distributed, make_manifest, make_run, make_settings, make_training_operator
 from trainstack.declared.declared import Declared
-from trainstack.declared.inputs import Inputs, InputsError, ReleasesError, read_inputs, release_path
+from trainstack.declared.inputs import WRAPPER, Inputs, InputsError, ReleasesError, read_inputs, release_path
+from trainstack.files.regular import FileError
 from trainstack.platform.operators.release import ReleaseError
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.environment import Environment
@@ -84,6 +88,51 @@ def test_all_missing_files_are_reported_together(tmp_path: Path) -> None:
     first, second = str(error.value).splitlines()
     assert "data.manifest: data.json" in first
     assert "image.build: workloads/none" in second
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("data.json", "leads out of the project"),
+        ("../data.json", "leads out of the project"),
+        ("pipe", "is a FIFO"),
+        ("endless", "is larger than 256 MiB"),
+    ],
+)
+def test_a_data_manifest_is_a_regular_file_of_the_project(tmp_path: Path, name: str, words: str) -> None:
+    """A branch of an untrusted author may name any file."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (tmp_path / "data.json").write_text("{}")
+    (root / "data.json").symlink_to(tmp_path / "data.json")
+    os.mkfifo(root / "pipe")
+    make_sparse_file(root / "endless")
+    workload = make_run(data=Data(manifest=name, volume="training", path="data"))
+    with pytest.raises(InputsError, match=f"data.manifest: {re.escape(name)}: {words}"):
+        read_inputs(make_settings(workload, operators=NO_OPERATORS), root, commit="abc")
+
+
+@pytest.mark.parametrize("build", ["..", "link", "large"])
+def test_an_image_is_built_from_a_folder_of_the_project(tmp_path: Path, build: str) -> None:
+    """Another folder may have private files, and a whole disk would be read."""
+    root = tmp_path / "project"
+    (root / "large").mkdir(parents=True)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    (root / "large" / "Dockerfile").write_text("FROM scratch\n")
+    make_sparse_file(root / "large" / "endless")
+    (root / "link").symlink_to(tmp_path)
+    words = "is a build context of more than 64 GiB" if build == "large" else "leads out of the project"
+    with pytest.raises(InputsError, match=f"image.build: {re.escape(build)}: {words}"):
+        read_inputs(make_settings(make_run(image=Image(build=build)), operators=NO_OPERATORS), root, commit="abc")
+
+
+def test_the_wrapper_is_not_a_file_outside_of_the_project(tmp_path: Path) -> None:
+    """The wrapper's text becomes an object of the cluster."""
+    wrapper = tmp_path / "project" / WRAPPER
+    wrapper.parent.mkdir(parents=True)
+    wrapper.symlink_to("/etc/hostname")
+    with pytest.raises(FileError, match="leads out of the project"):
+        read_inputs(make_settings(make_run(), operators=NO_OPERATORS), tmp_path / "project", commit="abc")
 
 
 def test_inputs_are_read_from_the_project(tmp_path: Path) -> None:

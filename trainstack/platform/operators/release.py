@@ -2,18 +2,21 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from trainstack.errors import TrainstackError
+from trainstack.files.regular import FileError, read_bytes
+from trainstack.files.replacement import replace_file
 from trainstack.objects.labels import Manifest
 
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions")
 _SCHEMAS = ("allOf", "anyOf", "oneOf", "items", "additionalProperties", "not")
 """Keys with a schema, or a list of schemas."""
+MAX_BYTES = 128 << 20
+"""The limit of a release manifest, whose largest is 3 MiB, and of its parsed form."""
 _REMEDY = "pin a file of Kubernetes objects in YAML"
 
 
@@ -41,7 +44,9 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
     takes seconds; both sha256 are verified all the same. Raises ReleaseError.
     """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, MAX_BYTES)
+    except FileError as error:
+        raise ReleaseError(f"{path}: {error.strerror}", _REMEDY) from None
     except FileNotFoundError:
         raise ReleaseError(
             f"{path}: the release manifest does not exist",
@@ -64,17 +69,14 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
         return _kept(kept)
     parsed = parse_release(content)
     cache.mkdir(parents=True, exist_ok=True)
-    # Written atomically, for concurrent readers and in case of a crash.
-    draft = kept.with_suffix(f".{os.getpid()}")
     body = json.dumps(parsed).encode()
-    draft.write_bytes(f"{hashlib.sha256(body).hexdigest()}\n".encode() + body)
-    draft.replace(kept)
+    replace_file(kept, f"{hashlib.sha256(body).hexdigest()}\n".encode() + body)
     return parsed
 
 
 def _kept(file: Path) -> list[Manifest]:
     """Read the parsed form of a release, which begins with the sha256 of the rest."""
-    expected, _, body = file.read_bytes().partition(b"\n")
+    expected, _, body = read_bytes(file, MAX_BYTES).partition(b"\n")
     found = hashlib.sha256(body).hexdigest()
     if expected != found.encode():
         raise ReleaseError(

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import yaml
 
+from trainstack.files.project import project_file
+from trainstack.files.regular import read_bytes
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
 from trainstack.preflight.rule_context import RuleContext
@@ -46,12 +48,12 @@ def dockerfile_missing(context: RuleContext) -> Iterator[Violation]:
     remedy="Run `pulumi stack change-secrets-provider` and change the secrets, or set `environment.state: embedded`.",
 )
 def passphrase_published(context: RuleContext) -> Iterator[Violation]:
-    file = context.root / file_of(context.settings.stack)
-    if context.settings.environment.state == "embedded" or not file.is_file():
+    if context.settings.environment.state == "embedded":
         return
     try:
-        salt = (yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader) or {}).get("encryptionsalt")
-    except (yaml.YAMLError, AttributeError):
+        content = read_bytes(project_file(context.root, file_of(context.settings.stack)))
+        salt = (yaml.load(content, Loader=yaml.CSafeLoader) or {}).get("encryptionsalt")
+    except (OSError, yaml.YAMLError, AttributeError):
         return  # The settings were not loaded from this file.
     if isinstance(salt, str) and protects(salt):
         yield Violation("environment.state", "`encryptionsalt` was made with the published passphrase")

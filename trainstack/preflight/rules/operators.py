@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from trainstack.declared.inputs import is_built
+from trainstack.files.regular import read_bytes
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.feature_gates import GROUPS_OF_GATES
 from trainstack.kueue.releases import is_modelled
+from trainstack.platform.operators.release import MAX_BYTES
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.operator_facts import OPERATORS, installs
 from trainstack.preflight.rule import Rule, Violation
@@ -237,7 +239,11 @@ def manifest_mismatch(context: RuleContext) -> Iterator[Violation]:
         file = context.root / manifest.path if manifest.path else None
         if file is None or not file.is_file():
             continue
-        found = sha256(file.read_bytes()).hexdigest()
+        try:
+            found = sha256(read_bytes(file, MAX_BYTES)).hexdigest()
+        except OSError as error:
+            yield Violation(f"{path}.manifest.path", f"{manifest.path} cannot be read: {error.strerror or error}")
+            continue
         if found != manifest.sha256:
             message = f"{manifest.path} has sha256 {found}, not {manifest.sha256}"
             yield Violation(f"{path}.manifest.sha256", message)

@@ -6,9 +6,12 @@ context and the build arguments. So settings can name an image before it is buil
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+
+from trainstack.files.regular import FileError, open_regular, read_bytes, read_text
 
 REGISTRY = "registry.local"
 """No such host exists: the local cluster pulls every image from its own registry, whatever the host in the name."""
@@ -16,6 +19,10 @@ PROJECT = "trainstack"
 BASE_RECIPE = Path(__file__).resolve().parents[3] / "trainstack" / "dev" / "cluster" / "containerfiles" / "base"
 """The build context of the base image: Debian with CPU PyTorch."""
 
+MAX_CONTEXT_BYTES = 64 << 30
+"""The limit of the files of a build context together, which takes a minute to read."""
+_MAX_DATA_MANIFEST_BYTES = 256 << 20
+_BLOCK_BYTES = 1 << 20
 _TAG_DIGITS = 16
 _HEAD_BYTES = 1024
 _ALWAYS_IGNORED = ("**/__pycache__", "**/*.pyc")
@@ -54,8 +61,11 @@ def content_tag(
     """
     digest = hashlib.sha256()
     inputs = {path.as_posix(): context / path for path in context_files(context)}
+    if sum(path.lstat().st_size for path in inputs.values()) > MAX_CONTEXT_BYTES:
+        raise FileError(context, f"is a build context of more than {MAX_CONTEXT_BYTES >> 30} GiB; ignore some of it")
     for name, path in sorted((inputs | dict(programs or {})).items()):
-        _add(digest, "file", name, _mode(path), _content(path))
+        _add(digest, "file", name, _mode(path))
+        _add_content(digest, path)
     for key, value in sorted((build_args or {}).items()):
         _add(digest, "argument", key, "", value.encode())
     return digest.hexdigest()[:_TAG_DIGITS]
@@ -90,10 +100,13 @@ def _is_data_manifest(path: Path) -> bool:
     """
     if path.is_symlink():
         return False
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if not file.read(_HEAD_BYTES).lstrip().startswith(b"{"):
             return False
-    content = path.read_bytes()
+    try:
+        content = read_bytes(path, _MAX_DATA_MANIFEST_BYTES)
+    except FileError:
+        return False
     if b'"sha256"' not in content:
         return False
     try:
@@ -113,10 +126,6 @@ def _mode(path: Path) -> str:
     return "executable" if path.stat().st_mode & 0o100 else "plain"
 
 
-def _content(path: Path) -> bytes:
-    return str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
-
-
 def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
     """Add parts with their lengths, so that different inputs never yield the same bytes."""
     for part in parts:
@@ -125,9 +134,19 @@ def _add(digest: "hashlib._Hash", *parts: str | bytes) -> None:
         digest.update(data)
 
 
+def _add_content(digest: "hashlib._Hash", path: Path) -> None:
+    if path.is_symlink():
+        _add(digest, str(path.readlink()))
+        return
+    with open_regular(path) as file:
+        digest.update(f"{os.fstat(file.fileno()).st_size}:".encode())
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+
+
 def _rules(context: Path) -> list[tuple[bool, re.Pattern[str]]]:
     file = context / ".dockerignore"
-    lines = [line.strip() for line in file.read_text().splitlines()] if file.is_file() else []
+    lines = [line.strip() for line in read_text(file).splitlines()] if file.is_file() else []
     patterns = [*_ALWAYS_IGNORED, *(line for line in lines if line and not line.startswith("#"))]
     return [(not pattern.startswith("!"), _regex(pattern.removeprefix("!"))) for pattern in patterns]
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainstack.files.project import project_file
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.images.images import REGISTRY, workload_reference
 from trainstack.settings.errors import Place
@@ -86,7 +87,7 @@ def base_argument(dockerfile: str) -> str | None:
 def _of_run(path: str, run: Workload, registry: str, root: Path, places: Mapping[str, Place]) -> RunImage:
     if run.image.build is not None:
         try:
-            reference = workload_reference(root / run.image.build, registry)
+            reference = workload_reference(project_file(root, run.image.build), registry)
         except FileNotFoundError as error:
             raise WorkloadError(f"{path}.image.build: {error}") from None
         return RunImage(reference, (run.name,), (path,), (run.image.build,), by_content=True)
