@@ -89,7 +89,10 @@ def test_pods_resolve_names_and_reach_only_services(running: Cluster) -> None:
 
 
 def test_volumes_are_bound_written_and_read(running: Cluster) -> None:
-    """A pod that is not root writes to claims of both provisioners, and another pod reads them."""
+    """A pod that is not root writes to claims of both provisioners, and another pod reads them.
+
+    The folders of the volumes are open to all accounts of the pods, and their parent to none of this machine.
+    """
     api = api_of(running)
     for name, provisioner in (("any-name", "rancher.io/local-path"), ("tied", "rancher.io/local-path-node")):
         api.request(
@@ -114,7 +117,10 @@ def test_volumes_are_bound_written_and_read(running: Cluster) -> None:
     }
     run_pod(api, make_pod("writer", "echo kept > /many/file; echo kept > /once/file", **volumes))
     assert run_pod(api, make_pod("reader", "cat /many/file /once/file", **volumes)) == "kept\nkept\n"
-    assert [path.read_text() for path in Path(running.state, "volumes").rglob("file")] == ["kept\n", "kept\n"]
+    files = [*Path(running.state, "volumes").rglob("file")]
+    assert [path.read_text() for path in files] == ["kept\n", "kept\n"]
+    assert {path.parent.stat().st_mode & 0o777 for path in files} == {0o777}
+    assert running.state.stat().st_mode & 0o777 == 0o700
 
 
 def test_every_image_name_is_pulled_from_the_local_registry(running: Cluster) -> None:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainstack.errors import ExitCode, TrainstackError
+from trainstack.files.project import write_output
 
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
@@ -112,7 +113,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     """Write the files; on an error, exit with the path and the reason."""
     try:
         for path, content in files.items():
-            path.write_bytes(content)
+            write_output(path, content)
     except OSError as error:
         fail(f"cannot write {error.filename}: {error.strerror}")
 

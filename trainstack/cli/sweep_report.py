@@ -6,6 +6,7 @@ import typer
 from trainstack.cli.console import err, fail, out, show_json, step, write_files
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
+from trainstack.files.project import output_file, project_file
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.importance import importance
 from trainstack.sweeps.search.ranking import rank
@@ -36,13 +37,14 @@ def report(
     session = Session.open(stack)
     sweep = sweep_of(session, name)
     found = read_results(session, sweep)
-    folder = to if to is not None else session.results / name
     with step("drawing", "3 s"):
-        files = {folder / file: content for file, content in _draw(sweep, found).items()}
+        drawn = _draw(sweep, found)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        files = {_place(session, name, to, file): content for file, content in drawn.items()}
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        fail(f"cannot write {error.filename}: {error.strerror}")
+        fail(f"cannot write {error.filename}: {error.strerror}; name another folder with --to")
     write_files(files)
     if as_json:
         show_json({"sweep": name, "files": list(map(str, files))})
@@ -51,6 +53,11 @@ def report(
         out.print(str(file))
     if len(files) == 1:
         err.print("no trial has reported metrics that can be drawn yet", style="yellow")
+
+
+def _place(session: Session, name: str, to: Path | None, file: str) -> Path:
+    """Return the place of a file of the report. Raises FileError if a link leads out of the project."""
+    return project_file(session.root, session.results / name / file) if to is None else output_file(to / file)
 
 
 def _draw(sweep: Sweep, results: tuple[TrialResult, ...]) -> dict[str, bytes]:

@@ -43,6 +43,22 @@ def project_file(root: Path, name: str | Path) -> Path:
     raise FileError(root / name, f"leads out of the project, to {real}")
 
 
+def output_file(path: Path) -> Path:
+    """Return the place of a file that the user of a command has named for its output.
+
+    Raises FileError if a relative path without `..` leads out of the current folder, which may be an untrusted branch.
+    """
+    return path if path.is_absolute() or ".." in path.parts else project_file(Path.cwd(), path)
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file, pipe or device; do not wait for the reader of a pipe. Raises OSError."""
+    descriptor = os.open(output_file(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        os.set_blocking(descriptor, True)
+        file.write(content)
+
+
 @contextmanager
 def with_other_files(root: Path, files: Mapping[str, str], folder: Path) -> Iterator[Path]:
     """Yield the empty `folder` as a project with these files at its top, and for the rest those of another project."""

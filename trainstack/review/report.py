@@ -13,6 +13,8 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from trainstack.errors import TrainstackError
+from trainstack.files.project import output_file
+from trainstack.files.replacement import replace_file
 from trainstack.kueue.verdict import Outcome
 from trainstack.review.facts import SENTENCES, Fact, Meaning
 from trainstack.review.secret import mask
@@ -119,11 +121,12 @@ class Report(_Data):
 
 def write(report: Report, folder: Path) -> Path:
     """Write the report, and its complete diff as text; return the report's file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{report.stack}.json"
-    file.write_text(report.model_dump_json(indent=1), encoding="utf-8")
-    (folder / f"{report.stack}.diff").write_text(report.error + report.diff + "\n", encoding="utf-8")
-    return file
+    texts = {".json": report.model_dump_json(indent=1), ".diff": report.error + report.diff + "\n"}
+    for suffix, text in texts.items():
+        place = output_file(folder / f"{report.stack}{suffix}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(place, text.encode())
+    return folder / f"{report.stack}.json"
 
 
 def read(folder: Path, stack: str) -> Report | None:

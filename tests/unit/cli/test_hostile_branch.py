@@ -169,6 +169,31 @@ def test_a_record_in_the_branch_is_of_regular_files(root: Path, name: str, what:
         from_record(record, record.name)
 
 
+@pytest.mark.parametrize("place", ["reports", "reports/lab.json", "reports/lab.diff"])
+def test_a_review_writes_its_reports_in_the_branch(root: Path, tmp_path: Path, place: str) -> None:
+    """A report names what is wrong with the branch, whose author chose the links."""
+    (tmp_path / "mine").mkdir() if place == "reports" else (tmp_path / "mine").write_text("mine")
+    put(root, place, lambda path: path.symlink_to(tmp_path / "mine"))
+    before = outside(tmp_path)
+    result = run("review", "static", "--base", ".", "--head", ".", "--stack", "lab", "--reports", "reports")
+    assert (result.exit_code, outside(tmp_path)) == (1, before), result.output
+    assert "leads out of the project" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(os.mkfifo, "No such device or address"), (lambda path: path.symlink_to("../mine"), "leads out of the project")],
+)
+def test_an_output_in_the_branch_is_a_file_of_it(
+    root: Path, tmp_path: Path, make: Callable[[Path], object], words: str
+) -> None:
+    """The user names the file, and the branch may have something else in its place."""
+    make(root / "chart.html")
+    result = run("forecast", "-s", "lab", "--html", "chart.html")
+    assert (result.exit_code, (tmp_path / "mine").exists()) == (1, False)
+    assert words in result.stderr
+
+
 @pytest.mark.parametrize("target", [".git/config", ".trainstack/backend/state.json", ".venv/lib/x.pth"])
 def test_a_hidden_file_is_not_written_through_a_link(root: Path, target: str) -> None:
     """No commit contains these files, and some of them are executed."""

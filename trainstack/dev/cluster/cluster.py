@@ -77,7 +77,7 @@ def silent(line: str) -> None:
 
 @contextlib.contextmanager
 def locked(layout: Layout, report: Report) -> Iterator[None]:
-    layout.state.mkdir(parents=True, exist_ok=True)
+    layout.make_state()
     with layout.lock.open("a") as file:
 
         def acquired() -> bool:

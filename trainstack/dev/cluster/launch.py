@@ -12,7 +12,7 @@ from pathlib import Path
 from trainstack.dev.cluster import archive, certificates, cgroups, config, folders, network
 from trainstack.dev.cluster.command import run
 from trainstack.dev.cluster.errors import ClusterError
-from trainstack.dev.cluster.layout import HIDDEN, Layout
+from trainstack.dev.cluster.layout import HIDDEN, PRIVATE, Layout
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.plan import Plan
 from trainstack.dev.cluster.processes import Identity, Run, children, reap, start_time, wait_until
@@ -86,9 +86,11 @@ def _fresh_folders(layout: Layout, volumes: Path, registry: Path) -> None:
         shutil.rmtree(layout.previous_log, ignore_errors=True)
         layout.log.rename(layout.previous_log)
     layout.make()
+    # A folder that somebody else made may be shared on purpose.
+    volumes.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     registry.mkdir(parents=True, exist_ok=True)
     # Accounts that may not pull an image may not read it from the disk either.
-    registry.chmod(0o700)
+    registry.chmod(PRIVATE)
     for name in (config.SHARED_FOLDER, config.NODE_FOLDER):
         # The kubelet would create them for root only.
         (volumes / name).mkdir(parents=True, exist_ok=True)

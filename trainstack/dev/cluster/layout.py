@@ -15,6 +15,8 @@ HIDDEN = ("/var/lib/cni", KUBELET_ROOT, "/var/log/containers")
 HIDDEN_MARK = "user.trainstack"
 """Extended attribute of a folder that exists only to be covered; the last cluster to stop removes it."""
 
+PRIVATE = 0o700
+"""The mode of folders for this account alone."""
 _SCRATCH = re.compile(r"\.[a-z.]+\.\d+$")
 """Name of a file that is being written: `.spec.json.4711`."""
 
@@ -95,9 +97,18 @@ class Layout:
         """Return every name that a cluster creates in its folder."""
         return {entry.names[0] for entry in vars(Layout).values() if isinstance(entry, _Entry)}
 
+    def make_state(self) -> None:
+        """Create the state folder, closed to other accounts: pods of any user write to the volumes in it.
+
+        Pods reach their volumes by mounts, not through this folder.
+        """
+        self.state.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        if self.state.stat().st_mode & 0o777 != PRIVATE:
+            self.state.chmod(PRIVATE)
+
     def make(self) -> None:
         """Create the folders that must exist before the first component starts."""
-        self.state.mkdir(parents=True, exist_ok=True)
+        self.make_state()
         for folder in (self.config, self.log, self.etcd, self.containerd, self.kubelet, self.pod_logs, self.tmp):
             folder.mkdir(exist_ok=True)
         self.certs.mkdir(mode=0o700, exist_ok=True)
