@@ -13,6 +13,7 @@ from trainstack.declared.inputs import FAULTS
 from trainstack.errors import ExitCode
 from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
+from trainstack.lifecycle.recovery.local_files import local_file_problems
 from trainstack.lifecycle.recovery.objects import Seen
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
 from trainstack.lifecycle.recovery.state import State, read_state
@@ -34,13 +35,15 @@ def doctor(*, stack: StackOption, as_json: JsonOption = False) -> None:
     """Find what an interrupted `up` or `destroy` left behind, with the commands that repair it; changes nothing.
 
     Checks the state's locks and files, finds unfinished operations, compares the state with the cluster, and lists the
-    data loaders of killed commands. Exits with 4 if it finds something.
+    data loaders and files of killed commands. Exits with 4 if it finds something.
 
     Examples:
       trainstack doctor -s dev
       trainstack doctor -s dev --json
     """
-    found, unchecked = _diagnose(Session.open(stack))
+    session = Session.open(stack)
+    found, unchecked = _diagnose(session)
+    found = found.with_problems(local_file_problems(session.root), RecoveryCommands(stack))
     if as_json:
         problems = [asdict(problem) for problem in found.problems]
         show_json({"problems": problems, "commands": list(found.commands), "unchecked": unchecked})

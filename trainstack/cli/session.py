@@ -11,6 +11,7 @@ import typer
 from trainstack.cli.console import fail
 from trainstack.cli.selection import selected_stack
 from trainstack.errors import ExitCode
+from trainstack.lifecycle.teardown.permission_files import remove_leftovers
 from trainstack.live.kubeconfig import LOCAL, VARIABLE, absolute, default_path
 from trainstack.settings.loading.load import Loaded, Placement, load_with_places, placement
 from trainstack.settings.model import Settings
@@ -95,6 +96,7 @@ class Session:
         since the engine runs in the checkout's root.
         """
         session = Session(checkout(), stack)
+        remove_leftovers(session.root)
         if os.environ.get(VARIABLE) or session.placement.local:
             os.environ[VARIABLE] = str(session.kubeconfig)
         return session

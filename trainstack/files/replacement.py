@@ -10,6 +10,8 @@ from pathlib import Path
 
 _PREFIX, _SUFFIX = ".trainstack-", ".tmp"
 """Of the names of files that are being written."""
+LEFTOVERS = f"{_PREFIX}*{_SUFFIX}"
+"""The pattern of these names."""
 
 
 @dataclass
@@ -54,7 +56,7 @@ def replace_file(place: Path, content: bytes) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the files in a folder that killed commands were writing. The caller holds the lock of its project."""
-    for file in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+    for file in folder.glob(LEFTOVERS):
         if stat.S_ISREG(file.lstat().st_mode):
             file.unlink(missing_ok=True)
 

@@ -1,6 +1,9 @@
 """The kubeconfig of a process: merged as kubectl merges, with absolute paths, and read once."""
 
+import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from trainstack.files.temporary import remove_leftovers
 from trainstack.live import kubeconfig, private_kubeconfig
 from trainstack.live.client import PermanentError, reach
 
@@ -82,18 +86,39 @@ def test_a_file_without_a_current_context(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_copy_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy has its own folder, and both are removed. Messages name the original file."""
+    """The copy ends with the process. Messages name the original file."""
     file = make_file(tmp_path / "config", "a", a="https://a", b="https://b")
     monkeypatch.setenv("KUBECONFIG", str(file))
     variables = private_kubeconfig.variables("b")
     copy = Path(variables["KUBECONFIG"])
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
     assert variables[kubeconfig.ORIGIN] == str(file)
     assert "https://a" not in copy.read_text()
     assert private_kubeconfig.shared_copy("b") == copy
     private_kubeconfig.remove_copies()
-    assert not copy.parent.exists()
+    assert not copy.exists()
+
+
+def test_programs_read_the_copy_and_a_kill_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubectl reads the file several times."""
+    file = make_file(tmp_path / "config", "a", a="https://a")
+    text = (
+        "import time; from trainstack.live import private_kubeconfig\n"
+        "print(private_kubeconfig.shared_copy(None), flush=True); time.sleep(100)"
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    variables = {**os.environ, "KUBECONFIG": str(file), "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, "-c", text], env=variables, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        copy = process.stdout.readline().strip()
+        for _ in range(2):
+            read = subprocess.run(["cat", copy], capture_output=True, text=True, check=True).stdout
+            assert yaml.safe_load(read)["current-context"] == "a"
+        process.kill()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    remove_leftovers()
+    assert (Path(copy).exists(), list(temporary.iterdir())) == (False, [])
 
 
 @pytest.mark.parametrize("text", ["a word\n", "- a\n", "contexts: [a]\n", "users: {a: b}\n", "contexts: 1\n"])

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -176,6 +177,34 @@ def run(*words: str) -> tuple[int, str]:
 def test_nothing_found(folder: Path) -> None:
     """The exit code is 0, and stdout is empty."""
     assert run() == (0, "")
+
+
+def test_files_of_killed_commands_are_removed_by_the_command_printed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Incomplete files of the project, and kubeconfigs that earlier releases have left."""
+    temporary = tmp_path / "temporary files"
+    copy, foreign = temporary / "trainstack-kubeconfig-a1b2c3d4", temporary / "trainstack-checkout"
+    half = Path("sweeps/search/.trainstack-a1b2c3d4.tmp").absolute()
+    for made in (copy, foreign, half.parent):
+        made.mkdir(parents=True)
+    (copy / "kubeconfig").touch()
+    half.touch()
+    three_days_ago = time.time() - 3 * 24 * 3600
+    os.utime(copy, (three_days_ago, three_days_ago))
+    os.utime(foreign, (three_days_ago, three_days_ago))
+    (temporary / "trainstack-kubeconfig-running1").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    code, text = run("--json")
+    found = json.loads(text)
+    assert (code, [(item["id"], item["what"]) for item in found["problems"]]) == (
+        4,
+        [("file-left", str(half)), ("file-left", str(copy))],
+    )
+    for line in found["commands"]:
+        subprocess.run(line, shell=True, check=True)
+    assert run() == (0, "")
+    assert sorted(temporary.iterdir()) == [foreign, temporary / "trainstack-kubeconfig-running1"]
 
 
 def test_findings_as_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

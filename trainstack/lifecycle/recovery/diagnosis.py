@@ -1,6 +1,6 @@
 """All problems of an environment's state."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,6 +24,10 @@ class Diagnosis:
     problems: tuple[Problem, ...]
     commands: tuple[str, ...]
     """The commands that repair all of them, in order."""
+
+    def with_problems(self, more: Iterable[Problem], recovery: RecoveryCommands) -> "Diagnosis":
+        problems = (*self.problems, *more)
+        return Diagnosis(problems, recovery.commands(problems))
 
 
 def diagnose_files(files: StateFiles | None, stack: str) -> Diagnosis | None:

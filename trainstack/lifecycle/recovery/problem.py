@@ -22,6 +22,7 @@ Id = Literal[
     "object-stuck",
     "queue-drained",
     "loader-waiting",
+    "file-left",
     "cluster-unreachable",
 ]
 """docs/recovery.md has a section for each."""

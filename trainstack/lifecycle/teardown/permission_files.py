@@ -1,0 +1,77 @@
+"""Files that permit one run of the program to delete a stack, each as long as the command that wrote it runs."""
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from trainstack.files.locks import is_locked, try_lock_new
+
+_FOLDER = Path(".trainstack/endings")
+"""Relative to the project."""
+_NAME = re.compile("[0-9a-f]{32}")
+
+
+@contextmanager
+def permission_file(root: Path, text: str) -> Iterator[str]:
+    """Yield the name of a new permission, which only its holder knows."""
+    remove_leftovers(root)
+    file, lock = _locked_file(root / _FOLDER)
+    try:
+        with os.fdopen(lock, "w", encoding="utf-8", closefd=False) as opened:
+            opened.write(text)
+        yield file.name
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def use_up(root: Path, name: str) -> str | None:
+    """Remove a permission and return its text; None if there is none, or if its command has ended."""
+    if not _NAME.fullmatch(name):
+        return None
+    file = root / _FOLDER / name
+    try:
+        with _opened(file) as descriptor, os.fdopen(descriptor, encoding="utf-8", closefd=False) as opened:
+            valid, text = is_locked(descriptor), opened.read()
+            # Only one of two programs with the same permission can remove the file.
+            file.unlink()
+    except FileNotFoundError:
+        return None
+    return text if valid else None
+
+
+def remove_leftovers(root: Path) -> None:
+    """Remove the permissions of commands that have ended without doing so."""
+    for file in (root / _FOLDER).glob("*"):
+        with suppress(OSError):
+            if _NAME.fullmatch(file.name) and not _is_held(file):
+                file.unlink()
+
+
+def _is_held(file: Path) -> bool:
+    with _opened(file) as descriptor:
+        return is_locked(descriptor)
+
+
+def _locked_file(folder: Path) -> tuple[Path, int]:
+    """Create a file; return it with the descriptor that has it locked."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    while True:
+        file = folder / secrets.token_hex(16)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        if try_lock_new(file, descriptor):
+            return file, descriptor
+        os.close(descriptor)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[int]:
+    # NFS locks only what is open for writing.
+    descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
