@@ -1,5 +1,6 @@
 """Pods of a run as processes: the wrapper with a fake command, and the files that it leaves."""
 
+import hashlib
 import json
 import os
 import py_compile
@@ -17,6 +18,15 @@ WRAPPER = Path(__file__).parents[3] / "trainstack" / "runs" / "wrapper" / "run.p
 RUN_ID = "digits-0123456789"
 DEADLINE_SECONDS = 15
 WRITE_RESULT = "import os; open(os.environ['TRAINSTACK_OUTPUT'] + '/metrics.jsonl', 'w').write('{}\\n')"
+HEAD = """
+import os, socket, subprocess, sys, time
+output, checkpoints = os.environ["TRAINSTACK_OUTPUT"], os.environ["TRAINSTACK_CHECKPOINT"]
+def write(path, text="weights"):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+"""
+"""The beginning of a command that writes files."""
 UNTIL_SIGTERM = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -29,6 +39,11 @@ time.sleep(60)
 def python(code: str, *arguments: str) -> list[str]:
     """Return a command that runs Python code, without site packages, so that it starts faster."""
     return [sys.executable, "-S", "-E", "-c", code, *arguments]
+
+
+def command(code: str) -> list[str]:
+    """Return a command that runs this code after HEAD."""
+    return python(f"{HEAD}\n{code}")
 
 
 @cache
@@ -109,3 +124,16 @@ def tree(folder: Path) -> list[str]:
         for path in folder.rglob("*")
         if path.is_file() and "claims" not in path.relative_to(folder).parts
     )
+
+
+def published(record: Path) -> dict[str, bytes]:
+    """Return the content of each file of the result, after checking that run.json lists exactly these files."""
+    result = record / "result"
+    assert not [path for path in result.rglob("*") if path.is_symlink() or not (path.is_file() or path.is_dir())]
+    contents = {name: (result / name).read_bytes() for name in tree(result) if name != ".run.json"}
+    entries = {
+        f"result/{name}": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+        for name, content in contents.items()
+    }
+    assert read_json(record / "run.json")["files"] == entries
+    return contents

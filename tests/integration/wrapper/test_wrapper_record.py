@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.integration.wrapper.pods import (
     WRAPPER,
     WRITE_RESULT,
     pod,
+    published,
     python,
     read_json,
     read_until,
@@ -100,6 +102,65 @@ def test_a_published_run_without_success_file_is_completed(tmp_path: Path) -> No
     assert {path: (record / path).read_bytes() for path in before} == before
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"\0" * 4096, b"[]", b"{}", b'{"started": 5}', b'{"started": [', b"\xff", b"[" * 200_000, b"9" * 5_000],
+    ids=["empty", "cut off", "zeros", "list", "no fields", "number", "cut off in a list", "bytes", "nested", "digits"],
+)
+def test_a_damaged_run_json_does_not_fail_a_run(tmp_path: Path, content: bytes) -> None:
+    """The volume kept half of the file, for example. It is replaced when the run succeeds, at the first attempt."""
+    record = tmp_path / RUN_ID
+    record.mkdir()
+    (record / "run.json").write_bytes(content)
+    code, output = run(tmp_path, python(WRITE_RESULT))
+    assert (code, "Traceback" in output) == (0, False)
+    written = read_json(record / "run.json")
+    assert (written["state"], written["started"]) == ("succeeded", written["attempt_started"])
+    assert published(record) == {"metrics.jsonl": b"{}\n"}
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "broken link"])
+def test_a_run_json_that_is_no_file_ends_the_pod_before_the_command_runs(tmp_path: Path, kind: str) -> None:
+    """No training is lost, and the message has the remedy."""
+    record = tmp_path / RUN_ID
+    record.mkdir()
+    if kind == "folder":
+        (record / "run.json").mkdir()
+    elif kind == "pipe":
+        os.mkfifo(record / "run.json")
+    else:
+        (record / "run.json").symlink_to("nowhere")
+    code, output = run(tmp_path, python("print('r' + 'an')"))
+    assert (code, "run.json is not a file: move it away" in output, "ran\n" in output) == (73, True, False)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"[" * 200_000])
+def test_a_damaged_result_is_named(tmp_path: Path, content: bytes) -> None:
+    """The record cannot be completed from it; the command does not run again unless the user moves it away."""
+    run(tmp_path, python(WRITE_RESULT))
+    record = tmp_path / RUN_ID
+    (record / "_SUCCESS").unlink()
+    (record / "result" / ".run.json").write_bytes(content)
+    code, output = run(tmp_path, python("print('r' + 'an')"), name="pod-b")
+    assert (code, ".run.json is damaged" in output, "Traceback" in output, "ran\n" in output) == (
+        73,
+        True,
+        False,
+        False,
+    )
+    (record / "result").rename(tmp_path / "away")
+    assert run(tmp_path, python(WRITE_RESULT), name="pod-c")[0] == 0
+
+
+def test_a_claim_that_is_no_text_is_taken_over(tmp_path: Path) -> None:
+    """It counts by its age alone."""
+    claims = tmp_path / RUN_ID / "claims"
+    claims.mkdir(parents=True)
+    (claims / "000001").write_bytes(b"\xff\xfe")
+    code, output = run(tmp_path, python(WRITE_RESULT), TRAINSTACK_STALE_SECONDS="0.3")
+    assert (code, "taking the run over" in output) == (0, True)
+
+
 def test_a_failed_attempt_is_recorded_and_the_next_resumes(tmp_path: Path) -> None:
     """The failure has the exit code and the last lines, without a result. The next attempt resumes and publishes."""
     fails = (
@@ -156,7 +217,14 @@ def test_tokens_in_the_command_are_replaced(tmp_path: Path) -> None:
         ({"TRAINSTACK_RECORD": ""}, ["x"], "TRAINSTACK_RECORD is not set"),
         ({"TRAINSTACK_RUN": "{"}, ["x"], "TRAINSTACK_RUN is not JSON"),
         ({"TRAINSTACK_DATA": "{}"}, ["x"], "TRAINSTACK_DATA must be"),
+        ({"TRAINSTACK_RUN": "[" * 50_000}, ["x"], "TRAINSTACK_RUN is not JSON"),
         ({"RANK": "one"}, ["x"], "the rank is 'one'"),
+        ({"RANK": "1e400"}, ["x"], "the rank is '1e400'"),
+        ({"RANK": "nan"}, ["x"], "the rank is 'nan'"),
+        ({"JOB_COMPLETION_INDEX": "7" * 5000}, ["x"], "JOB_COMPLETION_INDEX is '777"),
+        ({"TRAINSTACK_HEARTBEAT_SECONDS": "inf"}, ["x"], "TRAINSTACK_HEARTBEAT_SECONDS is 'inf'"),
+        ({"TRAINSTACK_STALE_SECONDS": "nan"}, ["x"], "TRAINSTACK_STALE_SECONDS is 'nan'"),
+        ({"TRAINSTACK_DATA_TIMEOUT": "-1"}, ["x"], "TRAINSTACK_DATA_TIMEOUT is '-1'"),
         ({}, [], "usage:"),
     ],
 )
@@ -168,6 +236,7 @@ def test_a_wrong_environment_is_refused(
         output = process.communicate()[0]
     assert process.returncode == 64
     assert message in output
+    assert "Traceback" not in output
     assert not (tmp_path / "runs").exists()
 
 

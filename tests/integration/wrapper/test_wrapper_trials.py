@@ -95,6 +95,8 @@ def test_a_trial_that_is_finished_is_not_run_again(tmp_path: Path) -> None:
         ({}, ['{"epoch": 1, "val_accuracy": NaN}', '{"epoch": 2, "val_accuracy": Infinity}'], 79),
         ({}, ['{"epoch": 1}', "7", '{"val_accuracy": "0.95"}', '{"val_accuracy": true}'], 79),
         ({}, ["no json"], 79),
+        ({}, ["[" * 200_000], 79),
+        ({}, ['{"val_accuracy": 1e400}', '{"val_accuracy": %s}' % ("9" * 400), '{"val_accuracy": [0.95]}'], 79),
         ({"epoch": "last"}, ['{"val_accuracy": 0.95}', '{"val_accuracy": 0.5}', '{"test_accuracy": 0.9}'], 79),
         ({"epoch": "last"}, ['{"val_accuracy": 0.5}', '{"val_accuracy": 0.95}', '{"test_accuracy": 0.1}'], 0),
         ({"epoch": 1}, ['{"epoch": 1, "val_accuracy": 0.95}', '{"epoch": 2, "val_accuracy": 0.5}'], 0),
