@@ -22,8 +22,8 @@ from trainstack.runs.manifests.build import is_dispatched
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.storage import Volume
 from trainstack.settings.sections.workloads import Record
-from trainstack.transfer.fetch import DONE
 from trainstack.transfer.fetch import fetch as fetch_files
+from trainstack.transfer.record_check import DONE
 from trainstack.transfer.retry import TransferResult
 from trainstack.transfer.upload import upload as upload_files
 from trainstack.transfer.volume_files import list_files

@@ -18,7 +18,7 @@ from trainstack.reports.runs import Definition, Run, from_logs, from_record, wit
 from trainstack.runs.launches import utc_now
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.status.attempts import main_container, main_status, previous_attempt
-from trainstack.transfer.fetch import DONE
+from trainstack.transfer.record_check import DONE
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 Pod = Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -214,12 +214,14 @@ def _deleted(record: Record | None, sweep: Sweep) -> _End:
 def _failed(record: Record | None, live: str = "", controller: str = "") -> _End:
     """Return the cause of a failure: from the pod, else the record, else the controller."""
     failure: Mapping[str, Any] = record.failure if record else {}
-    recorded = f"crashed (exit {failure['exit_code']})" if "exit_code" in failure else ""
+    recorded = f"crashed (exit {failure['exit_code']})" if isinstance(failure.get("exit_code"), int) else ""
     if failure.get("stopped_by_sigterm"):
         recorded = "stopped by SIGTERM: evicted, deleted, or past its deadline"
     reason = live or recorded or controller or "the reason is unknown"
-    lines = failure.get("last_lines") or (record.last_lines if record else ())
-    return _End(state="failed", reason=reason, last_lines=tuple(map(str, lines))[-LAST_LINES:])
+    lines = failure.get("last_lines")
+    if not (lines and isinstance(lines, list)):
+        lines = record.last_lines if record else ()
+    return _End(state="failed", reason=reason, last_lines=tuple(map(str, lines[-LAST_LINES:])))
 
 
 def _records(
@@ -286,7 +288,9 @@ def _metrics(record: Record, file: str, objective: Objective) -> tuple[tuple[Map
 
 
 def _time(text: object) -> datetime | None:
+    """The time in UTC; None for anything else, also for a time without a zone, which has no order with others."""
     try:
-        return datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
+        time = datetime.fromisoformat(text) if isinstance(text, str) else None
+        return time.astimezone(UTC) if time is not None and time.tzinfo is not None else None
+    except (ValueError, OverflowError):
         return None

@@ -1,17 +1,13 @@
 """Durations of earlier runs, from their records in `results/`."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from trainstack.files.regular import read_bytes
+from trainstack.reports.record import parse_object, run_record
 from trainstack.reports.runs import MAX_BYTES
-
-_KEYS = {"state", "attempts", "started", "finished", "definition"}
-_DEFINITION_KEYS = {"workload", "command", "args", "env"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +35,22 @@ def _measured(folder: Path) -> MeasuredRun | None:
     records = [record for record in found if record is not None]
     if not records or len(records) < len(found):
         return None
-    definition = records[0]["definition"]
-    started = min(datetime.fromisoformat(record["started"]) for record in records)
-    finished = max(datetime.fromisoformat(record["finished"]) for record in records)
-    return MeasuredRun(
-        workload=definition["workload"],
-        seconds=(finished - started).total_seconds(),
-        command=tuple(definition["command"]),
-        args=tuple(definition["args"]),
-        env=definition["env"],
-        world_size=records[0].get("world_size"),
-    )
+    started = min(start for _, start, _ in records)
+    finished = max(end for _, _, end in records)
+    return replace(records[0][0], seconds=(finished - started).total_seconds())
 
 
-def _read(file: Path) -> dict[str, Any] | None:
+def _read(file: Path) -> tuple[MeasuredRun, datetime, datetime] | None:
+    """Read the run of one record, with its start and end; None if it has not succeeded at once or is incomplete."""
     try:
-        record: dict[str, Any] = json.loads(read_bytes(file, MAX_BYTES))
-        complete = record.keys() >= _KEYS and record["definition"].keys() >= _DEFINITION_KEYS
-    except (OSError, ValueError, AttributeError):
+        record = run_record(parse_object(read_bytes(file, MAX_BYTES)))
+    except (OSError, ValueError):
         return None
-    return record if complete and record["state"] == "succeeded" and record["attempts"] == 1 else None
+    definition, start, end = record.definition, record.started, record.finished
+    if record.state != "succeeded" or record.attempts != 1 or definition is None or start is None or end is None:
+        return None
+    workload, command, args, env = definition.workload, definition.command, definition.args, definition.env
+    if workload is None or command is None or args is None or env is None:
+        return None
+    run = MeasuredRun(workload=workload, seconds=0.0, command=command, args=args, env=env, world_size=record.world_size)
+    return run, start, end

@@ -1,10 +1,9 @@
 """The figures of a run, from its fetched record or its pods' logs."""
 
-import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -12,13 +11,16 @@ from typing import Any, Literal
 from trainstack.files.regular import read_bytes
 from trainstack.reports.errors import ReportError
 from trainstack.reports.overlap import Placement
+from trainstack.reports.record import MOST_REPLICAS, RunDefinition, RunRecord, parse_json, run_record
 from trainstack.runs.logs.training_log import Epoch, Log, epoch_of, parse
 
 _LOG_NAME = re.compile(r"rank-(?P<rank>\d+)\..*\.log")
+_MOST_EPOCHS = 10**9
+"""A greater number is not one of an epoch; charts could not show it."""
 METRICS = "result/metrics.jsonl"
+"""Written by the program: a line of JSON for each epoch, and a last one for the test data."""
 MAX_BYTES = 1 << 30
 """The limit of one file of a record, such as a log."""
-"""Written by the program: a line of JSON for each epoch, and a last one for the test data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,7 @@ class Run:
 
 def from_record(folder: Path, run_id: str) -> Run:
     """Read a fetched record. Raises ReportError."""
-    record = _run_json(folder)
+    record, definition = _run_json(folder)
     texts: dict[int, list[str]] = {}
     for file in sorted((folder / "logs").glob("*.log")):
         if match := _LOG_NAME.fullmatch(file.name):
@@ -122,29 +124,28 @@ def from_record(folder: Path, run_id: str) -> Run:
     epochs = dict(first.epochs)
     for line in metrics:
         test.update(line)
-        if "epoch" in line and "test_accuracy" not in line:
+        if "epoch" in line and "test_accuracy" not in line and abs(line["epoch"]) < _MOST_EPOCHS:
             number = int(line["epoch"])
             epochs[number] = epochs.get(number, Epoch()).with_(epoch_of(line))
-    definition = record.get("definition") or {}
     return Run(
         run_id=run_id,
-        workload=str(definition.get("workload") or run_id.rpartition("-")[0]),
+        workload=definition.workload or run_id.rpartition("-")[0],
         source="record",
-        finished=record.get("state") == "succeeded",
-        world_size=int(record.get("world_size") or first.world_size or 1),
+        finished=record.state == "succeeded",
+        world_size=_replicas(record.world_size, first),
         logs=logs,
         epochs=dict(sorted(epochs.items())),
         test_loss=test.get("test_loss", first.test_loss),
         test_accuracy=test.get("test_accuracy", first.test_accuracy),
         definition=Definition(
-            image=definition.get("image"),
-            command=tuple(definition.get("command") or ()),
-            args=tuple(definition.get("args") or ()),
-            seed=definition.get("seed"),
-            data=definition.get("data"),
-            revision=(definition.get("code") or {}).get("revision"),
+            image=definition.image,
+            command=definition.command or (),
+            args=definition.args or (),
+            seed=definition.seed,
+            data=definition.data,
+            revision=definition.code.revision if definition.code else None,
         ),
-        notes=() if metrics or record.get("state") != "succeeded" else (f"no {METRICS}; its figures are from its log",),
+        notes=() if metrics or record.state != "succeeded" else (f"no {METRICS}; its figures are from its log",),
         placements=_placements(record),
     )
 
@@ -172,7 +173,7 @@ def from_logs(
         workload=workload,
         source="logs",
         finished=finished,
-        world_size=world_size or first.world_size or 1,
+        world_size=_replicas(world_size, first),
         logs=logs,
         epochs=first.epochs,
         test_loss=first.test_loss,
@@ -189,11 +190,16 @@ def with_logs(run: Run, texts: Mapping[int, str]) -> Run:
     return replace(run, logs={**run.logs, **more})
 
 
-def _placements(record: Mapping[str, Any]) -> tuple[Placement, ...]:
-    if not (record.get("started") and record.get("finished")):
+def _placements(record: RunRecord) -> tuple[Placement, ...]:
+    if record.started is None or record.finished is None:
         return ()
-    start, end = (datetime.fromisoformat(str(record[name])) for name in ("started", "finished"))
-    return (Placement(None, start, end),)
+    return (Placement(None, record.started, record.finished),)
+
+
+def _replicas(known: int | None, log: Log) -> int:
+    """The number of replicas, else the log's, which may be any number."""
+    printed = log.world_size if log.world_size and log.world_size <= MOST_REPLICAS else None
+    return known or printed or 1
 
 
 def _steps(log: Log | None) -> int | None:
@@ -201,10 +207,11 @@ def _steps(log: Log | None) -> int | None:
     return sum(known) if known else None
 
 
-def _run_json(folder: Path) -> dict[str, Any]:
+def _run_json(folder: Path) -> tuple[RunRecord, RunDefinition]:
     file = folder / "run.json"
     try:
-        record = json.loads(read_bytes(file, MAX_BYTES))
+        value = parse_json(read_bytes(file, MAX_BYTES))
+        record = run_record(value) if isinstance(value, dict) else None
     except FileNotFoundError:
         if parts := sorted(part.parent.name for part in folder.glob("*/run.json")):
             raise ReportError(
@@ -214,9 +221,9 @@ def _run_json(folder: Path) -> dict[str, Any]:
         raise ReportError(f"{folder} is not a record: it has no run.json. Remove it and fetch the run again") from None
     except (OSError, ValueError) as error:
         raise ReportError(f"{file} cannot be read ({error}). Remove {folder} and fetch the run again") from error
-    if not isinstance(record, dict):
+    if record is None:
         raise ReportError(f"{file} is not a JSON object. Remove {folder} and fetch the run again")
-    return record
+    return record, record.definition or RunDefinition()
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:
@@ -225,7 +232,17 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
     if not file.is_file():
         return []
     lines = metrics_of(read_bytes(file, MAX_BYTES).decode(errors="replace"), str(file))
-    return [{key: float(value) for key, value in line.items() if isinstance(value, int | float)} for line in lines]
+    return [{key: number for key, value in line.items() if (number := _as_float(value)) is not None} for line in lines]
+
+
+def _as_float(value: object) -> float | None:
+    """The value as a float, which may be infinite; None if it is not a number."""
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def metrics_of(text: str, file: str) -> list[dict[str, Any]]:
@@ -235,7 +252,7 @@ def metrics_of(text: str, file: str) -> list[dict[str, Any]]:
     text = text.removesuffix("\n")
     for index, line in enumerate(text.split("\n") if text else (), start=1):
         try:
-            values = json.loads(line)
+            values = parse_json(line)
         except ValueError as error:
             raise ReportError(
                 f"{file}:{index}: invalid JSON ({error}): {line[:80]!r}. Each line must be an object"

@@ -7,13 +7,14 @@ import shutil
 import sys
 import tarfile
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
 from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
-from trainstack.transfer.local_files import SMALL, Stat, Target, changed_error, path_inside, stat
+from trainstack.transfer.local_files import SMALL, Stat, Target, changed_error, stat
 from trainstack.transfer.pod_script import run_script
 from trainstack.transfer.retry import Transfer
 
@@ -70,30 +71,54 @@ def send(
     return digests
 
 
-def receive(transfer: Transfer, folder: str, target: Path, partial: Path, names: Collection[str]) -> dict[str, str]:
+def receive(transfer: Transfer, folder: str, target: Target, partial: Path, names: Collection[str]) -> dict[str, str]:
     """Fetch files; return the sha256 of each as written. `partial` holds the one being written.
 
     Raises TransferError, BrokenConnectionError and OSError.
     """
+    partial.mkdir(parents=True, exist_ok=True)
+    digests = dict[str, str]()
+    with _archive(transfer, folder, names) as archive:
+        for name, member in _members(archive, names, digests):
+            # The archive does not repeat the content of a hard link to an earlier member.
+            content = target.new_path(_link(member)).open("rb") if member.islnk() else archive.extractfile(member)
+            if content is not None:
+                digests[name] = _write(content, member.size, target, name, partial / SMALL)
+                transfer.add_sent(member.size)
+    return digests
+
+
+@contextmanager
+def _archive(transfer: Transfer, folder: str, names: Iterable[str]) -> Iterator[tarfile.TarFile]:
     # With the prefix ./, no name is mistaken for an option.
     stdin = encode_names(f"./{name}" for name in names)
+    with run_script(transfer.loader, "fetch", _GIVE, folder, stdin=stdin) as script:
+        try:
+            # Zeros separate the archives.
+            with tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive:
+                yield archive
+        except (ArithmeticError, LookupError, ValueError) as error:
+            # Of tarfile, for headers that no tar writes.
+            raise BrokenConnectionError(f"the data loader sent an invalid archive: {error!r}") from None
+
+
+def _members(
+    archive: tarfile.TarFile, names: Collection[str], received: Collection[str]
+) -> Iterator[tuple[str, tarfile.TarInfo]]:
+    """Yield the members that are files, with their names; hard links only to names in `received`."""
     requested = frozenset(names)
-    partial.mkdir(parents=True, exist_ok=True)
-    files, digests = Target(target), dict[str, str]()
-    with (
-        run_script(transfer.loader, "fetch", _GIVE, folder, stdin=stdin) as script,
-        # Zeros separate the archives.
-        tarfile.open(fileobj=script.stdout, mode="r|", ignore_zeros=True) as archive,
-    ):
-        for member in archive:
-            name = posixpath.normpath(member.name)
-            if name not in requested:
-                path_inside(target, name)
-                raise TransferError(f"the volume sent {name!r}, which was not requested; it was not written")
-            if digest := _extract(archive, member, files, name, partial / SMALL):
-                digests[name] = digest
-            transfer.add_sent(member.size)
-    return digests
+    for member in archive:
+        name = posixpath.normpath(member.name)
+        if name not in requested or not (member.isreg() or member.isdir() or member.islnk()):
+            raise TransferError(f"the volume sent {name!r}, which was not requested; it was not written")
+        if member.islnk() and _link(member) not in received:
+            raise TransferError(f"the volume sent {name!r} as a link to a file that it did not send")
+        if not member.isdir():
+            yield name, member
+
+
+def _link(member: tarfile.TarInfo) -> str:
+    return posixpath.normpath(member.linkname)
 
 
 def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes:
@@ -103,26 +128,19 @@ def _header(name: str, kind: bytes, mode: int, size: int, mtime: float) -> bytes
     return info.tobuf(tarfile.GNU_FORMAT, sys.getfilesystemencoding(), "surrogateescape")
 
 
-def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, files: Target, name: str, partial: Path) -> str:
+def _write(content: IO[bytes], size: int, target: Target, name: str, partial: Path) -> str:
     """Write one file to a temporary path, then rename it, so that a file with its final name is complete.
 
-    Returns the sha256 of what was written, read back; empty for other members, such as folders.
+    Returns the sha256 of what was written, read back.
     """
-    content: IO[bytes] | None
-    if member.islnk():
-        # A hard link to an earlier member, whose content the archive does not repeat.
-        content = files.new_path(posixpath.normpath(member.linkname)).open("rb")
-    else:
-        content = archive.extractfile(member)
-    if content is None:
-        return ""
-    path, digest = files.new_path(name), hashlib.sha256()
-    block = min(member.size, _BLOCK_BYTES) or _BLOCK_BYTES
+    target.new_path(name)
+    digest = hashlib.sha256()
+    block = min(size, _BLOCK_BYTES) or _BLOCK_BYTES
     # Without a buffer, `write` may write less, for example on a full disk.
     with content, partial.open("w+b") as out:
         shutil.copyfileobj(content, out, block)
         out.seek(0)
         while data := out.read(block):
             digest.update(data)
-    files.rename(partial, path)
+    target.rename(partial, name)
     return digest.hexdigest()

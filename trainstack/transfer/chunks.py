@@ -15,7 +15,7 @@ from typing import IO
 
 from trainstack.transfer.errors import BrokenConnectionError
 from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
-from trainstack.transfer.local_files import PARTIAL, Stat, changed_error, path_inside, stat
+from trainstack.transfer.local_files import PARTIAL, Stat, Target, changed_error, stat
 from trainstack.transfer.pod_script import KILLED, PodScript, run_script
 from trainstack.transfer.retry import Transfer
 
@@ -177,8 +177,9 @@ def send(transfer: Transfer, path: Path, folder: str, name: str, state: Stat, ow
             raise BrokenConnectionError(f"the loader sent {frame} after the last chunk")
 
 
-def receive(transfer: Transfer, folder: str, target: Path, partial: Path, name: str, state: Stat) -> None:
+def receive(transfer: Transfer, folder: str, target: Target, partial: Path, name: str, state: Stat) -> None:
     """Fetch a file; `partial` holds its part meanwhile. Raises TransferError, BrokenConnectionError and OSError."""
+    target.new_path(name)
     part = partial / part_name(name, state)
     part.parent.mkdir(parents=True, exist_ok=True)
     part.touch()
@@ -210,9 +211,7 @@ def receive(transfer: Transfer, folder: str, target: Path, partial: Path, name: 
         script.stderr.seek(0)
         if [match.decode() for match in _SUM.findall(script.stderr.read())] != [digest.hexdigest()]:
             raise _damaged_error(name)
-    path = path_inside(target, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part.replace(path)
+    target.rename(part, name)
 
 
 def _chunk_sizes(offset: int, size: int) -> Iterator[int]:

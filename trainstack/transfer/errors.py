@@ -7,5 +7,9 @@ class TransferError(TrainstackError):
     """A transfer failed. The message gives the cause and the remedy."""
 
 
+class DamagedRecordError(TransferError):
+    """A finished run's record on the volume is not what its run.json says."""
+
+
 class BrokenConnectionError(TrainstackError):
     """The connection or the data loader failed. Complete data is kept, and a new attempt resumes the transfer."""

@@ -1,32 +1,46 @@
 """Fetch the files of a volume, verify each, and compare their number and size with a separate count on the volume."""
 
 import errno
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from trainstack.transfer import archive, chunks
-from trainstack.transfer.errors import TransferError
+from trainstack.transfer.errors import DamagedRecordError, TransferError
 from trainstack.transfer.folder_lock import locked
 from trainstack.transfer.loader import Loader
-from trainstack.transfer.local_files import Stat, Tree, discard_parts, local_digests, partial_folder, path_inside
+from trainstack.transfer.local_files import (
+    Stat,
+    Target,
+    Tree,
+    discard_parts,
+    local_digests,
+    partial_folder,
+    path_inside,
+)
+from trainstack.transfer.record_check import DONE, Fault, Record, heads, records
 from trainstack.transfer.retry import Transfer, TransferResult
 from trainstack.transfer.volume_files import (
     damaged_error,
     differing,
+    others_warning,
     parent,
     raise_for_unreadable,
     tree_total,
+    volume_contents,
     volume_digests,
     volume_total,
     volume_tree,
 )
 
-DONE = "_SUCCESS"
-"""The file that marks its folder as complete; it is fetched after all other files have been verified."""
 _COUNTS = 3
 """How often the files of a folder that is being written are counted."""
+_MOST_HEAD_BYTES = 256 << 20
+"""Of a file that is read into memory; a larger run.json is damaged."""
+_MOST_FAULTS = 5
+"""Of a record, in one message."""
 
 
 def fetch(loader: Loader, path: str, target: Path | None = None) -> TransferResult:
@@ -40,15 +54,10 @@ def fetch(loader: Loader, path: str, target: Path | None = None) -> TransferResu
     """
     try:
         with ExitStack() as stack:
-            transfer = _Fetch(loader=loader, path=path, target=target, stack=stack)
-            return transfer.run()
+            return _Fetch(loader=loader, path=path, folder=target, stack=stack).run()
     except OSError as error:
         remedy = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "fix the cause"
         raise TransferError(f"{error}. Complete files are kept; {remedy}, and run the same command again") from error
-
-
-def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
 
 
 def _mismatch(path: str, first: str, first_total: tuple[int, int], second: str, second_total: tuple[int, int]) -> str:
@@ -59,51 +68,83 @@ def _mismatch(path: str, first: str, first_total: tuple[int, int], second: str, 
     )
 
 
+def _damage_error(path: str, target: Path, texts: Sequence[str]) -> DamagedRecordError:
+    more = f"; and {len(texts) - _MOST_FAULTS} more" if len(texts) > _MOST_FAULTS else ""
+    return DamagedRecordError(
+        f"{path} on the volume is not what its run.json says: {'; '.join(texts[:_MOST_FAULTS])}{more}. The other files "
+        f"are in {target}. If the files were changed there, restore them and run the same command again; if they are "
+        "gone, raise the run's `attempt` to train again. The path of a file or folder fetches it as it is"
+    )
+
+
 @dataclass(kw_only=True)
 class _Fetch(Transfer):
     path: str
-    target: Path | None
+    folder: Path | None
+    """The target, if it is not the default."""
     stack: ExitStack
     """Releases the lock of the target."""
-    locked: bool = False
+    target: Target | None = None
+    """None before the first attempt."""
     warned: bool = False
+    digests: dict[tuple[str, Stat], str] = field(default_factory=dict)
+    """The sha256 of files in a state that the volume listed."""
 
     def attempt(self) -> TransferResult:
-        tree = self._tree()
-        target = self.target or Path("" if tree.kind == "file" else PurePosixPath(self.path).name)
-        if not self.locked:
-            target.mkdir(parents=True, exist_ok=True)
-            self.locked = True
-            if self.stack.enter_context(locked(target, self.loader.progress)):
-                # Another command has fetched into the target meanwhile.
-                tree = self._tree()
+        tree, target = self._locked_tree()
         folder = parent(self.path) if tree.kind == "file" else self.path
         for name in tree.folders:
-            path_inside(target, name).mkdir(parents=True, exist_ok=True)
+            path_inside(target.folder, name).mkdir(parents=True, exist_ok=True)
         markers = {name: state for name, state in tree.files.items() if PurePosixPath(name).name == DONE}
-        missing = self.missing(tree.files)
-        same_size = {name for name, state in missing.items() if _size(target / name) == state.size}
-        hashed = {name: state for name, state in missing.items() if name in same_size or state.size < chunks.BIG}
-        digests = volume_digests(self.loader, folder, hashed | markers)
-        local = local_digests({name: target / name for name in same_size}, self.loader.progress)
-        self.verified.update(
-            (name, missing[name]) for name in same_size if name in digests and digests[name] == local[name]
-        )
-        rest = self.missing({name: state for name, state in tree.files.items() if name not in markers})
+        self._compare_existing(folder, target, tree)
+        recorded = self._records(folder, tree)
+        # A damaged file must not replace what an earlier command has fetched.
+        damaged = {fault.name for faults in self._compare(recorded, tree).values() for fault in faults}
+        later = markers.keys() | damaged
+        rest = self.missing({name: state for name, state in tree.files.items() if name not in later})
         if rest:
             # A marker must not exist in an incomplete folder.
             for name, state in markers.items():
-                path_inside(target, name).unlink(missing_ok=True)
+                path_inside(target.folder, name).unlink(missing_ok=True)
                 self.verified.discard((name, state))
-        last = self.missing(markers)
-        self.needed.update(rest, last)
-        self.result.where = str(target)
-        self.result.files, self.result.sent = len(tree.files), len(self.needed)
-        self._fetch(folder, target, tree, rest, digests)
-        self._fetch(folder, target, tree, last, digests)
+        self.result.where = str(target.folder)
+        self._fetch(folder, target, tree, rest)
+        faults = self._compare_fetched(recorded, target, tree)
+        damaged |= {f"{root}{DONE}" for root in faults}
+        last = self.missing({name: markers[name] for name in markers if name not in damaged})
+        self._fetch(folder, target, tree, last)
+        if faults:
+            raise _damage_error(self.path, target.folder, [fault.text for found in faults.values() for fault in found])
         self._compare_totals(tree, target)
-        discard_parts(partial_folder(target, tree))
+        discard_parts(partial_folder(target.folder, tree))
         return self.result
+
+    def _locked_tree(self) -> tuple[Tree, Target]:
+        """The content of the volume's folder, and the target, which no other command writes to any more."""
+        tree = self._tree()
+        if self.target is not None:
+            return tree, self.target
+        folder = self.folder or Path("" if tree.kind == "file" else PurePosixPath(self.path).name)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.target = Target(folder)
+        if self.stack.enter_context(locked(folder, self.loader.progress)):
+            # Another command has fetched into the target meanwhile.
+            tree = self._tree()
+        return tree, self.target
+
+    def _compare_existing(self, folder: str, target: Target, tree: Tree) -> None:
+        """Hash the files on both sides that may be equal, and others of the volume that are needed to verify it."""
+        missing = self.missing(tree.files)
+        same_size = {name for name, state in missing.items() if target.size(name) == state.size}
+        shown = {name: tree.files[name] for name in heads(tree)}
+        hashed = {name: state for name, state in missing.items() if name in same_size or state.size < chunks.BIG}
+        digests = volume_digests(self.loader, folder, hashed | shown)
+        self.digests.update(((name, tree.files[name]), digest) for name, digest in digests.items())
+        local = local_digests({name: target.folder / name for name in same_size}, self.loader.progress)
+        for name in same_size:
+            if name in digests and digests[name] == local[name]:
+                self.verified.add((name, missing[name]))
+                target.keep(name)
 
     def _tree(self) -> Tree:
         tree = volume_tree(self.loader, self.path)
@@ -111,20 +152,52 @@ class _Fetch(Transfer):
             raise TransferError(f"the volume has no files in {self.path}; list its files with `trainstack ls`")
         if tree.others and not self.warned:
             self.warned = True
-            count, example = len(tree.others), tree.others[0]
-            self.loader.progress.warn(f"{count} links or special files are not fetched, for example {example!r}")
+            self.loader.progress.warn(others_warning(tree, "fetched"))
         return tree
 
-    def _fetch(
-        self, folder: str, target: Path, tree: Tree, files: Mapping[str, Stat], digests: Mapping[str, str]
-    ) -> None:
+    def _records(self, folder: str, tree: Tree) -> list[Record]:
+        """The finished records in the folder. Raises BrokenConnectionError if their run.json was damaged in transit."""
+        names = [name for name in heads(tree) if tree.files[name].size <= _MOST_HEAD_BYTES]
+        contents = volume_contents(self.loader, folder, names) if names else {}
+        read = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        if wrong := differing({name: self.digests.get((name, tree.files[name]), "") for name in names}, read):
+            raise damaged_error(wrong, f"a record in {self.path}")
+        return records(contents)
+
+    def _compare(self, recorded: Iterable[Record], tree: Tree) -> dict[str, list[Fault]]:
+        """The differences of records to their run.json, as far as they can be known, by root of the record."""
+        digests = {name: digest for (name, state), digest in self.digests.items() if tree.files.get(name) == state}
+        faults = {record.root: [*record.compare(tree, digests)] for record in recorded}
+        return {root: found for root, found in faults.items() if found}
+
+    def _compare_fetched(self, recorded: Sequence[Record], target: Target, tree: Tree) -> dict[str, list[Fault]]:
+        """The differences of records to their run.json. Removes the markers of those that are not complete here."""
+        names = [f"{record.root}{path}" for record in recorded for path in record.files]
+        unknown = {name: tree.files[name] for name in names if name in tree.files}
+        # The sum of a big file in chunks is another one.
+        unknown = {name: state for name, state in unknown.items() if (name, state) not in self.digests}
+        if unknown:
+            local = local_digests({name: target.folder / name for name in unknown}, self.loader.progress)
+            self.digests.update(((name, unknown[name]), digest) for name, digest in local.items())
+        faults = self._compare(recorded, tree)
+        for root, found in faults.items():
+            if not all(fault.expected and _is_complete(target, fault) for fault in found):
+                (target.folder / f"{root}{DONE}").unlink(missing_ok=True)
+        return faults
+
+    def _fetch(self, folder: str, target: Target, tree: Tree, files: Mapping[str, Stat]) -> None:
         """Fetch and verify files. A file that changes meanwhile is reported, unless its run is finished."""
+        self.needed.update(files)
+        self.result.files, self.result.sent = len(tree.files), len(self.needed)
         if not files:
             return
         # A small file without a digest was deleted meanwhile, or cannot be read.
-        small = {name: digests[name] for name, state in files.items() if state.size < chunks.BIG and name in digests}
+        digests = {
+            name: self.digests.get((name, state), "") for name, state in files.items() if state.size < chunks.BIG
+        }
+        small = {name: digest for name, digest in digests.items() if digest}
         big = {name: state for name, state in files.items() if state.size >= chunks.BIG}
-        partial = partial_folder(target, tree)
+        partial = partial_folder(target.folder, tree)
         written: dict[str, str] = {}
         with self.bar(f"fetching {len(files)} files", files):
             if small:
@@ -139,7 +212,7 @@ class _Fetch(Transfer):
         changed = [name for name in suspect if now.get(name) != files[name]]
         # A wrong file that has not changed on the volume was damaged in transit.
         if damaged := [name for name in wrong if name not in changed]:
-            raise damaged_error(damaged, str(target))
+            raise damaged_error(damaged, str(target.folder))
         self._note_changed(changed, tree)
         self.verified.update(files.items())
 
@@ -156,7 +229,7 @@ class _Fetch(Transfer):
             )
         self.result.changed += tuple(new)
 
-    def _compare_totals(self, tree: Tree, target: Path) -> None:
+    def _compare_totals(self, tree: Tree, target: Target) -> None:
         """Compare the fetched files with a count on the volume that does not use the list.
 
         Notes files that changed meanwhile. Raises TransferError for any other difference.
@@ -176,7 +249,17 @@ class _Fetch(Transfer):
         changed = [name for name, state in listed.files.items() if tree.files.get(name, state) != state]
         self._note_changed(sorted((*changed, *deleted_or_new)), tree)
         unchanged = {name: state.size for name, state in listed.files.items() if name not in self.result.changed}
-        sizes = [size for name in unchanged if (size := _size(target / name)) is not None]
-        local, remote = (len(sizes), sum(sizes)), (len(unchanged), sum(unchanged.values()))
+        local, remote = target.total(unchanged), (len(unchanged), sum(unchanged.values()))
         if local != remote:
-            raise TransferError(_mismatch(self.path, "its files are", remote, f"but in {target} they are", local))
+            raise TransferError(
+                _mismatch(self.path, "its files are", remote, f"but in {target.folder} they are", local)
+            )
+
+
+def _is_complete(target: Target, fault: Fault) -> bool:
+    """Whether an earlier command has fetched the file as run.json describes it."""
+    size = target.size(fault.name)
+    if size is None:
+        return False
+    with (target.folder / fault.name).open("rb") as file:
+        return fault.expected == (size, hashlib.file_digest(file, "sha256").hexdigest())

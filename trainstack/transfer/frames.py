@@ -5,6 +5,7 @@ contains. The last frame is `end`, so a truncated response is detected, and no f
 type. The shell functions work in dash, busybox and bash.
 """
 
+import base64
 import os
 from collections.abc import Iterable, Iterator
 from typing import IO
@@ -31,6 +32,14 @@ _MAX_DIGITS = 8
 def encode_names(names: Iterable[str]) -> bytes:
     r"""Encode names for `read_name`, one per line; `\\` is a backslash and `\n` a line break."""
     return b"".join(os.fsencode(name).replace(b"\\", b"\\\\").replace(b"\n", b"\\n") + b"\n" for name in names)
+
+
+def decode_base64(field: str, operation: str) -> bytes:
+    """Decode the output of `base64`. Raises BrokenConnectionError if it is not that."""
+    try:
+        return base64.b64decode(field.replace("\n", ""), validate=True)
+    except ValueError:
+        raise BrokenConnectionError(f"the {operation} is damaged: a file's content is not base64") from None
 
 
 class Frames:

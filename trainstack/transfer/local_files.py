@@ -8,7 +8,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,23 +132,36 @@ def path_inside(target: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Target:
-    """A folder of this machine into which many files are written."""
+    """A folder of this machine into which the files of a volume are written."""
 
     folder: Path
     _made: set[str] = field(default_factory=set)
     """Folders in it that exist, by relative path."""
-    _written: set[tuple[int, int]] = field(default_factory=set)
-    """Device and inode of each file that `rename` has written."""
+    _names: dict[tuple[int, int], str] = field(default_factory=dict)
+    """The name on the volume of each file that is complete, by device and inode."""
 
-    def rename(self, partial: Path, path: Path) -> None:
-        """Rename a complete file. Raises TransferError if it would replace one that was fetched under another name."""
+    def size(self, name: str) -> int | None:
+        """The size of a regular file; None for a missing one and for a link, which a fetched file replaces."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found = (self.folder / name).lstat()
+            return found.st_size if S_ISREG(found.st_mode) else None
+        return None
+
+    def keep(self, name: str) -> None:
+        """Note that a file is complete: no file of another name may replace it."""
+        self._names.setdefault(_file_id(self.folder / name), name)
+
+    def rename(self, partial: Path, name: str) -> None:
+        """Give a complete file its name. Raises TransferError if it would replace one that has another name."""
+        path = self.new_path(name)
         with suppress(FileNotFoundError):
-            if _file_id(path) in self._written:
-                raise TransferError(
-                    f"{str(path)!r} is the path of two files of the volume, because of a local link or because the "
-                    "file system ignores a difference of their names; fetch them into another folder"
-                )
-        self._written.add(_file_id(partial))
+            before = _file_id(path)
+            other = self._names.get(before, name)
+            if other != name:
+                self._raise_for_same_path(before, [other, name])
+            else:
+                self._names.pop(before, None)
+        self._names[_file_id(partial)] = name
         partial.replace(path)
 
     def new_path(self, name: str) -> Path:
@@ -160,6 +173,31 @@ class Target:
         if path.is_symlink():
             path_inside(self.folder, name)
         return path
+
+    def total(self, names: Iterable[str]) -> tuple[int, int]:
+        """The number and the bytes of the files on the disk. Raises TransferError if two names are one of them."""
+        sizes: dict[str, int] = {}
+        same: dict[tuple[int, int], list[str]] = {}
+        for name in names:
+            size = self.size(name)
+            if size is not None:
+                sizes[name] = size
+                same.setdefault(_file_id(self.folder / name), []).append(name)
+        for file_id, shared in same.items():
+            if len(shared) > 1:
+                self._raise_for_same_path(file_id, shared)
+        return len(sizes), sum(sizes.values())
+
+    def _raise_for_same_path(self, file_id: tuple[int, int], names: Sequence[str]) -> None:
+        """Raise TransferError if a file with several names does not have as many hard links."""
+        folders = {(self.folder / name).parent.resolve() for name in names}
+        links = sum(_file_id(path) == file_id for folder in folders for path in folder.iterdir())
+        if links < len(names):
+            raise TransferError(
+                f"{str(self.folder / names[-1])!r} is the path of two files of the volume, {names[0]!r} and "
+                f"{names[-1]!r}, because of a local link or because the file system ignores a difference of their "
+                "names; fetch them into another folder"
+            )
 
 
 def _file_id(path: Path) -> tuple[int, int]:

@@ -3,21 +3,24 @@
 A data loader's pod reads them, so the trials' pods and objects are not required.
 """
 
-import base64
-import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainstack.reports.record import parse_object
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, decode_base64, encode_names
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.pod_script import run_script
 from trainstack.transfer.retry import retried
 
+_MOST_ATTEMPTS = 10**6
 LAST_LINES = 20
 """The number of a log's last lines in a record."""
+_KINDS = ("facts", "metrics", "failure", "log")
+_NUMBER = re.compile(r"[0-9]{1,6}")
 _END_BYTES = 8192
 """The end of a log that is searched for its last lines, which may be of any length."""
 _LOG_BYTES = 1 << 20
@@ -102,13 +105,19 @@ def _record(state: str, attempts: int, texts: Mapping[str, Sequence[str]]) -> Re
     facts = _json_object(texts.get("facts", ()))
     return Record(
         finished=finished,
-        attempts=int(facts.get("attempts") or 1) if finished else attempts,
+        attempts=_attempts(facts) if finished else attempts,
         facts=facts,
         metrics="".join(texts.get("metrics", ())),
         failure=_json_object(texts.get("failure", ())),
         last_lines=() if finished or not logs else last_lines(logs[-1]),
         log="\n".join(logs),
     )
+
+
+def _attempts(facts: Mapping[str, Any]) -> int:
+    """The number in run.json; 1 for a record without a valid one."""
+    attempts = facts.get("attempts")
+    return attempts if type(attempts) is int and 1 <= attempts <= _MOST_ATTEMPTS else 1
 
 
 def last_lines(log: str) -> tuple[str, ...]:
@@ -140,12 +149,14 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_lo
 
             for frame in frames:
                 match frame:
-                    case ["finished" | "begun", _, number]:
+                    case ["finished" | "begun", name, number] if name in missing and _NUMBER.fullmatch(number):
                         complete()
                         state, run_id = frame[:2]
                         attempts, texts = int(number), defaultdict(list)
-                    case [kind, content, "0"]:
-                        texts[kind].append(base64.b64decode(content).decode(errors="replace"))
+                    case [kind, content, "0"] if run_id and kind in _KINDS:
+                        texts[kind].append(decode_base64(content, operation).decode(errors="replace"))
+                    case [kind, *_] if not run_id or kind not in (*_KINDS, "unreadable"):
+                        raise BrokenConnectionError(f"the {operation} has {kind[:40]!r}, which was not requested")
                     case _:
                         raise TransferError(
                             f"a file of {folder}/{run_id} on the volume cannot be read: {frame[0]} {frame[-1]}. Make "
@@ -162,7 +173,6 @@ def read_records(loader: Loader, folder: str, run_ids: Sequence[str], *, with_lo
 
 def _json_object(texts: Sequence[str]) -> dict[str, Any]:
     try:
-        value = json.loads("".join(texts))
+        return parse_object("".join(texts))
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}

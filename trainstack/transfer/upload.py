@@ -6,7 +6,7 @@ any that a file system accepts, including invalid UTF-8 and line breaks, except 
 
 import itertools
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -15,7 +15,14 @@ from trainstack.transfer.errors import TransferError
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import PARTIAL, Stat, Tree, local_digests, local_tree
 from trainstack.transfer.retry import Transfer, TransferResult
-from trainstack.transfer.volume_files import damaged_error, differing, parent, volume_digests, volume_tree
+from trainstack.transfer.volume_files import (
+    damaged_error,
+    differing,
+    parent,
+    raise_for_same_files,
+    volume_digests,
+    volume_tree,
+)
 
 
 def upload(loader: Loader, source: Path, folder: str, last: str | None = None) -> TransferResult:
@@ -65,7 +72,11 @@ class _Upload(Transfer):
         small = {name: state for name, state in rest.items() if state.size < chunks.BIG}
         self._send_small(folder, small, paths, folders)
         self._send_big(folder, {name: state for name, state in rest.items() if name not in small}, paths, remote)
-        self._send_small(folder, {name: state for name, state in missing.items() if name == self.last}, paths, [])
+        last = {name: state for name, state in missing.items() if name == self.last}
+        self._raise_for_same_files(folder, [name for name in files if name not in last])
+        self._send_small(folder, last, paths, [])
+        if last:
+            self._raise_for_same_files(folder, files)
         return self.result
 
     def _destination(self, tree: Tree) -> tuple[str, Tree, Mapping[str, Stat], Mapping[str, Path]]:
@@ -110,6 +121,12 @@ class _Upload(Transfer):
                 f"{conflicts[0]!r} is a file on one side and a folder on the other, in {self.source} and in {folder} "
                 "on the volume; nothing was sent. Rename or delete one of them"
             )
+
+    def _raise_for_same_files(self, folder: str, names: Collection[str]) -> None:
+        """Raise TransferError if a file of this upload has replaced another one of it."""
+        if self.needed and len(names) > 1:
+            listed = volume_tree(self.loader, folder).files
+            raise_for_same_files(self.loader, folder, names, listed)
 
     def _send_small(
         self, folder: str, files: Mapping[str, Stat], paths: Mapping[str, Path], folders: Iterable[str]

@@ -2,20 +2,22 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from rich.filesize import decimal
 
 from trainstack.transfer.errors import BrokenConnectionError, TransferError
-from trainstack.transfer.frames import END, FUNCTIONS, Frames, encode_names
+from trainstack.transfer.frames import END, FUNCTIONS, Frames, decode_base64, encode_names
 from trainstack.transfer.loader import Loader
 from trainstack.transfer.local_files import PARTIAL, Stat, Tree, is_part
 from trainstack.transfer.pod_script import KILLED, run_script
 from trainstack.transfer.retry import retried
 
 LOST = "lost+found"
-_STAT_LINE = re.compile(r"(?P<size>[0-9]+) (?P<stamp>[0-9]+,-?[0-9]+,-?[0-9]+)\Z")
+_SIZE = r"[0-9]{1,19}"
+"""Of a file or of many, as 64 bits hold it."""
+_STAT_LINE = re.compile(rf"(?P<size>{_SIZE}) (?P<stamp>[0-9]+,-?[0-9]+,-?[0-9]+)\Z")
 # GNU sha256sum starts a line with a backslash if it escapes the name.
 _SUM_LINE = re.compile(r"\\?(?P<digest>[0-9a-f]{64}) ")
 
@@ -105,6 +107,26 @@ if [ $# -gt 0 ]; then sums "$@"; fi
 {END} "$count"
 """
 
+_STATS = f"""{FUNCTIONS}
+cd "$1" || exit
+count=0
+while read_name; do
+  count=$((count + 1))
+  if lines=$(stat -c "{_STAT}" "$name" 2>/dev/null); then frame "$lines" "$name"; fi
+done
+{END} "$count"
+"""
+# Base64 contains no NUL, and wraps its lines; the last field is its exit status.
+_CONTENTS = f"""{FUNCTIONS}
+cd "$1" || exit
+count=0
+while read_name; do
+  count=$((count + 1))
+  if [ -f "$name" ]; then printf "3\\0%s\\0" "$name"; base64 <"$name"; printf "\\0%s\\0" $?; fi
+done
+{END} "$count"
+"""
+
 
 def volume_tree(loader: Loader, folder: str) -> Tree:
     """The content of a folder of the volume; empty if it does not exist. Files that are deleted meanwhile may be in it.
@@ -155,7 +177,7 @@ def volume_total(loader: Loader, folder: str) -> tuple[int, int]:
         frames = Frames(script.stdout, operation)
         frames.next()
     match [field.strip() for field in frames.end]:
-        case [count, size] if count.isdecimal() and size.isdecimal():
+        case [count, size] if re.fullmatch(_SIZE, count) and re.fullmatch(_SIZE, size):
             return int(count), int(size)
     raise BrokenConnectionError(f"the {operation} printed {frames.end}")
 
@@ -184,11 +206,71 @@ def volume_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
                 frames = Frames(script.stdout, operation)
                 for frame in frames:
                     for name, match in _matched(frame, _SUM_LINE):
+                        if name not in files:
+                            raise BrokenConnectionError(f"the {operation} has {name!r}, which was not requested")
                         digests[name] = match["digest"]
                         advance(files[name].size)
             if frames.end != [str(len(names))]:
                 raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
     return digests
+
+
+def volume_contents(loader: Loader, folder: str, names: Sequence[str]) -> dict[str, bytes]:
+    """The content of each file that exists. Raises TransferError if one cannot be read, and BrokenConnectionError."""
+    operation, contents = "reading of the volume's files", dict[str, bytes]()
+    with run_script(loader, operation, _CONTENTS, folder, stdin=encode_names(f"./{name}" for name in names)) as script:
+        frames = Frames(script.stdout, operation)
+        for frame in frames:
+            match frame:
+                case [name, content, "0"] if _relative(name) in names:
+                    contents[_relative(name)] = decode_base64(content, operation)
+                case [name, _, status] if status != "0":
+                    raise TransferError(f"{_relative(name)!r} in {folder} on the volume cannot be read (exit {status})")
+                case _:
+                    raise BrokenConnectionError(f"the {operation} has {frame[0]!r}, which was not requested")
+        if frames.end != [str(len(names))]:
+            raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
+    return contents
+
+
+def raise_for_same_files(loader: Loader, folder: str, names: Collection[str], listed: Mapping[str, Stat]) -> None:
+    """Raise TransferError if two files that were sent are one file there, or if one is not there.
+
+    The volume's file system may ignore a difference of their names, or a link of the volume may lead to both. Then at
+    most one of them is `listed`.
+    """
+    hidden = [name for name in names if name not in listed]
+    if not hidden:
+        return
+    found = {_inode(listed[name]): name for name in names if name in listed}
+    states = _stats(loader, folder, hidden)
+    for name in hidden:
+        if name not in states:
+            raise TransferError(f"{name!r} in {folder} on the volume was deleted or renamed during the upload")
+        other = found.setdefault(_inode(states[name]), name)
+        if other != name:
+            raise TransferError(
+                f"{other!r} and {name!r} are one file in {folder} on the volume, because its file system ignores the "
+                "difference of their names, or because of a link there; one of them was lost. Rename one of them and "
+                "run the command again"
+            )
+
+
+def _inode(state: Stat) -> str:
+    return state.stamp.partition(",")[0]
+
+
+def _stats(loader: Loader, folder: str, names: Collection[str]) -> dict[str, Stat]:
+    """The state of files, also of those that a link of the volume leads to."""
+    operation, found = "check of the volume's files", dict[str, Stat]()
+    with run_script(loader, operation, _STATS, folder, stdin=encode_names(f"./{name}" for name in names)) as script:
+        frames = Frames(script.stdout, operation)
+        for frame in frames:
+            for name, match in _matched(frame, _STAT_LINE):
+                found[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
+        if frames.end != [str(len(names))]:
+            raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
+    return found
 
 
 def raise_for_unreadable(loader: Loader, folder: str, files: Mapping[str, Stat]) -> None:
@@ -210,6 +292,8 @@ def list_files(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
 
     def attempt() -> dict[str, dict[str, str | int]]:
         tree = volume_tree(loader, path)
+        if tree.others:
+            loader.progress.warn(f"  {others_warning(tree, 'listed')}")
         if tree.parts:
             example = f"{path.rstrip('/')}/{next(iter(tree.parts)).rpartition('/')[0]}"
             loader.progress.warn(
@@ -224,6 +308,11 @@ def list_files(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
         return {name: {"sha256": digest, "size": tree.files[name].size} for name, digest in digests.items()}
 
     return retried(loader, attempt, lambda: 0)
+
+
+def others_warning(tree: Tree, verb: str) -> str:
+    """Say that a folder contains something besides files and folders, to which something is not done."""
+    return f"{len(tree.others)} links or special files are not {verb}, for example {tree.others[0]!r}"
 
 
 def parent(path: str) -> str:
@@ -249,7 +338,7 @@ def _relative(name: str) -> str:
 
 def _matched(frame: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield each name of a frame with the match of its line; the lines precede the names."""
-    lines, names = frame[0].split("\n"), frame[1:]
+    lines, names = frame[0].split("\n") if frame else [], frame[1:]
     if len(lines) != len(names):
         raise BrokenConnectionError(
             f"received {len(lines)} lines for {len(names)} files of the volume, for example {names[:1]}"

@@ -367,18 +367,6 @@ def test_what_was_damaged_on_its_way_is_no_change(
     assert "were damaged in transit, for example 'a'" in capsys.readouterr().err
 
 
-def test_no_file_replaces_another_of_the_volume(
-    tmp_path: Path, volume: FakeVolume, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Two names may be one path on this machine: by a link, or on a file system that ignores case."""
-    write(volume.root / "data", {"best/model": "b", "last/model": "l"})
-    (tmp_path / "target" / "best").mkdir(parents=True)
-    (tmp_path / "target" / "last").symlink_to("best")
-    with transfer_fails():
-        fetch(LOADER, "data", tmp_path / "target")
-    assert "is the path of two files of the volume" in capsys.readouterr().err
-
-
 def test_a_full_disk_is_no_damage_in_transit(tmp_path: Path, volume: FakeVolume) -> None:
     """A write that the system shortens is an error of this machine."""
     write(volume.root / "data", {"a": "x" * 100_000})
