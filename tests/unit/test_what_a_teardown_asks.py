@@ -111,7 +111,8 @@ class Handler(BaseHTTPRequestHandler):
     def _keep(self, verb: str) -> None:
         payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.writes.append((verb, self.path, payload))
-        self._answer(self.server.status.get(verb, 200), {"message": "so it says"})
+        kind = "Status" if verb == "DELETE" else "ClusterQueue"
+        self._answer(self.server.status.get(verb, 200), {"kind": kind, "message": "so it says"})
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         self.send_response(status)

@@ -1,7 +1,5 @@
 """The line about the cluster that a command is about to change, and the refusal of the local one."""
 
-import yaml
-
 from trainstack.cli.console import err
 from trainstack.errors import RefusedError
 from trainstack.live import kubeconfig
@@ -21,7 +19,7 @@ def announce_cluster(settings: Settings) -> None:
     ensure_intended(settings)
     try:
         line = f"cluster: {kubeconfig.described(settings.cluster.context)}"
-    except (KeyError, ValueError, TypeError, OSError, yaml.YAMLError):
+    except kubeconfig.INVALID:
         return  # The first read reports what is wrong with the kubeconfig.
     if line not in _announced:
         _announced.add(line)

@@ -11,14 +11,13 @@ from typing import Any
 
 import httpx
 import pulumi
-from kr8s.asyncio import Api
 
 from trainstack.components.objects import in_thread
 from trainstack.components.removal import live_metadata, send
 from trainstack.guards.definitions import COMPONENT, KIND, Release, to_take_over
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, run
-from trainstack.live.webhooks import status_message
+from trainstack.live.client import NOT_FOUND, Api, ClusterError, connect, get, run
+from trainstack.live.errors import status_message
 
 _CONCURRENCY = 8
 _TRIES = 10

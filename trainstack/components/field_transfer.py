@@ -16,7 +16,7 @@ from trainstack.guards.field_managers import inherited, of_other_states
 from trainstack.guards.states import owner_of
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, connect, run
-from trainstack.live.webhooks import status_message
+from trainstack.live.errors import status_message
 from trainstack.objects.labels import STATE, field_manager
 from trainstack.objects.ownership import identity, shown
 

@@ -14,7 +14,7 @@ from trainstack.components.objects import in_thread, type_and_name
 from trainstack.components.removal import send
 from trainstack.live import paths
 from trainstack.live.client import NOT_FOUND, ClusterError, SharedClients, connect, get
-from trainstack.live.webhooks import status_message
+from trainstack.live.errors import status_message
 from trainstack.objects.labels import FIELD_MANAGER, LAUNCH, LEDGER, STACK
 from trainstack.runs.launches import utc_now
 from trainstack.runs.ledgers import LAUNCHED, claim_config_map

@@ -1,18 +1,16 @@
 """Writes of a teardown in addition to the engine's own deletions. No finalizer is ever removed."""
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
-from kr8s import APITimeoutError
-from kr8s.asyncio import Api
 
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, connect, get, request, retry_after_seconds, run
-from trainstack.live.webhooks import status_message
+from trainstack.live.answers import read_written
+from trainstack.live.client import NOT_FOUND, Api, ClusterError, connect, get, run
+from trainstack.live.errors import status_message
 from trainstack.objects.labels import DRAINED, FIELD_MANAGER
 
 _PAUSE_SECONDS = 0.5
@@ -95,20 +93,15 @@ def until(condition: str, blocked_by: Callable[[], str], deadline_seconds: float
 
 
 async def send(api: Api, verb: str, path: str, body: Mapping[str, Any], media_type: str) -> tuple[int, str]:
-    """Write to an absolute API path; return the response's status and text. Raises ClusterError without a response."""
+    """Write to an absolute API path; return the response's status and text.
+
+    Raises ClusterError without a response, and for a success that is not an API server's.
+    """
     headers, content = {"Content-Type": media_type}, json.dumps(body)
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            async with request(api, verb, path, headers=headers, content=content) as response:
-                status, text, delay = response.status_code, response.text, retry_after_seconds(response)
-        except (httpx.TransportError, APITimeoutError, OSError) as error:
-            raise ClusterError(
-                f"the cluster did not answer {verb} {path}: {str(error) or type(error).__name__}"
-            ) from error
-        if delay is None or time.monotonic() + delay > deadline:
-            return status, text
-        await asyncio.sleep(delay)
+    reply = await api.exchange(verb, path, headers=headers, content=content, busy_seconds=_BUSY_SECONDS)
+    if reply.status < httpx.codes.BAD_REQUEST:
+        read_written(api.described, verb, path, reply.status, reply.text)
+    return reply.status, reply.text
 
 
 def _whole_numbers(value: Any) -> Any:

@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from kr8s.asyncio import Api
-
 from trainstack.live import paths
-from trainstack.live.client import FORBIDDEN, NOT_FOUND, PAGE, ClusterError, get_list
+from trainstack.live.client import FORBIDDEN, NOT_FOUND, PAGE, Api, ClusterError, get_list
 from trainstack.live.snapshot import run_namespaces
 from trainstack.platform import queues
 from trainstack.settings.model import Settings

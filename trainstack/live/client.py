@@ -1,85 +1,59 @@
-"""Concurrent reads of a live cluster, and errors with remedies. This module does not write."""
+"""Concurrent reads of a live cluster. This module does not write."""
 
 import asyncio
 import json
-import ssl
-import tempfile
 import threading
-import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
-import kr8s.asyncio
-import yaml
-from kr8s import APITimeoutError, ServerError
 
-from trainstack.errors import ExitCode, TrainstackError
-from trainstack.files.temporary import temporary_folder
-from trainstack.live import kubeconfig
-from trainstack.live.private_kubeconfig import with_files
+from trainstack.live.access import read_access
+from trainstack.live.answers import NOT_FOUND, Answer, read_body, read_written
+from trainstack.live.api import Api, Reply
+from trainstack.live.errors import ClusterError, PermanentError, RightsError, UnavailableError, refusal, unexpected
+
+__all__ = [
+    "CONCURRENCY",
+    "FORBIDDEN",
+    "NOT_FOUND",
+    "PAGE",
+    "Answer",
+    "Api",
+    "ClusterError",
+    "PermanentError",
+    "RightsError",
+    "SharedClients",
+    "connect",
+    "get",
+    "get_all",
+    "get_available",
+    "get_list",
+    "get_text",
+    "post",
+    "reach",
+    "read",
+    "read_lists",
+    "read_text",
+    "run",
+    "shared_clients",
+]
 
 T = TypeVar("T")
 
-NOT_FOUND = 404
 FORBIDDEN = 403
 PAGE = 500
 """The `limit` of lists that may have thousands of objects."""
 CONCURRENCY = 16
 """Requests at once."""
-_CONNECTING = threading.Lock()
-_connecting: list[ExitStack] = []
-"""For each client that connects now, what removes its temporary files; all of them have the same."""
 _shared: ContextVar["SharedClients | None"] = ContextVar("_shared", default=None)
 """The clients of the block of `shared_clients`, or of the event loop that runs."""
-_TIMEOUT_SECONDS = 10
-_CONNECTION_SECONDS = 60
-"""How long a shared client is used; later requests read its credentials again."""
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METADATA_OF_ITEMS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-
-
-class ClusterError(TrainstackError):
-    """The cluster cannot be read. The message has the server, the reason and the remedy."""
-
-    exit_code = ExitCode.UNREACHABLE
-
-
-class PermanentError(ClusterError):
-    """A retry would fail again: the user has to change something, for example the kubeconfig."""
-
-
-class RightsError(PermanentError):
-    """The user lacks a right. The message has who can grant it."""
-
-    exit_code = ExitCode.FAILED
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The response to one request. `body` is {} for any status but 200 and 201."""
-
-    status: int
-    body: dict[str, Any]
-
-    @property
-    def found(self) -> bool:
-        return self.status in (httpx.codes.OK, httpx.codes.CREATED)
-
-    @property
-    def object(self) -> dict[str, Any] | None:
-        """The object or list; {} if it does not exist, None if the user may not read it."""
-        return self.body if self.found or self.status == NOT_FOUND else None
-
-    def items(self, api_version: str, kind: str) -> list[dict[str, Any]]:
-        """Return the objects of a list with their type: items have no type, or PartialObjectMetadata."""
-        # An empty list of PartialObjectMetadata has null.
-        return [{**item, "apiVersion": api_version, "kind": kind} for item in self.body.get("items") or ()]
 
 
 def read(
@@ -158,7 +132,7 @@ class SharedClients:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._closed = asyncio.Event()
-        self._connecting: dict[str | None, asyncio.Task[tuple[kr8s.asyncio.Api, float]]] = {}
+        self._connecting: dict[str | None, asyncio.Task[Api]] = {}
         self._thread = threading.Thread(target=self._serve, daemon=True, name="shared-clients")
         self._thread.start()
 
@@ -176,16 +150,13 @@ class SharedClients:
         self._loop.call_soon_threadsafe(self._closed.set)
         self._thread.join()
 
-    async def client(self, context: str | None) -> kr8s.asyncio.Api:
+    async def client(self, context: str | None) -> Api:
         """Return the client. Raises ClusterError as `read` does."""
         connecting = self._connecting.get(context)
-        # Credentials may expire, for example those of a plugin.
-        if connecting is None or (
-            connecting.done() and time.monotonic() - connecting.result()[1] > _CONNECTION_SECONDS
-        ):
-            connecting = self._connecting[context] = asyncio.ensure_future(_dated(context))
+        if connecting is None:
+            connecting = self._connecting[context] = asyncio.ensure_future(_connect(context))
         try:
-            return (await connecting)[0]
+            return await connecting
         except Exception:
             self._connecting.pop(context, None)
             raise
@@ -193,11 +164,6 @@ class SharedClients:
     def _serve(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._closed.wait())
-
-
-async def _dated(context: str | None) -> tuple[kr8s.asyncio.Api, float]:
-    """Connect; return the client and the time, of `time.monotonic`, from which on it is used."""
-    return await _connect(context), time.monotonic()
 
 
 @contextmanager
@@ -212,94 +178,20 @@ def shared_clients() -> Iterator[None]:
         clients.close()
 
 
-async def connect(context: str | None) -> kr8s.asyncio.Api:
+async def connect(context: str | None) -> Api:
     """Return a client for the cluster of the kubeconfig as this process first read it."""
     shared = _shared.get()
     return await (_connect(context) if shared is None else shared.client(context))
 
 
-async def _connect(context: str | None) -> kr8s.asyncio.Api:
-    file = kubeconfig.shown_path()
-    if not kubeconfig.exists():
-        own = "set KUBECONFIG to your cluster's file"
-        local = f"start the local cluster with `trainstack cluster up`, or {own}"
-        raise PermanentError(f"no kubeconfig at {file}", local if kubeconfig.is_local() else own)
-    try:
-        chosen: Any = with_files(kubeconfig.with_token(kubeconfig.chosen(context)))
-        with _temporary_files_removed():
-            # The factory `kr8s.asyncio.api` connects without a timeout. A plugin for credentials has no limit, since
-            # it may wait for the user's login.
-            api = kr8s.asyncio.Api(kubeconfig=chosen, bypass_factory=True)
-            api.timeout = _TIMEOUT_SECONDS
-            await api
-    except (KeyError, ValueError, TypeError, OSError, IndexError, yaml.YAMLError) as error:
-        where = f"context {context!r} of {file}" if context else file
-        remedy = "; the environment names it in trainstack:cluster: context" if context else ""
-        raise PermanentError(
-            f"{where} is not a usable kubeconfig ({error}); check it with: kubectl config get-contexts{remedy}"
-        ) from error
-    except (httpx.TransportError, APITimeoutError) as error:
-        raise _unreachable(kubeconfig.described(context), error) from error
-    except ServerError as error:
-        cluster, status = kubeconfig.described(context), 0
-        if error.response is not None:
-            status = error.response.status_code
-        refusal = RightsError if status == FORBIDDEN else ClusterError
-        raise _problem(cluster, "/version", status) or refusal(f"the cluster of {cluster}: {error}") from error
+async def _connect(context: str | None) -> Api:
+    api = Api(read_access(context))
+    await api.open()
     return api
 
 
-@contextmanager
-def _temporary_files_removed() -> Iterator[None]:
-    """Remove the temporary files that kr8s writes while it connects, which include keys that a plugin returned."""
-    # The temporary folder is a setting of the whole process, so clients that connect at the same time share one. The
-    # lock is not held meanwhile: it would block the event loop.
-    with _CONNECTING:
-        _connecting.append(_connecting[0] if _connecting else _other_temporary_folder())
-    try:
-        yield
-    finally:
-        with _CONNECTING:
-            shared = _connecting.pop()
-            if not _connecting:
-                shared.close()
-
-
-def _other_temporary_folder() -> ExitStack:
-    """Replace the process's folder of temporary files until the result is closed."""
-    stack = ExitStack()
-    folder = stack.enter_context(temporary_folder())
-    stack.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
-    tempfile.tempdir = str(folder)
-    return stack
-
-
-def _unreachable(cluster: str, error: Exception) -> ClusterError:
-    local = ". Start the local cluster with: trainstack cluster up" if kubeconfig.is_local() else ""
-    return ClusterError(
-        f"cannot reach the cluster of {cluster}: {str(error) or type(error).__name__}",
-        f"check that it is running, and that kubeconfig and context are the right ones{local}",
-    )
-
-
-def _problem(cluster: str, path: str, status: int) -> ClusterError | None:
-    """Return the error for a status that does not concern the object of `path`."""
-    if status == httpx.codes.UNAUTHORIZED:
-        return PermanentError(
-            f"the cluster of {cluster} does not accept the credentials",
-            "renew them, or point KUBECONFIG at another file",
-        )
-    if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        return ClusterError(f"the cluster of {cluster} answered {status} to {path}", "retry when it is healthy")
-    return None
-
-
-def _cluster(api: kr8s.asyncio.Api) -> str:
-    return f"context {api.auth.active_context}, {api.auth.server} ({kubeconfig.shown_path()})"
-
-
 async def get_all(
-    api: kr8s.asyncio.Api, paths: Iterable[str], *, metadata_only: bool = False, metadata_of_items: bool = False
+    api: Api, paths: Iterable[str], *, metadata_only: bool = False, metadata_of_items: bool = False
 ) -> dict[str, Answer]:
     """GET all paths once and return the responses by path; the keywords are those of `read`."""
     distinct = list(dict.fromkeys(paths))
@@ -312,32 +204,32 @@ async def get_all(
     return dict(zip(distinct, await asyncio.gather(*map(get_one, distinct)), strict=True))
 
 
-async def get_available(api: kr8s.asyncio.Api, paths: Iterable[str]) -> dict[str, Answer]:
-    """GET all paths; leave out those whose servers (an aggregated API, a kubelet) are not available."""
+async def get_available(api: Api, paths: Iterable[str]) -> dict[str, Answer]:
+    """GET all paths; leave out those whose servers (an aggregated API, a kubelet) are not available.
+
+    Raises the other ClusterErrors: a teardown must not take a broken answer for one without objects.
+    """
     found: dict[str, Answer] = {}
     limit = asyncio.Semaphore(CONCURRENCY)
 
     async def get_one(path: str) -> None:
         async with limit:
-            with suppress(ClusterError):
+            with suppress(UnavailableError, PermanentError):
                 found[path] = await get(api, path)
 
     await asyncio.gather(*map(get_one, dict.fromkeys(paths)))
     return found
 
 
-async def get(
-    api: kr8s.asyncio.Api, path: str, *, metadata_only: bool = False, metadata_of_items: bool = False
-) -> Answer:
+async def get(api: Api, path: str, *, metadata_only: bool = False, metadata_of_items: bool = False) -> Answer:
     """GET one path; the keywords are those of `read`."""
     accept = _METADATA_ONLY if metadata_only else _METADATA_OF_ITEMS if metadata_of_items else "application/json"
-    status, text = await _fetch(api, path, accept)
-    return Answer(status, json.loads(text) if status == httpx.codes.OK else {})
+    reply = await _exchange(api, "GET", path, accept)
+    found = reply.status == httpx.codes.OK
+    return Answer(reply.status, read_body(api.described, path, reply.status, reply.text) if found else {})
 
 
-async def get_list(
-    api: kr8s.asyncio.Api, path: str, *, metadata_of_items: bool = False, managed_fields: bool = True
-) -> Answer:
+async def get_list(api: Api, path: str, *, metadata_of_items: bool = False, managed_fields: bool = True) -> Answer:
     """GET all pages of a list, whose path sets a `limit`; the first refused page is the result.
 
     Args:
@@ -354,51 +246,31 @@ async def get_list(
             if not managed_fields:
                 item["metadata"].pop("managedFields", None)
             items.append(item)
-        token = (answer.body.get("metadata") or {}).get("continue")
+        token = answer.body.get("metadata", {}).get("continue")
         if not token:
             return Answer(answer.status, {**answer.body, "items": items}) if answer.found else answer
-        page = f"{path}&continue={quote(token)}"
+        previous, page = page, f"{path}&continue={quote(token)}"
+        if page == previous:
+            fault = "whose next page is itself"
+            raise unexpected(api.described, path, answer.status, fault, json.dumps(answer.body["metadata"]))
 
 
-async def get_text(api: kr8s.asyncio.Api, path: str) -> tuple[int, str]:
+async def get_text(api: Api, path: str) -> tuple[int, str]:
     """GET text, such as a pod's log, with the response's status."""
-    return await _fetch(api, path, "text/plain, application/json")
+    reply = await _exchange(api, "GET", path, "text/plain, application/json")
+    return reply.status, reply.text
 
 
-async def post(api: kr8s.asyncio.Api, path: str, body: Mapping[str, Any]) -> Answer:
+async def post(api: Api, path: str, body: Mapping[str, Any]) -> Answer:
     """POST a review, which the API server answers but does not store."""
-    status, text = await _fetch(api, path, "application/json", body)
-    return Answer(status, json.loads(text) if status == httpx.codes.CREATED else {})
+    reply = await _exchange(api, "POST", path, "application/json", json.dumps(body))
+    found = reply.status < httpx.codes.BAD_REQUEST
+    return Answer(reply.status, read_written(api.described, "POST", path, reply.status, reply.text) if found else {})
 
 
-def request(api: kr8s.asyncio.Api, verb: str, path: str, **options: Any) -> AbstractAsyncContextManager[httpx.Response]:
-    """Send a request to an absolute API path, which may have a query. Every status is a response, not an error."""
-    base, _, query = path.partition("?")
-    parent, _, last = base.rpartition("/")
-    url = f"{last}?{query}" if query else last
-    return api.call_api(verb, base=parent, version="", url=url, raise_for_status=False, **options)
-
-
-async def _fetch(
-    api: kr8s.asyncio.Api, path: str, accept: str, review: Mapping[str, Any] | None = None
-) -> tuple[int, str]:
-    verb, headers = "GET" if review is None else "POST", {"Accept": accept}
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while True:
-        try:
-            async with request(api, verb, path, headers=headers, json=review) as response:
-                status, text, delay = response.status_code, response.text, retry_after_seconds(response)
-        except (httpx.TransportError, ssl.SSLError, APITimeoutError) as error:
-            raise _unreachable(_cluster(api), error) from error
-        if delay is None or time.monotonic() + delay > deadline:
-            break
-        await asyncio.sleep(delay)
-    if problem := _problem(_cluster(api), path, status):
+async def _exchange(api: Api, verb: str, path: str, accept: str, content: str | None = None) -> Reply:
+    typed = {"Accept": accept, **({} if content is None else {"Content-Type": "application/json"})}
+    reply = await api.exchange(verb, path, headers=typed, content=content)
+    if problem := refusal(api.described, path, reply.status, reply.text):
         raise problem
-    return status, text
-
-
-def retry_after_seconds(response: httpx.Response) -> float | None:
-    """Return the delay of a 429, which the API server also sends while it sets up the storage of a new CRD."""
-    delay = response.headers.get("Retry-After", "")
-    return max(int(delay), 0.1) if response.status_code == httpx.codes.TOO_MANY_REQUESTS and delay.isdecimal() else None
+    return reply

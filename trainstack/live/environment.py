@@ -7,14 +7,14 @@ from typing import Any
 from urllib.parse import quote
 
 import yaml
-from kr8s.asyncio import Api
 
 from trainstack.kueue.feature_gates import from_arguments
 from trainstack.live import paths
 from trainstack.live.admission import grows, read_lists, read_topologies
-from trainstack.live.client import NOT_FOUND, Answer, ClusterError, connect, get_all, run
+from trainstack.live.client import NOT_FOUND, Answer, Api, ClusterError, connect, get_all, run
 from trainstack.live.controllers import LISTS, Controller, Controllers, controllers, split_image
-from trainstack.live.webhooks import dry_run, status_message
+from trainstack.live.errors import status_message
+from trainstack.live.webhooks import dry_run
 from trainstack.objects.labels import RELEASE
 from trainstack.platform import queues
 from trainstack.platform.operators.kueue import CONFIG_KEY
@@ -56,8 +56,8 @@ async def _read(settings: Settings) -> Live:
     api = await connect(settings.cluster.context)
     owner = settings.environment.profile == "owner"
     lists = _lists(settings, owner=owner)
-    answers, version, found, admission = await asyncio.gather(
-        get_all(api, lists.values()), api.version(), read_controllers(api, settings), read_lists(api, settings)
+    answers, found, admission = await asyncio.gather(
+        get_all(api, lists.values()), read_controllers(api, settings), read_lists(api, settings)
     )
     admission, pods = await read_topologies(api, admission, settings)
     operators = None if found is None else await _operators(api, found)
@@ -65,7 +65,7 @@ async def _read(settings: Settings) -> Live:
     secrets = await _secrets(api, settings)
     listed = {key: _items(answers[path]) for key, path in lists.items()}
     return Live(
-        version=str(version.get("gitVersion", "")),
+        version=api.version,
         lists=listed,
         unserved=frozenset(key.partition(" ")[0] for key, path in lists.items() if answers[path].status == NOT_FOUND),
         operators=operators,

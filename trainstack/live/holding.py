@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kr8s.asyncio import Api
-
 from trainstack.forecast.live_workloads import owners
 from trainstack.forecast.tasks import Owner
 from trainstack.live import paths
 from trainstack.live.admission import read_lists
-from trainstack.live.client import connect, get_all, run
+from trainstack.live.client import Api, connect, get_all, run
 from trainstack.live.environment import read_configuration, read_controllers
 from trainstack.live.snapshot import Runs, read_runs
 from trainstack.runs.status.kinds import KINDS

@@ -1,14 +1,10 @@
 """Reads of a cluster's identity."""
 
-import base64
 import hashlib
-from pathlib import Path
-
-import kr8s.asyncio
 
 from trainstack.guards.cluster_identity import CA, Cluster, fact_of
 from trainstack.live import paths
-from trainstack.live.client import connect, get_all, run
+from trainstack.live.client import Api, connect, get_all, run
 from trainstack.live.snapshot import exists, run_namespaces
 from trainstack.settings.model import Settings
 
@@ -36,15 +32,10 @@ async def _read(settings: Settings) -> Cluster:
             facts[by_path[path]] = fact_of(answer.body["metadata"])
     if tenant and (digest := _ca(api)):
         facts[CA] = digest
-    return Cluster(facts, api.auth.active_context, api.auth.server)
+    return Cluster(facts, api.access.name, api.access.cluster.server)
 
 
-def _ca(api: kr8s.asyncio.Api) -> str:
+def _ca(api: Api) -> str:
     """Return the sha256 of the kubeconfig's CA, or an empty string if it has none."""
-    auth = api.auth
-    entry = auth.kubeconfig.get_cluster(auth.kubeconfig.get_context(auth.active_context)["cluster"])
-    if "certificate-authority-data" in entry:
-        return hashlib.sha256(base64.b64decode(entry["certificate-authority-data"]).strip()).hexdigest()
-    if "certificate-authority" in entry:
-        return hashlib.sha256(Path(str(auth.server_ca_file)).read_bytes().strip()).hexdigest()
-    return ""
+    authority = api.access.authority().encode("latin-1").strip()
+    return hashlib.sha256(authority).hexdigest() if authority else ""

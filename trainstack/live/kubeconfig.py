@@ -7,7 +7,7 @@ direct them to another cluster than the one that was read.
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ LOCAL = Path(".trainstack/cluster/kubeconfig")
 
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
 """The fields with paths, which are relative to their kubeconfig."""
+INVALID = (ValueError, TypeError, OSError)
+"""What the functions of this module raise for an invalid kubeconfig, with a reason for users."""
 _READING = threading.Lock()
 _merged: dict[str, dict[str, Any]] = {}
 
@@ -82,7 +84,7 @@ def chosen(context: str | None) -> dict[str, Any]:
     """Return a kubeconfig with only one context, by default the current one, of the files as they were first read.
 
     Raises:
-        ValueError, KeyError, TypeError: the context does not exist, or a file is not a kubeconfig.
+        ValueError, TypeError: the context does not exist, or a file is not a kubeconfig.
         OSError: a file cannot be read.
 
     """
@@ -104,30 +106,8 @@ def chosen(context: str | None) -> dict[str, Any]:
             for section, kind, entry_name in named
         },
     }
-    # A copy in JSON: kr8s changes its argument, and YAML has dates.
+    # A copy in JSON, since YAML has dates.
     return dict(json.loads(json.dumps(result, default=str)))
-
-
-def with_token(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the kubeconfig of `chosen` with the present content of `tokenFile` as `token`.
-
-    kubectl reads this field, and kr8s does not. The file precedes a token. Raises OSError, or ValueError for an empty
-    or undecodable file.
-    """
-    users = [
-        {**entry, "user": {**user, "token": _token(Path(user["tokenFile"]))}}
-        if (user := entry["user"]).get("tokenFile")
-        else entry
-        for entry in config["users"]
-    ]
-    return {**config, "users": users}
-
-
-def _token(file: Path) -> str:
-    token = file.read_text(encoding="utf-8").strip()
-    if not token:
-        raise ValueError(f"{file} has no token")
-    return token
 
 
 def forget() -> None:
@@ -154,11 +134,23 @@ def _merge(files: list[Path]) -> dict[str, Any]:
             raise TypeError(f"{file} is not a mapping")
         result["current-context"] = result["current-context"] or content.get("current-context") or ""
         for section, kind in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-            for item in content.get(section) or ():
-                result[section].setdefault(
-                    str(item["name"]), _with_absolute_paths(item.get(kind) or {}, kind, file.parent)
-                )
+            for name, entry in _entries(content, section, kind, file):
+                result[section].setdefault(name, _with_absolute_paths(entry, kind, file.parent))
     return result
+
+
+def _entries(content: Mapping[str, Any], section: str, kind: str, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return the names and contents of a section's entries."""
+    items = content.get(section) or []
+    if not isinstance(items, list):
+        raise TypeError(f"{section} of {file} is not a list")
+    for number, item in enumerate(items):
+        if not isinstance(item, dict) or "name" not in item:
+            raise TypeError(f"{section}[{number}] of {file} is not a mapping with a name")
+        entry = item.get(kind) or {}
+        if not isinstance(entry, dict):
+            raise TypeError(f"{section}[{number}].{kind} of {file} is not a mapping")
+        yield str(item["name"]), entry
 
 
 def _content(file: Path) -> Any:
@@ -168,14 +160,16 @@ def _content(file: Path) -> Any:
         # The error's text has lines of the file, which may contain a token.
         mark = getattr(error, "problem_mark", None)
         raise ValueError(f"{file}{f':{mark.line + 1}' if mark else ''} is not valid YAML") from None
+    except RecursionError:
+        raise ValueError(f"{file} is nested too deeply") from None
 
 
 def _with_absolute_paths(entry: Mapping[str, Any], kind: str, folder: Path) -> dict[str, Any]:
     result = {**entry}
     for field in _PATHS.get(kind, ()):
-        if result.get(field):
-            result[field] = str(folder / result[field])
+        if isinstance(path := result.get(field), str) and path:
+            result[field] = str(folder / path)
     program = result.get("exec")
-    if isinstance(program, Mapping) and os.sep in str(program.get("command", "")):
-        result["exec"] = {**program, "command": str(folder / program["command"])}
+    if isinstance(program, Mapping) and isinstance(command := program.get("command"), str) and os.sep in command:
+        result["exec"] = {**program, "command": str(folder / command)}
     return result

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 import httpx
-from kr8s import APITimeoutError
-from kr8s.asyncio import Api
 
-from trainstack.live.client import FORBIDDEN, ClusterError, PermanentError, RightsError, get, get_text, request
+from trainstack.live.client import FORBIDDEN, Api, ClusterError, PermanentError, RightsError, get, get_text
 from trainstack.live.worker_clusters import Workers
 from trainstack.runs.logs.log_lines import LogLine, log_line, log_lines
 from trainstack.runs.logs.log_merge import Cursor
@@ -154,27 +152,30 @@ async def _stream(api: Api, source: Source, cursor: Cursor) -> AsyncGenerator[Lo
     path = f"{source.path}{_from(cursor)}&follow=true"
     timeout = httpx.Timeout(10, read=_IDLE_SECONDS, pool=None)
     try:
-        async with request(api, "GET", path, stream=True, timeout=timeout) as response:
+        async with api.request("GET", path, read_timeout=timeout) as response:
             _check_right(response.status_code, source)
             if response.status_code != httpx.codes.OK:  # the container has not started, or its node is unavailable
                 return
-            async for text in _lines(response.aiter_text()):
+            async for text in _lines(response.aiter_bytes()):
                 line = log_line(text)
                 if line is not None and cursor.take(line):
                     yield line
-    except (httpx.TransportError, APITimeoutError, OSError):
+    except PermanentError:
+        raise
+    except ClusterError:
         return
 
 
-async def _lines(pieces: AsyncIterable[str]) -> AsyncGenerator[str]:
-    # httpx's `aiter_lines` also splits at other characters than the line feed.
-    rest = ""
+async def _lines(pieces: AsyncIterable[bytes]) -> AsyncGenerator[str]:
+    # httpx's `aiter_lines` also splits at other characters than the line feed. Its texts have the header's encoding,
+    # which may be none.
+    rest = b""
     async for piece in pieces:
-        *lines, rest = (rest + piece).split("\n")
+        *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
-            yield line
+            yield line.decode(errors="replace")
     if rest:
-        yield rest
+        yield rest.decode(errors="replace")
 
 
 async def _text(api: Api, source: Source, query: str) -> str:

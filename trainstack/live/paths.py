@@ -16,6 +16,14 @@ _NAMESPACED = frozenset(
 ) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload", *ALL_LAUNCHES}
 
 
+_KINDS = {plural(kind): kind for kind in _CLUSTER_SCOPED | _NAMESPACED | {"Event"}}
+
+
+def kind_of(plural_name: str) -> str | None:
+    """Return the kind of a collection, or None if this project does not know it."""
+    return _KINDS.get(plural_name)
+
+
 def is_cluster_scoped(kind: str) -> bool:
     return kind in _CLUSTER_SCOPED
 

@@ -8,9 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-from kr8s.asyncio import Api
 
-from trainstack.live.client import CONCURRENCY, Answer, ClusterError, get_all, get_available, get_text, read, run
+from trainstack.live.client import CONCURRENCY, Answer, Api, ClusterError, get_all, get_available, get_text, read, run
 from trainstack.live.companions import companion_paths, companions
 from trainstack.live.worker_clusters import Workers
 from trainstack.objects import labels

@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import kr8s.asyncio
-
 from trainstack.live import paths
-from trainstack.live.client import connect, post, run
+from trainstack.live.client import Api, connect, post, run
 
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -73,13 +71,13 @@ def _without_name(right: _Right) -> _Right:
     return (*right[:4], "")
 
 
-async def _denied(api: kr8s.asyncio.Api, rights: set[_Right]) -> set[_Right]:
+async def _denied(api: Api, rights: set[_Right]) -> set[_Right]:
     reviewed = sorted(rights)
     answers = await asyncio.gather(*(_may(api, right) for right in reviewed))
     return {right for right, allowed in zip(reviewed, answers, strict=True) if not allowed}
 
 
-async def _may(api: kr8s.asyncio.Api, right: _Right) -> bool:
+async def _may(api: Api, right: _Right) -> bool:
     verb, group, resource, namespace, name = right
     attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name}
     body = {
@@ -91,7 +89,7 @@ async def _may(api: kr8s.asyncio.Api, right: _Right) -> bool:
     return not answer.found or bool(answer.body.get("status", {}).get("allowed", True))
 
 
-async def _user(api: kr8s.asyncio.Api) -> str:
+async def _user(api: Api) -> str:
     answer = await post(api, _SELF, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     name = answer.body.get("status", {}).get("userInfo", {}).get("username")
     return str(name) if name else "the kubeconfig's user"

@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
-from kr8s.asyncio import Api
 
-from trainstack.live.client import FORBIDDEN, ClusterError, get_all, get_text, run
+from trainstack.live.client import FORBIDDEN, Api, ClusterError, get_all, get_text, run
 from trainstack.live.progress import JOB_UID, KUEUE, cluster_queues, items, labelled, newest, preemptors
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
 from trainstack.live.worker_clusters import Workers

@@ -8,13 +8,11 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
-from kr8s.asyncio import Api
-
 from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owners
 from trainstack.lifecycle.teardown.plan import Plan, decide, decide_keeping_platform
 from trainstack.lifecycle.teardown.users import kinds_of_users
 from trainstack.live import paths
-from trainstack.live.client import connect, get_all, get_available, read, run
+from trainstack.live.client import Api, connect, get_all, get_available, read, run
 from trainstack.live.snapshot import exists, launch_namespaces, read_launches, read_unlabelled, run_namespaces
 from trainstack.objects.labels import STACK
 from trainstack.objects.ownership import Identity

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
-from kr8s import APITimeoutError
-from kr8s.asyncio import Api
 
 from trainstack.live import paths
-from trainstack.live.client import ClusterError, connect, request, run
+from trainstack.live.answers import read_written
+from trainstack.live.client import Api, ClusterError, PermanentError, connect, run
+from trainstack.live.errors import UnexpectedAnswerError
 from trainstack.objects.labels import OWNER
 from trainstack.platform import probes
 
@@ -39,25 +39,21 @@ async def dry_run(manifests: Sequence[Mapping[str, Any]], context: str | None) -
 
 async def _create(api: Api, manifest: Mapping[str, Any]) -> tuple[int, str]:
     metadata = manifest["metadata"]
-    verb, query, headers = "POST", "dryRun=All", {}
+    verb, query, headers = "POST", "dryRun=All", {"Content-Type": "application/json"}
     path = paths.collection(manifest["apiVersion"], manifest["kind"], metadata.get("namespace"))
     # RBAC restricts `create` to a name only for server-side apply, so a role can grant the name of the probe alone.
     if metadata.get("name") == probes.NAME:
         verb, query, path = "PATCH", f"{query}&fieldManager={OWNER}", f"{path}/{probes.NAME}"
         headers = {"Content-Type": "application/apply-patch+yaml"}
     try:
-        async with request(api, verb, f"{path}?{query}", headers=headers, json=dict(manifest)) as response:
-            return response.status_code, response.text
-    except (httpx.TransportError, APITimeoutError, OSError) as error:
-        return 0, str(error) or type(error).__name__
-
-
-def status_message(text: str) -> str:
-    try:
-        body = json.loads(text)
-    except ValueError:
-        return text
-    return str(body.get("message", text)) if isinstance(body, dict) else text
+        reply = await api.exchange(verb, f"{path}?{query}", headers=headers, content=json.dumps(manifest))
+    except (PermanentError, UnexpectedAnswerError):
+        raise
+    except ClusterError as error:
+        return 0, str(error)
+    if reply.status < httpx.codes.BAD_REQUEST:
+        read_written(api.described, verb, path, reply.status, reply.text)
+    return reply.status, reply.text
 
 
 def wait_until_runtime_is_seen(trainjob: Mapping[str, Any], context: str | None, deadline_seconds: float = 180) -> None:

@@ -5,10 +5,8 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from kr8s.asyncio import Api
-
 from trainstack.live import kubeconfig
-from trainstack.live.client import ClusterError, PermanentError, connect
+from trainstack.live.client import Api, ClusterError, PermanentError, connect
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Queues
 

@@ -11,7 +11,9 @@ import pytest
 
 from tests.unit.make import make_settings
 from trainstack.guards.cluster_identity import CA, Cluster, another, unexpected
+from trainstack.live import access
 from trainstack.live import identity as reading
+from trainstack.live.access import Access
 from trainstack.live.client import Answer, RightsError
 from trainstack.live.identity import read_cluster
 from trainstack.settings.errors import Place
@@ -84,12 +86,12 @@ def test_an_environment_that_names_another_cluster_is_refused_with_its_line() ->
 def make_api(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer], **entry: str) -> list[str]:
     """Patch the reads of namespaces and the kubeconfig's entry; return the list of the paths that will be read."""
     requests: list[str] = []
-    kubeconfig = SimpleNamespace(get_context=lambda _: {"cluster": "lab"}, get_cluster=lambda _: entry)
-    ca = entry.get("certificate-authority")
-    auth = SimpleNamespace(active_context="lab", server="https://lab:6443", kubeconfig=kubeconfig, server_ca_file=ca)
+    fields = {"server": "https://lab:6443", **entry}
+    cluster = access.Cluster.model_validate(fields)
+    lab = Access(context=None, name="lab", cluster=cluster, user=access.User(), cluster_entry=fields)
 
     async def connect(_: str | None) -> Any:
-        return SimpleNamespace(auth=auth)
+        return SimpleNamespace(access=lab)
 
     async def get_all(_: object, paths: Iterable[str], *, metadata_only: bool) -> dict[str, Answer]:
         assert metadata_only

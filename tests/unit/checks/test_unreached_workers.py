@@ -10,12 +10,11 @@ from typing import cast
 
 import pytest
 import yaml
-from kr8s.asyncio import Api
 
 from tests.unit.checks.environment_cases import check_of, dispatching
 from tests.unit.checks.live import make_condition, make_endpoint, make_launch_body, make_workload
-from trainstack.live import client, kubeconfig, progress, worker_clusters
-from trainstack.live.client import Answer, ClusterError
+from trainstack.live import api, kubeconfig, progress, worker_clusters
+from trainstack.live.client import Answer, Api, ClusterError
 from trainstack.live.worker_clusters import Workers
 from trainstack.settings.sections.queues import MULTI_KUEUE
 
@@ -36,7 +35,7 @@ def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.s
         }
         file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
         monkeypatch.setenv("KUBECONFIG", str(file))
-        monkeypatch.setattr(client, "_TIMEOUT_SECONDS", 0.2)
+        monkeypatch.setattr(api, "_TIMEOUT_SECONDS", 0.2)
         kubeconfig.forget()
         yield listener
         kubeconfig.forget()

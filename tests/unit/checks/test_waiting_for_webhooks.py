@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append(self.path)
         status, message = self.server.answers[min(len(self.server.requests), len(self.server.answers)) - 1]
-        self._answer(status, {"message": message})
+        self._answer(status, {"kind": "Status" if status >= 400 else "TrainJob", "message": message})
 
     def do_PATCH(self) -> None:
         """Return the next answer."""

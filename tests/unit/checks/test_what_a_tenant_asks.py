@@ -71,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         elif "visibility" in path and not self.server.visible:
             self._send(503, {"message": "the server is currently unable to handle the request"})
         elif "/trainingruntimes/" in path:
-            self._send(200, RUNTIME)
+            self._send(200, RUNTIME | {"metadata": {**RUNTIME["metadata"], "uid": "r"}})
         elif path.endswith("/pendingworkloads"):
             entry = {"metadata": {"name": make_workload()["metadata"]["name"]}, "positionInLocalQueue": 3}
             self._send(200, {"items": [entry]})
@@ -79,15 +79,17 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {"items": [make_workload()] if self._selects("job-uid") else []})
         elif path.endswith("/pods"):
             self._send(200, {"items": [make_replica("master", 0)] if self._selects(LAUNCH) else []})
-        elif path.endswith(("/localqueues/research", "/persistentvolumeclaims/training")):
-            self._send(200, make_queue("research", "Ready") | {"metadata": {"name": "research", "uid": "q"}})
+        elif path.endswith(("/localqueues/research", "/namespaces/research", "/persistentvolumeclaims/training")):
+            kind, name = path.split("/")[-2:]
+            queue = make_queue("research", "Ready") if kind == "localqueues" else {"spec": {}}
+            self._send(200, queue | {"metadata": {"name": name, "uid": name}})
         else:
             self._send(200, {"items": []})
 
     def do_POST(self) -> None:
         """Accept a dry run."""
         self.server.requests.append(self.path.partition("?")[0])
-        self._send(201, {})
+        self._send(201, {"kind": "Review"})
 
     def _selects(self, value: str) -> bool:
         """Return whether the label selector includes a value."""

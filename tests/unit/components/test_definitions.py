@@ -84,8 +84,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Return an object, and establish it for the next read."""
         path = self.path.rstrip("/")
-        live = {"gitVersion": "v1.34.4"} if path == "/version" else self.server.live.get(path)
-        self._answer(404 if live is None else 200, live or {})
+        if path == "/version":
+            self._answer(200, {"gitVersion": "v1.34.4"})
+            return
+        live = self.server.live.get(path)
+        metadata = {"name": path.rpartition("/")[2], "uid": "u", **(live or {}).get("metadata", {})}
+        self._answer(404 if live is None else 200, {**(live or {}), "metadata": metadata})
         if path in self.server.live:
             self.server.live[path]["status"] = ESTABLISHED
 
@@ -106,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         status, message = self.server.refused.get(url.path, (200, ""))
         if status == 200 and "dryRun" not in query:
             self.server.live[url.path] = found
-        self._answer(status, {"message": message} if message else found)
+        self._answer(status, {"message": message} if message else {"kind": "CustomResourceDefinition", **found})
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         self.send_response(status)

@@ -1,0 +1,168 @@
+"""How a context of the kubeconfig reaches its cluster: the fields that Trainstack uses, validated."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from trainstack.live import kubeconfig
+from trainstack.live.errors import PermanentError, missing_kubeconfig, unusable
+
+Model = TypeVar("Model", bound="_Entry")
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null(cls, value: Any) -> Any:
+        """Leave out null, which kubectl writes for fields that are not set."""
+        return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
+
+
+class Cluster(_Entry):
+    """A cluster of the kubeconfig."""
+
+    server: str = Field(min_length=1)
+    authority: str = Field("", alias="certificate-authority")
+    authority_data: str = Field("", alias="certificate-authority-data")
+    insecure: bool = Field(default=False, alias="insecure-skip-tls-verify")
+    tls_server_name: str = Field("", alias="tls-server-name")
+    proxy_url: str = Field("", alias="proxy-url")
+
+
+class Variable(_Entry):
+    """An environment variable of a plugin."""
+
+    name: str
+    value: str = ""
+
+
+class Plugin(_Entry):
+    """A program that prints a credential: a user's `exec`."""
+
+    api_version: str = Field(alias="apiVersion")
+    command: str
+    args: list[str] = []
+    env: list[Variable] = []
+    install_hint: str = Field("", alias="installHint")
+    provides_cluster_info: bool = Field(default=False, alias="provideClusterInfo")
+    interactive_mode: Literal["Never", "IfAvailable", "Always"] = Field("IfAvailable", alias="interactiveMode")
+
+
+class AuthProvider(_Entry):
+    """A login that clients once had built in, of which OpenID Connect remains."""
+
+    name: str
+    config: dict[str, str] = {}
+
+
+class User(_Entry):
+    """A user of the kubeconfig."""
+
+    token: str = ""
+    token_file: str = Field("", alias="tokenFile")
+    certificate: str = Field("", alias="client-certificate")
+    certificate_data: str = Field("", alias="client-certificate-data")
+    key: str = Field("", alias="client-key")
+    key_data: str = Field("", alias="client-key-data")
+    username: str = ""
+    password: str = ""
+    plugin: Plugin | None = Field(None, alias="exec")
+    auth_provider: AuthProvider | None = Field(None, alias="auth-provider")
+
+
+@dataclass(frozen=True)
+class Access:
+    """A context's cluster and user."""
+
+    context: str | None
+    """As the environment names it; None: the current one."""
+    name: str
+    """The context's name."""
+    cluster: Cluster
+    user: User
+    cluster_entry: Mapping[str, Any]
+    """The cluster as in the kubeconfig."""
+
+    @property
+    def described(self) -> str:
+        """Return `context NAME, SERVER (FILE)`, for messages."""
+        return f"context {self.name}, {self.cluster.server} ({kubeconfig.shown_path()})"
+
+    def unusable(self, reason: str) -> PermanentError:
+        """Return the error of a field that cannot be used."""
+        return unusable(self.context, reason)
+
+    def authority(self) -> str:
+        """Return the CA's certificate in PEM, "" without one. Raises PermanentError."""
+        return self.pem("certificate-authority", self.cluster.authority, self.cluster.authority_data)
+
+    def pem(self, field: str, file: str, data: str) -> str:
+        """Return a certificate or a key, from its data or else its file. Raises PermanentError."""
+        # Comments between certificates may have any encoding: each byte becomes one character.
+        if not data:
+            return self.text(field, file, encoding="latin-1") if file else ""
+        if "-----" in data:
+            return data
+        try:
+            return base64.b64decode("".join(data.split()), validate=True).decode("latin-1")
+        except ValueError:
+            raise self.unusable(f"{field}-data is not base64") from None
+
+    def text(self, field: str, file: str, encoding: str = "utf-8") -> str:
+        """Return the content of a file that the kubeconfig names. Raises PermanentError."""
+        try:
+            if not Path(file).is_file() and Path(file).exists():
+                # A read of a FIFO or a terminal would wait.
+                raise self.unusable(f"{field}: {file} is not a file")
+            return Path(file).read_text(encoding=encoding)
+        except OSError as error:
+            raise self.unusable(f"{field}: {file}: {error.strerror or error}") from error
+        except UnicodeError:
+            raise self.unusable(f"{field}: {file} is not a text") from None
+
+
+def read_access(context: str | None) -> Access:
+    """Return the access of a context, by default the current one. Raises PermanentError for an invalid kubeconfig."""
+    if not kubeconfig.exists():
+        raise missing_kubeconfig()
+    try:
+        config = kubeconfig.chosen(context)
+    except kubeconfig.INVALID as error:
+        raise unusable(context, str(error)) from error
+    name = str(config["current-context"])
+    names: Mapping[str, Any] = config["contexts"][0]["context"]
+    if not names.get("cluster"):
+        raise unusable(context, f"context {name} has no cluster")
+    cluster = _entry(config, "cluster", names["cluster"], context)
+    # Without a user, requests have no credentials.
+    user = _entry(config, "user", names["user"], context) if names.get("user") else {}
+    return Access(
+        context=context,
+        name=name,
+        cluster=_validated(Cluster, cluster, f"cluster {names['cluster']}", context),
+        user=_validated(User, user, f"user {names.get('user')}", context),
+        cluster_entry=cluster,
+    )
+
+
+def _entry(config: Mapping[str, Any], kind: str, name: object, context: str | None) -> dict[str, Any]:
+    if not config[f"{kind}s"]:
+        raise unusable(context, f"it has no {kind} {name}")
+    entry: dict[str, Any] = config[f"{kind}s"][0][kind]
+    return entry
+
+
+def _validated(model: type[Model], entry: Mapping[str, Any], what: str, context: str | None) -> Model:
+    try:
+        return model.model_validate(entry)
+    except ValidationError as error:
+        # Without the values, which may be secrets.
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise unusable(context, f"{what}: {place}: {first['msg']}") from None

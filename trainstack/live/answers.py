@@ -1,0 +1,211 @@
+"""The answers of an API server: JSON of the form that its path has. Anything else is an error.
+
+Spec, status and data of an object are the API server's to validate; the rest every command relies on.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NoReturn
+
+import httpx
+
+from trainstack.live import paths
+from trainstack.live.errors import unexpected
+
+NOT_FOUND = 404
+
+_TEXTS = object()
+"""The shape of an object with any names, and texts as values."""
+_TIME = object()
+"""The shape of a text with a time."""
+Shape = Any
+"""A type, _TEXTS, _TIME, the fields of an object that are required, or a list with the shape of its items."""
+_LIST = (list, type(None))
+"""The shape of a list that may be null."""
+_OPTIONAL_METADATA: Mapping[str, Shape] = {
+    "namespace": str,
+    "resourceVersion": str,
+    "creationTimestamp": _TIME,
+    "deletionTimestamp": _TIME,
+    "labels": _TEXTS,
+    "annotations": _TEXTS,
+    "finalizers": [str],
+    "ownerReferences": [{"kind": str, "name": str, "uid": str}],
+    "managedFields": [{}],
+    "continue": str,
+}
+_DISCOVERY = (
+    {"groups": [{"preferredVersion": {"groupVersion": str}, "versions": [{"groupVersion": str}]}]},
+    {"versions": [{"version": str}]},
+    {"resources": [{"name": str, "kind": str, "namespaced": bool, "verbs": [str]}]},
+)
+"""The shapes of `/apis`, of a group, `/apis/apps`, and of a version, `/apis/apps/v1`."""
+_VERSION = {"gitVersion": str}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The response to one request. `body` is {} for any status but 200 and 201."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def found(self) -> bool:
+        return self.status in (httpx.codes.OK, httpx.codes.CREATED)
+
+    @property
+    def object(self) -> dict[str, Any] | None:
+        """The object or list; {} if it does not exist, None if the user may not read it."""
+        return self.body if self.found or self.status == NOT_FOUND else None
+
+    def items(self, api_version: str, kind: str) -> list[dict[str, Any]]:
+        """Return the objects of a list with their type: items have no type, or PartialObjectMetadata."""
+        return [{**item, "apiVersion": api_version, "kind": kind} for item in self.body.get("items") or ()]
+
+
+class _ShapeError(Exception):
+    """What is wrong with an answer, as the end of a sentence about it."""
+
+
+def read_body(cluster: str, path: str, status: int, text: str) -> dict[str, Any]:
+    """Return the body of an answer to a GET, without the fields of objects that are null, which means unset.
+
+    `cluster` names it in errors. Raises UnexpectedAnswerError.
+    """
+    try:
+        body = _decode(text)
+        _check(body, path)
+    except _ShapeError as fault:
+        raise unexpected(cluster, path, status, str(fault), text) from None
+    return body
+
+
+def read_written(cluster: str, verb: str, path: str, status: int, text: str) -> dict[str, Any]:
+    """Return the body of an answer to a write or a review: the object, of a DELETE a Status. Raises as `read_body`."""
+    try:
+        body = _decode(text)
+        _expect(body, {"kind": str})
+        if verb != "DELETE":
+            _check_kind(body, None)
+        _check_fields(body)
+    except _ShapeError as fault:
+        raise unexpected(cluster, path, status, str(fault), text) from None
+    return body
+
+
+def _decode(text: str) -> dict[str, Any]:
+    try:
+        body = json.loads(text, parse_constant=_refuse_constant)
+        if "\\ud" in text.lower():
+            # Half of a surrogate pair could not be printed.
+            json.dumps(body, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise _ShapeError("which is not JSON") from None
+    if not isinstance(body, dict):
+        raise _ShapeError("which is not an object")
+    return body
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _check(body: dict[str, Any], path: str) -> None:
+    root, *parts = (part for part in path.partition("?")[0].split("/") if part)
+    if root == "api":
+        # As if the core had a name: `/api/v1` is like `/apis/apps/v1`.
+        parts = ["", *parts]
+    if root == "version":
+        _expect(body, _VERSION)
+    elif len(parts) < len(_DISCOVERY):
+        _expect(body, _DISCOVERY[len(parts)])
+    else:
+        parts = parts[2:]
+        # Of a namespace's own object, the namespace is the name.
+        plural, *names = parts[2:] if parts[0] == "namespaces" and len(parts) > 2 else parts
+        _check_objects(body, plural, names)
+
+
+def _check_objects(body: dict[str, Any], plural: str, names: list[str]) -> None:
+    """Check a list; or, with its name, an object; or a subresource, which may be a list."""
+    kind = paths.kind_of(plural)
+    if not names:
+        _check_kind(body, f"{kind}List" if kind else None)
+        _expect(body, {"items": _LIST})
+    elif len(names) == 1:
+        _check_kind(body, kind)
+        _expect(body, {"metadata": {"name": str, "uid": str}})
+    if "items" in body:
+        # An empty list of PartialObjectMetadata has null.
+        body["items"] = body["items"] or []
+        required = {"name": str} if names else {"name": str, "uid": str}
+        _expect(body["items"], [{"metadata": required}], "items")
+        for number, item in enumerate(body["items"]):
+            _check_fields(item, f"items[{number}]")
+    _check_fields(body)
+
+
+def _check_kind(body: Mapping[str, Any], expected: str | None) -> None:
+    """Raise _ShapeError if an object has another kind than expected; None: the kind is unknown."""
+    kind = body.get("kind")
+    if kind is None or kind in (expected, "PartialObjectMetadata", "PartialObjectMetadataList"):
+        return
+    if expected is not None or kind == "Status" or not isinstance(kind, str):
+        raise _ShapeError(f"whose kind is not {expected or 'that of an object'}")
+
+
+def _check_fields(item: dict[str, Any], place: str = "") -> None:
+    """Check the fields that all objects may have, and remove those that are null."""
+    is_status = item.get("kind") == "Status"
+    for name in ("metadata", "spec", "data", *(() if is_status else ("status",))):
+        if item.get(name, ...) is None:
+            del item[name]
+        if name in item:
+            _expect(item[name], {}, f"{place}.{name}")
+    metadata = item.get("metadata", {})
+    for name, shape in _OPTIONAL_METADATA.items():
+        if metadata.get(name, ...) is None:
+            del metadata[name]
+        if name in metadata:
+            _expect(metadata[name], shape, f"{place}.metadata.{name}")
+
+
+def _expect(value: Any, shape: Shape, place: str = "") -> None:
+    """Raise _ShapeError unless a value has a shape."""
+    if isinstance(shape, dict):
+        _expect_type(value, dict, place)
+        for name, inner in shape.items():
+            if name not in value:
+                raise _ShapeError(f"whose {f'{place}.{name}'.lstrip('.')} is missing")
+            _expect(value[name], inner, f"{place}.{name}")
+    elif isinstance(shape, list):
+        _expect_type(value, list, place)
+        for number, item in enumerate(value):
+            _expect(item, shape[0], f"{place}[{number}]")
+    elif shape is _TEXTS:
+        _expect_type(value, dict, place)
+        for name, text in value.items():
+            _expect_type(text, str, f"{place}.{name}")
+    elif shape is _TIME:
+        _expect_time(value, place)
+    else:
+        _expect_type(value, shape, place)
+
+
+def _expect_type(value: Any, type_: type | tuple[type, ...], place: str) -> None:
+    if not isinstance(value, type_):
+        name = "a text" if type_ is str else "true or false" if type_ is bool else "an object"
+        raise _ShapeError(f"whose {place.lstrip('.')} is not {'a list' if type_ in (list, _LIST) else name}")
+
+
+def _expect_time(value: Any, place: str) -> None:
+    _expect_type(value, str, place)
+    try:
+        is_time = datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        is_time = False
+    if not is_time:
+        raise _ShapeError(f"whose {place.lstrip('.')} is not a time")

@@ -1,0 +1,259 @@
+"""A connection to an API server: requests whose credentials are renewed, and one kind of error for all failures."""
+
+import asyncio
+import ssl
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import kr8s.asyncio
+
+from trainstack.files.temporary import temporary_folder
+from trainstack.live.access import Access
+from trainstack.live.answers import read_body
+from trainstack.live.credential_plugin import Credential, PluginError, command_line
+from trainstack.live.credentials import Credentials
+from trainstack.live.errors import (
+    PermanentError,
+    RightsError,
+    beginning,
+    proxy_login,
+    refusal,
+    status_message,
+    unauthorized,
+    unconnectable,
+    unexpected,
+    unreachable,
+)
+
+_TIMEOUT_SECONDS = 10
+_BUSY_SECONDS = 10
+"""How long a request is repeated that the API server refuses because it has too many (429)."""
+_COMPLETE_SECONDS = 120
+"""The deadline of a complete answer; the timeout is that of one read, and a broken server may send single bytes."""
+_VERSION = "/version/"
+_FAILING = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError)
+"""Raised while a request is sent or its answer is received."""
+_folder_lock = threading.Lock()
+_connecting: list[ExitStack] = []
+"""For each client that connects now, what removes its temporary files; all of them have the same."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A complete response."""
+
+    status: int
+    text: str
+
+
+class Api:
+    """A connection to the API server of a context, for one event loop. Methods raise ClusterError."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.timeout: float = _TIMEOUT_SECONDS
+        """Of one read of an answer, in seconds."""
+        self.version = ""
+        """The server's version, `v1.34.2`."""
+        self._credentials = Credentials(access)
+        self._client: httpx.AsyncClient | None = None
+        self._client_pair = ("", "")
+        """The certificate and the key of the client."""
+        self._opening = asyncio.Lock()
+
+    @property
+    def described(self) -> str:
+        """Return `context NAME, SERVER (FILE)`, for messages."""
+        return self.access.described
+
+    async def open(self) -> None:
+        """Read the server's version."""
+        reply = await self.exchange("GET", _VERSION)
+        if reply.status == httpx.codes.FORBIDDEN:
+            raise RightsError(f"the cluster of {self.described}: {status_message(reply.text)}")
+        if problem := refusal(self.described, _VERSION, reply.status, reply.text):
+            raise problem
+        if reply.status != httpx.codes.OK:
+            raise unexpected(self.described, _VERSION, reply.status, "which is no version", reply.text)
+        self.version = read_body(self.described, _VERSION, reply.status, reply.text)["gitVersion"]
+
+    async def exchange(
+        self,
+        verb: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: str | None = None,
+        busy_seconds: float = _BUSY_SECONDS,
+    ) -> Reply:
+        """Send a request to an absolute API path, which may have a query, and return its complete response.
+
+        It is repeated while the server has too many requests. Every status of an API server but 401 is a response.
+        """
+        end = time.monotonic() + busy_seconds
+        while True:
+            sending = self.request(verb, path, headers=headers, content=content, deadline_seconds=_COMPLETE_SECONDS)
+            async with sending as response:
+                await response.aread()
+            delay = _retry_after_seconds(response)
+            if delay is None or time.monotonic() + delay > end:
+                break
+            await asyncio.sleep(delay)
+        reply = Reply(response.status_code, response.content.decode(errors="replace"))
+        if fault := _fault(response, reply.text):
+            raise unexpected(self.described, path, reply.status, fault, reply.text)
+        if reply.status == httpx.codes.PROXY_AUTHENTICATION_REQUIRED:
+            raise proxy_login(self.described, f"it answered {reply.status} to {path}")
+        return reply
+
+    @asynccontextmanager
+    async def request(
+        self,
+        verb: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: str | None = None,
+        read_timeout: httpx.Timeout | None = None,
+        deadline_seconds: float | None = None,
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request, whose response is read in the block; if it is a 401, once more with renewed credentials.
+
+        Errors of the connection in the block become ClusterErrors. `read_timeout`: of one read; `deadline_seconds`: of
+        the block.
+        """
+        options = {"content": content, "timeout": read_timeout or self.timeout, "follow_redirects": verb == "GET"}
+
+        def send(credential: Credential) -> AbstractAsyncContextManager[httpx.Response]:
+            authorization = {"Authorization": f"Bearer {credential.token}"} if credential.token else {}
+            given = {**options, "headers": {**(headers or {}), **authorization}}
+            return self._send(credential, verb, path, given, deadline_seconds)
+
+        credential = await self._credentials.current()
+        async with AsyncExitStack() as stack:
+            response = await stack.enter_async_context(send(credential))
+            if response.status_code == httpx.codes.UNAUTHORIZED:
+                refused, credential = credential, await self._credentials.replacement(credential)
+                if credential == refused:
+                    raise self._unauthorized(credential)
+                await stack.aclose()
+                response = await stack.enter_async_context(send(credential))
+                if response.status_code == httpx.codes.UNAUTHORIZED:
+                    self._credentials.refuse_replacement()
+                    raise self._unauthorized(credential)
+            yield response
+
+    @asynccontextmanager
+    async def _send(
+        self, credential: Credential, verb: str, path: str, options: Mapping[str, Any], deadline_seconds: float | None
+    ) -> AsyncIterator[httpx.Response]:
+        client = await self._client_with(credential)
+        name = self.access.cluster.tls_server_name
+        try:
+            async with (
+                asyncio.timeout(deadline_seconds),
+                client.stream(verb, path, **options, extensions={"sni_hostname": name} if name else None) as response,
+            ):
+                yield response
+        except TimeoutError as error:
+            reason = f"no complete answer to {path} within {deadline_seconds:g} s" if deadline_seconds else str(error)
+            raise unreachable(self.described, TimeoutError(reason)) from error
+        except _FAILING as error:
+            raise unreachable(self.described, error) from error
+
+    async def _client_with(self, credential: Credential) -> httpx.AsyncClient:
+        """Return the client with the credential's certificate."""
+        pair = (credential.certificate, credential.key)
+        async with self._opening:
+            if self._client is None or pair != self._client_pair:
+                self._client, self._client_pair = await self._new_client(credential), pair
+            return self._client
+
+    async def _new_client(self, credential: Credential) -> httpx.AsyncClient:
+        with _temporary_files_removed():
+            auth = kr8s.asyncio.Api(kubeconfig=self._kubeconfig(credential), bypass_factory=True).auth
+            try:
+                await auth
+                verify: ssl.SSLContext | bool = await auth.ssl_context()  # type: ignore[no-untyped-call]
+            except (OSError, ValueError) as error:
+                raise self._unusable_certificates(error) from error
+        try:
+            return httpx.AsyncClient(base_url=auth.server, verify=verify, proxy=auth.proxy)
+        except (ValueError, TypeError, ImportError, httpx.InvalidURL) as error:
+            raise unconnectable(self.described, error) from error
+
+    def _kubeconfig(self, credential: Credential) -> dict[str, Any]:
+        """Return a kubeconfig whose certificates are data, for kr8s. Its plugin and its token are not kr8s's to use."""
+        cluster = {key: value for key, value in self.access.cluster_entry.items() if key != "certificate-authority"}
+        if authority := self.access.authority():
+            cluster["certificate-authority-data"] = authority
+        pair = {"client-certificate-data": credential.certificate, "client-key-data": credential.key}
+        return {
+            "clusters": [{"name": "cluster", "cluster": cluster}],
+            "users": [{"name": "user", "user": pair if credential.certificate else {}}],
+            "contexts": [{"name": "context", "context": {"cluster": "cluster", "user": "user"}}],
+            "current-context": "context",
+        }
+
+    def _unusable_certificates(self, error: Exception) -> PermanentError:
+        plugin = self.access.user.plugin
+        if plugin is not None:
+            return PluginError(self.access, plugin, f"or the kubeconfig has a certificate that cannot be used: {error}")
+        return self.access.unusable(f"its certificates cannot be used: {error}")
+
+    def _unauthorized(self, credential: Credential) -> PermanentError:
+        plugin = self.access.user.plugin
+        return unauthorized(self.described, command_line(plugin) if plugin else "", credential.expires)
+
+
+def _retry_after_seconds(response: httpx.Response) -> float | None:
+    """Return the delay of a 429, which the API server also sends while it sets up the storage of a new CRD."""
+    delay = response.headers.get("Retry-After", "")
+    return max(int(delay), 0.1) if response.status_code == httpx.codes.TOO_MANY_REQUESTS and delay.isdecimal() else None
+
+
+def _fault(response: httpx.Response, text: str) -> str:
+    """Return why no API server can have sent a response; "" if one can."""
+    status = response.status_code
+    first = response.history[0] if response.history else response
+    if first.url.path.rstrip("/") != response.url.path.rstrip("/"):
+        return f"which is that of {beginning(str(response.url))}, to which it redirects"
+    is_page = "html" in response.headers.get("Content-Type", "") or text.lstrip()[:1] == "<"
+    if is_page and status < httpx.codes.INTERNAL_SERVER_ERROR:
+        return "which is a web page"
+    if httpx.codes.MULTIPLE_CHOICES <= status < httpx.codes.BAD_REQUEST:
+        return f"and redirects to {beginning(response.headers.get('Location', ''))}"
+    if httpx.codes.ACCEPTED < status < httpx.codes.BAD_REQUEST:
+        return "which no API server answers"
+    return ""
+
+
+@contextmanager
+def _temporary_files_removed() -> Iterator[None]:
+    """Remove the temporary files that kr8s writes while it connects, which include keys that a plugin returned."""
+    # The temporary folder is a setting of the whole process, so clients that connect at the same time share one. The
+    # lock is not held meanwhile: it would block the event loop.
+    with _folder_lock:
+        _connecting.append(_connecting[0] if _connecting else _other_temporary_folder())
+    try:
+        yield
+    finally:
+        with _folder_lock:
+            shared = _connecting.pop()
+            if not _connecting:
+                shared.close()
+
+
+def _other_temporary_folder() -> ExitStack:
+    """Replace the process's folder of temporary files until the result is closed."""
+    stack = ExitStack()
+    folder = stack.enter_context(temporary_folder())
+    stack.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
+    tempfile.tempdir = str(folder)
+    return stack

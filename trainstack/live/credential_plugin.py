@@ -1,0 +1,253 @@
+"""Credential plugins of kubeconfigs (`exec`), such as `aws eks get-token`: run as kubectl runs them.
+
+https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+"""
+
+import base64
+import json
+import os
+import re
+import selectors
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from trainstack.live.access import Access, Plugin
+from trainstack.live.errors import PermanentError, beginning, end, login
+
+_API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_SECONDS = 60
+"""The deadline of a plugin that cannot ask its user."""
+_LOGIN_SECONDS = 300
+"""The deadline of a plugin that may wait for its user's login."""
+_ENDING_SECONDS = 2
+"""How long a plugin that is told to end may take."""
+_POLL_SECONDS = 0.05
+_MAX_BYTES = 1 << 20
+"""Of a plugin's output; a credential has a few kilobytes."""
+_CLUSTER_CONFIG = "client.authentication.k8s.io/exec"
+"""The extension of a cluster that plugins get as the cluster's `config`."""
+_SECRET_OPTION = re.compile(r"-.*(secret|password|passwd|token)", re.IGNORECASE)
+_SECRET_VARIABLE = re.compile(r".*(SECRET|PASSWORD|PASSWD|TOKEN|KEY)", re.IGNORECASE)
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True)
+class Credential:
+    """What authenticates requests; empty: nothing of this kind."""
+
+    token: str = field(default="", repr=False)
+    certificate: str = field(default="", repr=False)
+    """PEM, as `key`."""
+    key: str = field(default="", repr=False)
+    expires: datetime | None = None
+
+
+class PluginError(PermanentError):
+    """A credential plugin gives no credential. The message has its command and its error output."""
+
+    def __init__(self, access: Access, plugin: Plugin, reason: str, remedy: str = "") -> None:
+        command = command_line(plugin)
+        super().__init__(f"the credential plugin `{command}` of {access.described} {reason}", remedy or login(command))
+
+
+class _OutputError(Exception):
+    """The output is not that of a credential plugin."""
+
+
+def command_line(plugin: Plugin) -> str:
+    """Return the command with its variables, for a shell, without the values of secrets."""
+    words = [f"{one.name}={'***' if _SECRET_VARIABLE.fullmatch(one.name) else one.value}" for one in plugin.env]
+    words.append(plugin.command)
+    hidden = False
+    for word in plugin.args:
+        option, equals, _ = word.partition("=")
+        is_secret = _SECRET_OPTION.fullmatch(option) is not None
+        words.append("***" if hidden else f"{option}=***" if is_secret and equals else word)
+        hidden = is_secret and not equals
+    # shlex would quote the asterisks.
+    return " ".join(word if word.endswith("***") else shlex.quote(word) for word in words)
+
+
+def is_header_value(token: str) -> bool:
+    """Whether a request can carry a token."""
+    return _HEADER_VALUE.fullmatch(token) is not None
+
+
+def run_plugin(access: Access, plugin: Plugin) -> Credential:
+    """Run the plugin of a kubeconfig's user, and return its credential. Raises PluginError."""
+    if plugin.api_version not in _API_VERSIONS:
+        reason = f"uses {plugin.api_version}, which clients no longer support"
+        raise PluginError(access, plugin, reason, "write the kubeconfig again with a current version of its tool")
+    interactive = plugin.interactive_mode != "Never" and _has_terminal()
+    if plugin.interactive_mode == "Always" and not interactive:
+        raise PluginError(access, plugin, "requires a terminal (interactiveMode: Always)", "run this in a terminal")
+    try:
+        result = _run(plugin, _environment(access, plugin, interactive=interactive), interactive=interactive)
+    except (OSError, ValueError) as error:
+        reason = f"cannot be started: {error.strerror or error if isinstance(error, OSError) else error}"
+        hint = end(plugin.install_hint) if plugin.install_hint else "install it, or correct the kubeconfig"
+        raise PluginError(access, plugin, reason, hint) from error
+    try:
+        return _credential(result, plugin)
+    except _OutputError as error:
+        details = end(result.errors)
+        raise PluginError(access, plugin, f"{error}{f': {details}' if details else ''}") from error
+
+
+def _has_terminal() -> bool:
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
+
+
+def _environment(access: Access, plugin: Plugin, *, interactive: bool) -> dict[str, str]:
+    spec: dict[str, Any] = {"interactive": interactive}
+    if plugin.provides_cluster_info:
+        entry = {**access.cluster_entry}
+        extensions = entry.pop("extensions", None) or ()
+        entry.pop("certificate-authority", None)
+        if authority := access.authority():
+            entry["certificate-authority-data"] = base64.b64encode(authority.encode("latin-1")).decode()
+        for extension in extensions:
+            if isinstance(extension, Mapping) and extension.get("name") == _CLUSTER_CONFIG:
+                entry["config"] = extension.get("extension")
+        spec["cluster"] = entry
+    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    return {
+        **os.environ,
+        **{variable.name: variable.value for variable in plugin.env},
+        "KUBERNETES_EXEC_INFO": json.dumps(info),
+    }
+
+
+@dataclass(frozen=True)
+class _Result:
+    code: int | None
+    """None: it did not end in time."""
+    output: bytes
+    errors: str
+
+
+def _run(plugin: Plugin, environment: Mapping[str, str], *, interactive: bool) -> _Result:
+    program = plugin.command if os.sep in plugin.command else shutil.which(plugin.command)
+    if program is None:
+        raise FileNotFoundError(f"{plugin.command} is not on PATH, or not executable")
+    process = subprocess.Popen(
+        [program, *plugin.args],
+        env=environment,
+        stdin=None if interactive else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    with process:
+        try:
+            output, errors = _read(process, _LOGIN_SECONDS if interactive else _SECONDS, show_errors=interactive)
+            return _Result(process.poll(), output, errors.decode(errors="replace"))
+        finally:
+            _end(process)
+
+
+def _read(process: subprocess.Popen[bytes], seconds: float, *, show_errors: bool) -> tuple[bytes, bytes]:
+    """Return what the process prints until it ends or the time is up."""
+    output, errors = bytearray(), bytearray()
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        for pipe, received in ((process.stdout, output), (process.stderr, errors)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, received)
+        while selector.get_map() and time.monotonic() < deadline and len(output) <= _MAX_BYTES:
+            ended = process.poll() is not None
+            ready = selector.select(_POLL_SECONDS)
+            for key, _ in ready:
+                piece = os.read(key.fd, 1 << 16)
+                key.data.extend(piece)
+                if not piece:
+                    selector.unregister(key.fileobj)
+                elif key.data is errors and show_errors:
+                    # The plugin may say how to log in.
+                    sys.stderr.buffer.write(piece)
+                    sys.stderr.buffer.flush()
+                del errors[:-_MAX_BYTES]
+            # A program that the plugin started may keep the pipes open.
+            if ended and not ready:
+                break
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(0, deadline - time.monotonic()) if len(output) <= _MAX_BYTES else 0)
+    return bytes(output), bytes(errors)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _credential(result: _Result, plugin: Plugin) -> Credential:
+    """Read a plugin's output, with the rules of client-go. Messages have none of it, since it may be a secret."""
+    if len(result.output) > _MAX_BYTES:
+        raise _OutputError(f"printed more than {_MAX_BYTES} bytes")
+    if result.code is None:
+        raise _OutputError("did not end in time")
+    if result.code:
+        raise _OutputError(f"exited with {result.code}" if result.code > 0 else f"was ended by signal {-result.code}")
+    status = _status(result.output, plugin.api_version)
+    values = {name: status.get(name) or "" for name in ("token", "clientCertificateData", "clientKeyData")}
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise _OutputError(f"printed a {name} that is not a text")
+    token, certificate, key = values.values()
+    if not token and not certificate and not key:
+        raise _OutputError("printed neither a token nor a client certificate")
+    if bool(certificate) != bool(key):
+        raise _OutputError("printed a client certificate or its key, and not both")
+    if token and not is_header_value(token):
+        raise _OutputError("printed a token with a line break, a space or another character that no request can carry")
+    return Credential(token, certificate, key, _expiry(status.get("expirationTimestamp")))
+
+
+def _status(output: bytes, api_version: str) -> Mapping[str, Any]:
+    if not output.strip():
+        raise _OutputError("printed nothing")
+    try:
+        document = json.loads(output)
+    except (ValueError, RecursionError):
+        raise _OutputError(f"printed {len(output)} bytes that are not JSON") from None
+    if not isinstance(document, dict):
+        raise _OutputError("printed JSON that is no ExecCredential")
+    if document.get("kind") != "ExecCredential":
+        raise _OutputError(f"printed an object of kind {_named(document.get('kind'))} instead of ExecCredential")
+    if document.get("apiVersion") != api_version:
+        raise _OutputError(f"printed apiVersion {_named(document.get('apiVersion'))} instead of {api_version}")
+    status = document.get("status")
+    if not isinstance(status, dict):
+        raise _OutputError("printed an ExecCredential without a status")
+    return status
+
+
+def _named(value: object) -> str:
+    return beginning(value) if isinstance(value, str) else "(none)"
+
+
+def _expiry(value: object) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        expires = datetime.fromisoformat(str(value))
+    except ValueError:
+        expires = None
+    if expires is None or expires.tzinfo is None:
+        raise _OutputError(f"printed the expirationTimestamp {beginning(str(value))}, which is not an RFC 3339 time")
+    return expires

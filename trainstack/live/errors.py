@@ -1,0 +1,151 @@
+"""The errors of whatever fails or answers between a command and the API server, each with its remedy."""
+
+import json
+import re
+import time
+from datetime import datetime
+
+import httpx
+
+from trainstack.errors import ExitCode, TrainstackError
+from trainstack.live import kubeconfig
+from trainstack.settings.errors import printable
+
+_FIRST_CHARACTERS = 120
+"""How much of an unexpected answer a message has. It ends before the data of a Secret begins."""
+_LAST_CHARACTERS = 400
+"""How much of a program's error output a message has."""
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+"""A color, or another command to a terminal."""
+
+
+class ClusterError(TrainstackError):
+    """The cluster cannot be read. The message has the server, the reason and the remedy."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class PermanentError(ClusterError):
+    """A retry would fail again: the user has to change something, for example the kubeconfig."""
+
+
+class RightsError(PermanentError):
+    """The user lacks a right. The message has who can grant it."""
+
+    exit_code = ExitCode.FAILED
+
+
+class UnavailableError(ClusterError):
+    """The server, or the one that it asks for the answer, does not answer in time, or says that it cannot."""
+
+
+class UnexpectedAnswerError(ClusterError):
+    """The answer is not one of an API server: it is cut, or a proxy or a login page sent it."""
+
+
+def beginning(text: str) -> str:
+    """Return the first characters of a text as one printable line in quotes."""
+    line = _one_line(text[: 4 * _FIRST_CHARACTERS])
+    return f'"{line[:_FIRST_CHARACTERS]}{"…" if len(line) > _FIRST_CHARACTERS else ""}"'
+
+
+def end(text: str) -> str:
+    """Return the last characters of a program's output, where its reason is, as one printable line."""
+    line = _one_line(text[-4 * _LAST_CHARACTERS :])
+    return line if len(line) <= _LAST_CHARACTERS else f"…{line[-_LAST_CHARACTERS:]}"
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(_ESCAPE_SEQUENCE.sub("", text).split()))
+
+
+def unconnectable(cluster: str, error: Exception) -> PermanentError:
+    """Return the error of a connection that cannot be tried. `cluster`: context, server and file."""
+    return PermanentError(
+        f"no connection to the cluster of {cluster} can be set up: {_one_line(str(error))}",
+        "correct server and proxy-url in the kubeconfig, and the variables HTTPS_PROXY, ALL_PROXY and NO_PROXY",
+    )
+
+
+def unreachable(cluster: str, error: Exception) -> ClusterError:
+    """Return the error of a connection that fails."""
+    if isinstance(error, httpx.InvalidURL):
+        return unconnectable(cluster, error)
+    reason = _one_line(str(error)) or type(error).__name__
+    if isinstance(error, httpx.ProxyError) and "407" in reason:
+        return proxy_login(cluster, reason)
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        remedy = "correct certificate-authority in the kubeconfig; or a proxy that answers in the server's place"
+    else:
+        remedy = "check that it is running, and that kubeconfig and context are the right ones"
+    local = ". Start the local cluster with: trainstack cluster up" if kubeconfig.is_local() else ""
+    kind = UnavailableError if isinstance(error, httpx.TimeoutException | TimeoutError) else ClusterError
+    return kind(f"cannot reach the cluster of {cluster}: {reason}", f"{remedy}{local}")
+
+
+def proxy_login(cluster: str, reason: str) -> PermanentError:
+    """Return the error of a proxy that answers 407."""
+    return PermanentError(
+        f"a proxy before the cluster of {cluster} requires a login: {reason}",
+        "log in to the proxy, or correct HTTPS_PROXY, NO_PROXY or the kubeconfig's proxy-url",
+    )
+
+
+def unauthorized(cluster: str, plugin: str, expires: datetime | None) -> PermanentError:
+    """Return the error of a 401. `plugin`: the command of the credential plugin; `expires`: of its credential."""
+    expired = f", which expired at {expires}" if expires is not None and expires.timestamp() < time.time() else ""
+    return PermanentError(
+        f"the cluster of {cluster} does not accept the credentials{expired}",
+        login(plugin) if plugin else "log in again, renew them, or point KUBECONFIG at another file",
+    )
+
+
+def login(plugin: str) -> str:
+    """Return the remedy for credentials of a plugin."""
+    return f"log in again, and check that this succeeds: {plugin}"
+
+
+def refusal(cluster: str, path: str, status: int, text: str) -> ClusterError | None:
+    """Return the error for a status that does not concern the object of `path`."""
+    if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        reason = f" ({status_message(text)})" if text.strip() else ""
+        message = f"the cluster of {cluster} answered {status} to {path}{reason}"
+        return UnavailableError(message, "retry when it is healthy")
+    return None
+
+
+def unexpected(cluster: str, path: str, status: int, fault: str, text: str) -> UnexpectedAnswerError:
+    """Return the error of an answer that no API server gives. `fault`: what is wrong with it."""
+    content = beginning(text) if text.strip() else "an empty body"
+    return UnexpectedAnswerError(
+        f"the cluster of {cluster} answered {status} to {path} with {content}, {fault}",
+        "if a proxy or a login page answered in its place, log in again, and check HTTPS_PROXY and the kubeconfig's "
+        "server; otherwise retry when the cluster is healthy",
+    )
+
+
+def status_message(text: str) -> str:
+    """Return the message of a Status, or the beginning of any other answer."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    message = body.get("message") if isinstance(body, dict) else None
+    return printable(message) if isinstance(message, str) else beginning(text)
+
+
+def unusable(context: str | None, reason: str) -> PermanentError:
+    """Return the error of a kubeconfig that cannot be used."""
+    file = kubeconfig.shown_path()
+    where = f"context {context!r} of {file}" if context else file
+    remedy = "; the environment names it in trainstack:cluster: context" if context else ""
+    return PermanentError(
+        f"{where} is not a usable kubeconfig ({reason}); check it with: kubectl config get-contexts{remedy}"
+    )
+
+
+def missing_kubeconfig() -> PermanentError:
+    """Return the error of a kubeconfig that does not exist."""
+    own = "set KUBECONFIG to your cluster's file"
+    local = f"start the local cluster with `trainstack cluster up`, or {own}"
+    return PermanentError(f"no kubeconfig at {kubeconfig.shown_path()}", local if kubeconfig.is_local() else own)
