@@ -122,7 +122,7 @@ def test_a_secret_file_is_read_by_programs_of_this_account(
         assert subprocess.run(["cat", secret.path], capture_output=True, check=True).stdout == b"key\n" * 100_000
     assert secret.path.stat().st_mode & 0o777 == 0o600
     assert (list(folder.iterdir()) == []) == in_memory
-    words = ["cat", secret.inherited_path]
+    words = ["cat", str(secret.inherited_path)]
     done = subprocess.run(words, capture_output=True, check=True, pass_fds=[secret.descriptor])
     assert done.stdout == b"key\n" * 100_000
     if in_memory:
