@@ -79,6 +79,7 @@ else
   {END} 1 "$(stat -c %s "$1")"
 fi
 """
+_MOST_SHOWN = 100
 _BATCH = 50
 """Names for one command: ten thousand exceed a command line."""
 _LARGE = 16 << 20
@@ -145,7 +146,7 @@ def volume_tree(loader: Loader, folder: str) -> Tree:
                 case "folder" | "file" | "folders" | "others" | "fault" | "faults":
                     frames[frame_type] += fields
                 case _:
-                    raise BrokenConnectionError(f"the {operation} contains an unknown frame, {frame_type!r}")
+                    raise BrokenConnectionError(f"the {operation} contains an unknown frame, {_short(frame_type)}")
     messages = [*frames["fault"], *(line for message in frames["faults"] for line in message.split("\n"))]
     if faults := [message for message in messages if not message.endswith(_GONE)]:
         raise TransferError(
@@ -179,7 +180,7 @@ def volume_total(loader: Loader, folder: str) -> tuple[int, int]:
     match [field.strip() for field in frames.end]:
         case [count, size] if re.fullmatch(_SIZE, count) and re.fullmatch(_SIZE, size):
             return int(count), int(size)
-    raise BrokenConnectionError(f"the {operation} printed {frames.end}")
+    raise BrokenConnectionError(f"the {operation} printed {_short(frames.end)}")
 
 
 def tree_total(tree: Tree) -> tuple[int, int]:
@@ -207,11 +208,11 @@ def volume_digests(loader: Loader, folder: str, files: Mapping[str, Stat]) -> di
                 for frame in frames:
                     for name, match in _matched(frame, _SUM_LINE):
                         if name not in files:
-                            raise BrokenConnectionError(f"the {operation} has {name!r}, which was not requested")
+                            raise BrokenConnectionError(f"the {operation} has {_short(name)}, which was not requested")
                         digests[name] = match["digest"]
                         advance(files[name].size)
             if frames.end != [str(len(names))]:
-                raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
+                raise BrokenConnectionError(f"the {operation} ended after {_short(frames.end)} of {len(names)} names")
     return digests
 
 
@@ -227,9 +228,9 @@ def volume_contents(loader: Loader, folder: str, names: Sequence[str]) -> dict[s
                 case [name, _, status] if status != "0":
                     raise TransferError(f"{_relative(name)!r} in {folder} on the volume cannot be read (exit {status})")
                 case _:
-                    raise BrokenConnectionError(f"the {operation} has {frame[0]!r}, which was not requested")
+                    raise BrokenConnectionError(f"the {operation} has {_short(frame[0])}, which was not requested")
         if frames.end != [str(len(names))]:
-            raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
+            raise BrokenConnectionError(f"the {operation} ended after {_short(frames.end)} of {len(names)} names")
     return contents
 
 
@@ -269,7 +270,7 @@ def _stats(loader: Loader, folder: str, names: Collection[str]) -> dict[str, Sta
             for name, match in _matched(frame, _STAT_LINE):
                 found[name] = Stat(size=int(match["size"]), stamp=match["stamp"])
         if frames.end != [str(len(names))]:
-            raise BrokenConnectionError(f"the {operation} ended after {frames.end} of {len(names)} names")
+            raise BrokenConnectionError(f"the {operation} ended after {_short(frames.end)} of {len(names)} names")
     return found
 
 
@@ -336,15 +337,21 @@ def _relative(name: str) -> str:
     return name.removeprefix("./")
 
 
+def _short(value: object) -> str:
+    """What a data loader printed, for a message: it may be of any length."""
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
 def _matched(frame: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield each name of a frame with the match of its line; the lines precede the names."""
     lines, names = frame[0].split("\n") if frame else [], frame[1:]
     if len(lines) != len(names):
         raise BrokenConnectionError(
-            f"received {len(lines)} lines for {len(names)} files of the volume, for example {names[:1]}"
+            f"received {len(lines)} lines for {len(names)} files of the volume, for example {_short(names[:1])}"
         )
     for name, line in zip(names, lines, strict=True):
         match = pattern.match(line)
         if match is None:
-            raise BrokenConnectionError(f"the data loader printed {line!r} for {name!r}")
+            raise BrokenConnectionError(f"the data loader printed {_short(line)} for {_short(name)}")
         yield _relative(name), match

@@ -100,6 +100,16 @@ def test_an_incomplete_file_is_ignored(volume: FakeVolume) -> None:
     assert (record.facts, record.failure, record.last_lines) == ({}, {}, ("part end", "\xff", "end 0"))
 
 
+def test_an_odd_number_of_attempts_counts_as_one(volume: FakeVolume) -> None:
+    """A trial's own record does not fail the report of its sweep."""
+    odd = ['"two"', "1e400", "-1", "0", "[1]", "true", "9" * 400, "null", "9" * 5000, "[" * 200_000]
+    for number, attempts in enumerate(odd):
+        make_finished(volume, f"digits-{number}")
+        write(volume.root / "runs" / f"digits-{number}", {"run.json": f'{{"attempts": {attempts}}}'})
+    records = read_records(LOADER, "runs", [f"digits-{number}" for number in range(len(odd))])
+    assert [record.attempts for record in records.values()] == [1] * len(odd)
+
+
 def test_content_of_any_bytes_arrives_as_it_is(volume: FakeVolume) -> None:
     """The content may look like frames, and names of attempts and logs may have line breaks."""
     hostile = "3\0log\0\n1\0end\0\n end\n"

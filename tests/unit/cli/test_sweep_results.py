@@ -287,6 +287,34 @@ def test_metrics_that_cannot_be_read_leave_the_others(ended: Project) -> None:
     assert output["trials"][3]["metrics"] == [{"epoch": 1, "val_accuracy": 0.4}]
 
 
+ODD = (
+    *('"two"', "1e400", "-1", "[1]", '{"a": []}', "null", '"2026-01-01T00:00:00"', '"9999-12-31T23:59:59-14:00"'),
+    *("[" * 200_000, "[" * 60 + "]" * 60, "9" * 5000, "9" * 400, '"\\ud800"', '""'),
+)
+"""Values that no wrapper writes, as JSON."""
+
+
+def test_records_of_any_content_are_shown(project: Project, tmp_path: Path) -> None:
+    """A record that its own program has overwritten does not hide the other trials."""
+    files = ("--csv", str(tmp_path / "a.csv"), "--parquet", str(tmp_path / "a.parquet"))
+    for values in zip(ODD[::2], ODD[1::2], strict=True):
+        project.launches.clear()
+        for number, value in enumerate(values, 1):
+            every = f'"attempts": {value}, "started": {value}, "finished": {value}, "definition": {value}'
+            metrics = f'{{"epoch": {value}, "val_accuracy": 0.5, "other": {value}}}\n'
+            project.write(number, {"run.json": f"{{{every}}}", "result/metrics.jsonl": metrics, "_SUCCESS": value})
+            project.launch(number, conditions=[DONE])
+            failure = f'{{"exit_code": {value}, "last_lines": {value}, "finished": {value}, "withdrawn": {value}}}'
+            attempt = {"attempts/p-1/failure.json": failure, "attempts/p-1/output/metrics.jsonl": f"{value}\n"}
+            project.write(number + 2, {"run.json": f'{{"started": {value}}}', **attempt})
+            project.launch(number + 2, conditions=[make_condition("Failed", reason="BackoffLimitExceeded")])
+        for words in (("results", "--json", *files), ("results",), ("best", "--json")):
+            result = run(words[0], "search", *words[1:])
+            assert result.exit_code in (0, 1), [value[:80] for value in values]
+            assert "succeeded" in result.stdout or words[0] == "best"
+            result.output.encode()
+
+
 def test_a_managed_trial_that_only_prints_is_read_from_its_recorded_log(project: Project) -> None:
     """All attempts count; the log is not read if a metrics file exists."""
     project.finish(1, 0.7)

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,65 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path, file: str, content
     (folder / file).write_text(content)
     with pytest.raises(ReportError, match=message):
         from_record(folder, "digits-0123456789")
+
+
+ODD_VALUES: tuple[Any, ...] = ("two", math.inf, -1, 10**400, [1], {"a": []}, "2026-11-21T12:11:55")
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("attempts", ODD_VALUES),
+        ("world_size", (*ODD_VALUES, 10**9)),
+        ("started", ODD_VALUES[:1] + ODD_VALUES[3:]),
+        ("definition", ODD_VALUES[:-2]),
+        ("command", ODD_VALUES),
+        ("env", ODD_VALUES[:-2]),
+        ("seed", ODD_VALUES[:2]),
+        ("image", ODD_VALUES[1:-1]),
+        ("code", ODD_VALUES[:-2]),
+    ],
+)
+def test_a_value_that_no_wrapper_writes_is_named(tmp_path: Path, field: str, values: tuple[object, ...]) -> None:
+    """Whoever trains can write to the record, and a disk may fail."""
+    for number, value in enumerate(values):
+        inner = field in ("command", "env", "seed", "image", "code")
+        folder = make_record(
+            tmp_path / str(number), {}, **({"definition": {field: value}} if inner else {field: value})
+        )
+        with pytest.raises(ReportError, match=rf"^\S+run\.json cannot be read \((definition\.)?{field}\S*: [^\n]+$"):
+            from_record(folder, "digits-0123456789")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[" * 200_000, "nested more than 50 levels deep"),
+        ('{"a": ' + "[" * 60 + "]" * 60 + "}", "nested more than 50 levels deep"),
+        ('{"attempts": ' + "9" * 5000 + "}", "a number of too many digits"),
+        ("\0" * 100, "Expecting value"),
+    ],
+)
+def test_json_that_programs_choke_on_is_damage(tmp_path: Path, content: str, reason: str) -> None:
+    """The error is one line, for run.json and for metrics."""
+    folder = make_record(tmp_path / "run", {}, [])
+    (folder / "run.json").write_text(content)
+    with pytest.raises(ReportError, match=reason):
+        from_record(folder, "digits-0123456789")
+    other = make_record(tmp_path / "other", {}, [])
+    (other / "result" / "metrics.jsonl").write_text(f"{content}\n")
+    with pytest.raises(ReportError, match=reason):
+        from_record(other, "digits-0123456789")
+
+
+def test_metrics_and_logs_may_hold_any_numbers(tmp_path: Path) -> None:
+    """A number that is none of an epoch is ignored, and a world size from a log cannot exhaust the memory."""
+    lines = [{"epoch": value, "val_loss": 0.5} for value in (math.inf, math.nan, 10**400, 1e300, 2)]
+    folder = make_record(tmp_path / "run", {"0.pod-1": "world size 999999999999999999\n"}, lines)
+    with (folder / "result" / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": 3, "val_loss": 0.4, "note": "\\ud800"}\n')
+    run = from_record(folder, "digits-0123456789")
+    assert (run.world_size, [*run.epochs], run.loss) == (1, [2, 3], 0.4)
 
 
 def test_a_folder_without_a_record_is_distinguished_from_one_of_several(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The durations of earlier runs."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def test_a_job_of_several_takes_from_the_first_start_to_the_last_end(tmp_path: P
 
 
 def test_an_incomplete_record_has_no_duration(tmp_path: Path) -> None:
-    """The cases are a run that failed, was evicted or is running; an invalid record; some records of a Job."""
+    """The cases are a run that failed, was evicted or is running; invalid records; some records of a Job."""
     definition = make_facts()["definition"]
     for number, facts in enumerate(
         (
@@ -47,8 +48,17 @@ def test_an_incomplete_record_has_no_duration(tmp_path: Path) -> None:
             make_facts(attempts=2),
             {"state": "succeeded"},
             make_facts(definition={key: definition[key] for key in definition if key != "args"}),
+            make_facts(started="yesterday"),
+            make_facts(started="2026-11-21T12:11:55"),
+            make_facts(attempts="two"),
+            make_facts(world_size=math.inf),
+            make_facts(definition={**definition, "command": "train"}),
+            make_facts(definition={**definition, "env": {"A": []}}),
+            make_facts(definition=[]),
             "{",
             "[]",
+            "[" * 200_000,
+            "9" * 5000,
         )
     ):
         write(tmp_path / f"run-{number}", facts)
