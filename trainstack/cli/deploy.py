@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, 
 from trainstack.cli.drift import refresh_options
 from trainstack.cli.engine import deployment, ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.ensure_tools import ensure_tools
-from trainstack.cli.files import UnknownClusterError, bodies_once, fetch_run
+from trainstack.cli.files import Bodies, UnknownClusterError, bodies_once, fetch_run
 from trainstack.cli.preview import show_preview
 from trainstack.cli.runs import follow, launch_bodies
 from trainstack.cli.same_cluster import ensure_same_cluster
@@ -29,10 +30,13 @@ from trainstack.live.snapshot import read_runs
 from trainstack.live.sweeps import read_sweep
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.preflight.preflight import check
+from trainstack.reports.errors import ReportError
 from trainstack.reports.runs import read_metrics
 from trainstack.runs.launches import live_launch
+from trainstack.runs.ledgers import Ledger
 from trainstack.settings.sections.workloads import Data, Workload
 from trainstack.sweeps.status import live_trials
+from trainstack.transfer.errors import DamagedRecordError
 from trainstack.transfer.upload import upload as upload_folder
 
 _TRAINING_SECONDS = 24 * 3600
@@ -206,21 +210,29 @@ def _fetch_results(session: Session) -> None:
         out.print(f"\n{name}", style="bold")
         out.print(f"  results        trainstack sweep results {name} -s {session.stack}")
     live = bodies_once(session)
-    for ledger in ledgers:
-        try:
-            record = None if ledger.sweep else fetch_run(session, ledger, live)
-        except UnknownClusterError as error:
-            err.print(str(error), style="yellow")
-            continue
-        if record is None:
-            continue
-        metrics = (read_metrics(record) or [{}])[-1]
+    faults = [fault for ledger in ledgers if not ledger.sweep and (fault := _fetch_result(session, ledger, live))]
+    if faults:
+        fail("\n".join(faults))
+
+
+def _fetch_result(session: Session, ledger: Ledger, live: Callable[[], Bodies]) -> str:
+    """Fetch a run's record and show what it has; return what is wrong with it, so that the other runs are shown too."""
+    try:
+        record = fetch_run(session, ledger, live)
+        metrics = (read_metrics(record) or [{}])[-1] if record else {}
+    except UnknownClusterError as error:
+        err.print(str(error), style="yellow")
+        return ""
+    except (DamagedRecordError, ReportError) as error:
+        return str(error)
+    if record is not None:
         out.print(f"\n{ledger.run_id}", style="bold")
         if "test_accuracy" in metrics:
             out.print(f"  test accuracy  {metrics['test_accuracy']:.4f}")
         for label, name in (("model", "result/model.pt"), ("metrics", "result/metrics.jsonl"), ("record", "run.json")):
             if (record / name).is_file():
                 out.print(f"  {label:<13}  {_relative(record / name)}")
+    return ""
 
 
 def _relative(path: Path) -> str:

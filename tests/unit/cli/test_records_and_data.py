@@ -24,6 +24,7 @@ from trainstack.objects.labels import RUN as RUN_LABEL
 from trainstack.runs.ledgers import Ledger
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import MULTI_KUEUE, ClusterKubeConfig, MultiKueueCluster, MultiKueueConfig
+from trainstack.transfer.errors import DamagedRecordError
 from trainstack.transfer.loader import Loader
 
 RUN = "0123456789"
@@ -236,6 +237,34 @@ def test_a_run_whose_cluster_is_unknown_does_not_end_up(
     stderr = " ".join(capsys.readouterr().err.split())
     assert f"gone-{RUN} has no object that names the cluster to which it was dispatched: east, west" in stderr
     assert f"trainstack fetch gone-runs:runs/gone-{RUN} -s ENV" in stderr
+
+
+def test_a_damaged_record_does_not_hide_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+    volume: FakeVolume,
+    started: Started,
+    session: Callable[..., Session],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The results of the others are shown, and `up` ends with the errors; `fetch` of the damaged one fails too."""
+    opened = session(*(make_workload(name) for name in ("lost", "odd", "digits")))
+    ledgers = tuple(map(make_ledger, ("lost", "odd", "digits")))
+    monkeypatch.setattr(deploy, "read_runs", lambda _: SimpleNamespace(ledgers=ledgers))
+    for name, published in (("lost", {"result/model.pt": None}), ("odd", {}), ("digits", {})):
+        run_json = json.dumps({"files": published})
+        mark = json.dumps({"run_json_sha256": hashlib.sha256(run_json.encode()).hexdigest()})
+        write(volume.root / "runs" / f"{name}-{RUN}", {"_SUCCESS": mark, "run.json": run_json})
+    write(opened.results / f"odd-{RUN}", {"_SUCCESS": "{}", "result/metrics.jsonl": "[" * 200_000})
+    with pytest.raises(typer.Exit):
+        deploy._fetch_results(opened)
+    captured = capsys.readouterr()
+    assert f"digits-{RUN}" in captured.out
+    stderr = " ".join(captured.err.split())
+    assert f"runs/lost-{RUN} on the volume is not what its run.json says" in stderr
+    assert "metrics.jsonl:1: invalid JSON (it is nested more than 50 levels deep)" in stderr
+    with pytest.raises(DamagedRecordError):
+        files.fetch(f"lost-{RUN}", "dev")
+    assert "verified" not in capsys.readouterr().out
 
 
 def test_a_requested_run_without_a_record_is_an_error(
