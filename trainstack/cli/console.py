@@ -111,11 +111,11 @@ def show_steps(heading: str, steps: Iterable[str], *, dry_run: bool) -> None:
 
 def write_files(files: Mapping[Path, bytes]) -> None:
     """Write the files; on an error, exit with the path and the reason."""
-    try:
-        for path, content in files.items():
+    for path, content in files.items():
+        try:
             write_output(path, content)
-    except OSError as error:
-        fail(f"cannot write {error.filename}: {error.strerror}")
+        except OSError as error:
+            fail(f"cannot write {path}: {error.strerror}")
 
 
 def show_written(files: Mapping[Path, bytes]) -> None:

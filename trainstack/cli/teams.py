@@ -56,9 +56,10 @@ def add_team(  # noqa: PLR0913 (the options of the command)
     )
     own, platform = f"Pulumi.{name}.yaml", f"Pulumi.{stack}.yaml"
     with edit_project(root) as edit:
-        text, team_exists = edit.text(platform), edit.text(own) is not None
+        text = edit.text(platform)
         settings = load(root, stack)
         planned = plan(settings, request, project_name(root))
+        team_exists = edit.text(own) is not None
         changed = {platform: with_entries(text or "", planned.entries)} if planned.entries else {}
         if team_exists:
             _ensure_tenant(root, name, stack)

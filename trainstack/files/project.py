@@ -33,6 +33,8 @@ def project_file(root: Path, name: str | Path) -> Path:
 
     Raises FileError if it is not in the project, or if a link leads to it that may not.
     """
+    if "\0" in str(name):
+        raise FileError(root, f"cannot have a file {str(name)!r}")
     real, top = Path(os.path.realpath(root / name)), Path(os.path.realpath(root))
     for inside in (top, _originals.get(top, top)):
         if real.is_relative_to(inside):

@@ -1,6 +1,9 @@
 """`trainstack add-team`: the files that it writes, and the cases in which it writes nothing."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from trainstack.cli.app import app
 from trainstack.preflight.preflight import check
 from trainstack.settings.loading.load import load_with_places
 
+ROOT = Path(__file__).resolve().parents[3]
 PLATFORM = """\
 # The lab's platform.
 config:
@@ -67,6 +71,17 @@ def test_a_second_call_changes_nothing_and_reports_it(root: Path) -> None:
     assert "team vision of lab is complete; nothing was changed" in result.output
     assert "exists and is kept: Pulumi.vision.yaml" in result.output
     assert files(root) == before
+
+
+def test_teams_that_are_added_at_once_are_all_added(root: Path) -> None:
+    """Each command adds its team to the file as the one before has left it."""
+    names = ["speech", "text", "vision"]
+    words = [[sys.executable, "-m", "trainstack.cli", "add-team", name, "-s", "lab", "--json"] for name in names]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    commands = [subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL) for command in words]
+    assert [command.wait() for command in commands] == [0, 0, 0]
+    assert sorted(team.name for team in load_with_places(root, "lab").settings.tenants.teams) == names
+    assert set(files(root)) == {"Pulumi.yaml", "Pulumi.lab.yaml", *(f"Pulumi.{name}.yaml" for name in names)}
 
 
 def test_a_dry_run_shows_everything_and_writes_nothing(root: Path) -> None:

@@ -50,13 +50,21 @@ def test_without_a_choice_a_command_fails_and_lists_the_environments(project: Pa
         )
 
 
-@pytest.mark.parametrize("text", [b"- a", b"a: [", b"\xff\xfe", b""], ids=["list", "syntax", "encoding", "empty"])
-def test_a_project_file_without_a_name_is_reported(project: Path, text: bytes) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(b"- a", "Pulumi.yaml:1: the file is not a map; write", id="list"),
+        pytest.param(b"a: [", "Pulumi.yaml:2: invalid YAML: ", id="syntax"),
+        pytest.param(b"\xff\xfe", "Pulumi.yaml:1: invalid YAML: 'utf-8' codec", id="encoding"),
+        pytest.param(b"", "Pulumi.yaml: the project has no name; write `name: <name>` into the file\n", id="empty"),
+    ],
+)
+def test_a_project_file_without_a_name_is_reported(project: Path, text: bytes, message: str) -> None:
     """Pulumi keeps the selection under the project's name. An option needs no selection."""
     (project / "Pulumi.yaml").write_bytes(text)
     result = checked()
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "error: Pulumi.yaml: the project has no name; write `name: <name>` into the file\n"
+    assert result.stderr.startswith(f"error: {message}")
     assert checked("-s", "lab").stderr.splitlines()[-1].startswith("lab: ")
 
 
