@@ -80,7 +80,7 @@ class Server(ThreadingHTTPServer):
         self.status["/apis/metrics.example/v1"] = 503
 
 
-LISTS = ("configmaps", "namespaces", "clusterqueues", "localqueues", "workloads", "rayclusters", "rayservices")
+LISTS = ("configmaps", "jobs", "namespaces", "clusterqueues", "localqueues", "workloads", "rayclusters", "rayservices")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -151,6 +151,12 @@ def test_all_objects_of_the_server_are_read(server: Server) -> None:
     assert names(live.all("ClusterQueue")) == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q")]
     assert "/api/v1/events" not in server.reads
     assert server.writes == []
+
+
+def test_the_objects_of_a_definition_in_the_state_are_read(server: Server) -> None:
+    """Another client may have removed the definition's label, and its operator is deleted."""
+    live = read_live_stack(make_settings(), retained=(), known=[DEFINITION_ID])
+    assert names(live.instances[DEFINITION_ID[2]]) == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "q")]
 
 
 def test_owners_of_pods_are_read(server: Server) -> None:
@@ -262,10 +268,14 @@ def make_work(declared: frozenset[Any] | None) -> Mapping[str, Work]:
 def test_the_definitions_of_a_release_are_deleted_in_a_destroy(
     server: Server, declared: frozenset[Any] | None, *, deleted: bool
 ) -> None:
-    """An `up` without the operator leaves them in the cluster, like other retained objects."""
+    """An `up` without the operator leaves them in the cluster, like other retained objects, and so does `--replace`."""
     server.bodies[f"{CRDS}/{DEFINITION_ID[2]}"] = make_item(DEFINITION_ID[2])
     server.bodies[QUEUES] = {"items": []}
     work = make_work(declared)
+    if declared is not None:
+        work["definition"](make_arguments(RELEASE))
+        assert not server.writes
+        work["guard"](make_arguments({}))
     work["definition"](make_arguments(RELEASE))
     assert [path for _, path, _ in server.writes] == ([f"{CRDS}/{DEFINITION_ID[2]}"] if deleted else [])
 
@@ -370,7 +380,7 @@ def delete_object(
     declared = {"name": "x", "namespace": "research", "labels": labels, "annotations": annotations}
     metadata = {**declared, "uid": "x", "creationTimestamp": "2026-01-02T03:04:05Z", **(live or {})}
     server.bodies[f"{path}/x"] = {"metadata": metadata, "spec": {}, **body}
-    version = "batch/v1" if kind == "Job" else "v1"
+    version = {"Job": "batch/v1", "LocalQueue": "kueue.x-k8s.io/v1beta2"}.get(kind, "v1")
     inputs = {"apiVersion": version, "kind": kind, "metadata": declared}
     guard.check(pulumi.ResourceHookArgs(urn="urn:x", id="research/x", name="x", type="", old_inputs=inputs))
 
@@ -411,6 +421,19 @@ def test_an_active_launch_is_deleted_only_if_it_is_named(server: Server) -> None
         delete_object(server, JOBS, "Job", make_guard(), live={"labels": MARKED})
 
 
+def test_a_launch_without_its_run_label_is_stopped_by_its_run(server: Server) -> None:
+    """Another client has removed the label, and a refresh has removed it from the state."""
+    labels = {**MARKED, "trainstack.dev/launch": "digits-1-aaaaaa"}
+    metadata = with_state({"name": "x", "namespace": "research", "labels": labels}, STATE)
+    live = {**metadata, "uid": "x", "creationTimestamp": "2026-01-02T03:04:05Z"}
+    server.bodies[f"{JOBS}/x"] = {"metadata": live, "spec": {}}
+    inputs = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    arguments = pulumi.ResourceHookArgs(urn="urn:x", id="research/x", name="x", type="", old_inputs=inputs)
+    with pytest.raises(RefusedError, match=r"\(run digits-1\) has been running"):
+        make_guard().check(arguments)
+    make_guard(stop=["digits-1"]).check(arguments)
+
+
 def test_a_launch_that_the_change_keeps_is_not_replaced(server: Server) -> None:
     """Its claim would be taken again. A destroy deletes the declared launches."""
     done = {"conditions": [{"type": "Complete", "status": "True"}]}
@@ -419,6 +442,65 @@ def test_a_launch_that_the_change_keeps_is_not_replaced(server: Server) -> None:
         delete_object(server, JOBS, "Job", guard, status=done)
     guard.destroy()
     delete_object(server, JOBS, "Job", guard, status=done)
+
+
+def test_a_declared_namespace_or_ledger_is_not_replaced(server: Server) -> None:
+    """The objects in the namespace would be deleted with it, and the run launched again without its ledger."""
+    ledger = {"labels": {**MARKED, "trainstack.dev/ledger": "run"}}
+    who = ("ConfigMap", "research", "x")
+    with pytest.raises(RefusedError, match="is declared, and its replacement would delete the record of a launch"):
+        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(declared=[who]), live=ledger)
+    delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(), live=ledger)
+    delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(declared=[who]))
+    with pytest.raises(RefusedError, match="is declared, and its replacement would delete all objects in it"):
+        delete_namespace(server, make_guard(declared=[NAMESPACE]))
+
+
+def test_a_namespace_is_deleted_only_without_objects_of_others(server: Server) -> None:
+    """Also in a teardown: others may have put objects into it since its plan."""
+    whole = make_guard()
+    whole.destroy()
+    for guard in (make_guard(), whole, make_guard(confirmed=[NAMESPACE])):
+        with pytest.raises(RefusedError, match="ConfigMap research/theirs, of another owner, is in namespace research"):
+            delete_namespace(server, guard)
+    server.bodies[CONFIG_MAPS]["items"].pop()
+    for guard in (make_guard(), whole, make_guard(confirmed=[NAMESPACE])):
+        delete_namespace(server, guard)
+
+
+NAMESPACE = ("Namespace", None, "research")
+
+
+def delete_namespace(server: Server, guard: DeletionGuard) -> None:
+    """Let the engine delete the stack's namespace."""
+    metadata = with_state({"name": "research", "labels": MARKED}, STATE)
+    server.bodies["/api/v1/namespaces/research"] = {"metadata": {**metadata, "uid": "research"}}
+    inputs = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    guard.check(pulumi.ResourceHookArgs(urn="urn:x", id="research", name="research", type="", old_inputs=inputs))
+
+
+def test_a_run_that_is_being_stopped_does_not_use_a_deleted_queue(server: Server) -> None:
+    """Its object is terminating while the engine deletes its queue. A run that the change keeps uses it."""
+    server.bodies["/apis"]["groups"].append(make_group("batch/v1"))
+    server.bodies["/apis/batch/v1"] = {"resources": [make_kind("Job", "jobs")]}
+    labels = {**MARKED, **RUN}
+    created = {"creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:05:05Z"}
+    server.bodies["/apis/batch/v1/jobs"] = {"items": [make_item("job", "research", labels=labels, **created)]}
+    owner = {"uid": "job", "kind": "Job", "name": "job", "controller": True}
+    workload = make_item("w", "research", labels={}, ownerReferences=[owner])
+    server.bodies["/apis/kueue.x-k8s.io/v1beta2"]["resources"].append(make_kind("Workload", "workloads"))
+    server.bodies["/apis/kueue.x-k8s.io/v1beta2/workloads"] = {"items": [{**workload, "spec": {"queueName": "x"}}]}
+    local_queues = "/apis/kueue.x-k8s.io/v1beta2/namespaces/research/localqueues"
+    delete_object(server, local_queues, "LocalQueue", make_guard())
+    with pytest.raises(RefusedError, match="Job research/job, of stack 'test', waits in LocalQueue research/x"):
+        delete_object(server, local_queues, "LocalQueue", make_guard(kept=["digits-1-aaaaaa"]))
+
+
+def make_group(group_version: str) -> dict[str, Any]:
+    """Return an API group with one version, as in discovery."""
+    group, _, version = group_version.partition("/")
+    served = {"groupVersion": group_version, "version": version}
+    return {"name": group, "versions": [served], "preferredVersion": served}
 
 
 def test_a_teardown_deletes_only_what_was_confirmed(server: Server) -> None:

@@ -1,6 +1,7 @@
 """The hooks with which `pulumi destroy --run-program` deletes a stack in drain order."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pulumi
 
@@ -40,7 +41,11 @@ def register(work: Mapping[str, Work]) -> Hooks:
 
 
 def attach(hooks: Hooks) -> None:
-    """Add the hooks to all objects and definitions declared after this call."""
+    """Add the hooks to all objects and definitions declared after this call.
+
+    An object with a declared name is deleted before its replacement is created: `pulumi up --replace` would otherwise
+    apply the replacement to the live object, and then delete that one.
+    """
     by_kind = {kind: hooks[name] for name, kind in HOOKS.items() if kind}
 
     def add(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
@@ -52,7 +57,11 @@ def attach(hooks: Hooks) -> None:
             bound.append(by_kind[kind])
         if not bound:
             return None
-        opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_delete=[*bound]))
+        metadata: Any = args.props.get("metadata") or {}
+        opts = pulumi.ResourceOptions(
+            hooks=pulumi.ResourceHookBinding(before_delete=[*bound]),
+            delete_before_replace=True if is_deleted and "name" in metadata else None,
+        )
         return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, opts))
 
     pulumi.runtime.register_stack_transformation(add)

@@ -89,14 +89,17 @@ def read_live_stack(
     """
     namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
     launches = read_own_launches(settings, recorded)
-    parts = run(_read(settings.stack, namespaces, context))
+    held = None if known is None else frozenset(known)
+    # Another client may have removed the label of a definition in the state.
+    definitions = [name for kind, _, name in held or () if kind == "CustomResourceDefinition"]
+    parts = run(_read(settings.stack, namespaces, definitions, context))
     return LiveStack(
         stack=settings.stack,
         launches=launches,
         retained=frozenset(retained),
         protected=tuple(protected),
         stop=frozenset(stop),
-        known=None if known is None else frozenset(known),
+        known=held,
         **parts,
     )
 
@@ -227,7 +230,9 @@ def read_kind(api_version: str, kind: str, context: str | None) -> tuple[Body, .
     return tuple(answer.items(api_version, kind)) if exists(path, answer) else ()
 
 
-async def _read(stack: str, namespaces: Sequence[str | None], context: str | None) -> dict[str, Any]:
+async def _read(
+    stack: str, namespaces: Sequence[str | None], definitions: Iterable[str], context: str | None
+) -> dict[str, Any]:
     api, all_or_error = await connect(context), None in namespaces
     kinds = await served_kinds(api)
     own = await _own(api, kinds, stack, namespaces, all_or_error=all_or_error)
@@ -235,7 +240,7 @@ async def _read(stack: str, namespaces: Sequence[str | None], context: str | Non
     crds = [str(body["metadata"]["name"]) for body in own if body["kind"] == "CustomResourceDefinition"]
     in_namespaces, instances, lists = await asyncio.gather(
         _in_namespaces(api, kinds, declared),
-        _instances(api, kinds, crds),
+        _instances(api, kinds, [*dict.fromkeys((*crds, *definitions))]),
         _whole(api, kinds, namespaces, all_or_error=all_or_error),
     )
     return {"own": own, "in_namespaces": in_namespaces, "instances": instances, "lists": lists}

@@ -59,7 +59,8 @@ def assemble(program: Program, secrets: pulumi.Output[Any] | None = None) -> Map
     take_fields_over(program.taken, program.state.identity, context)
     declared = program.declared
     kept = decided.live.keys() & {ledger.launch_name for ledger in decided.all_launches}
-    hooks = teardown(settings, program.state.identity, declared.retained, kept, program.recorded)
+    named = {identity(item) for item in declared.manifests(decided.groups) if "name" in item["metadata"]}
+    hooks = teardown(settings, program.state, declared.retained, kept, named, program.recorded)
     attach(hooks)
     if "platform" in layers:
         owned = platform(declared, program.definitions, _before_definitions(program), secrets, opts)

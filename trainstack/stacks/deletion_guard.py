@@ -16,14 +16,14 @@ from trainstack.live import paths
 from trainstack.live.client import SharedClients, connect, get
 from trainstack.live.snapshot import exists
 from trainstack.live.teardown import read_users
-from trainstack.objects.labels import LAUNCH, RUN, SWEEP
+from trainstack.objects.labels import LAUNCH, LEDGER, RUN, SWEEP
 from trainstack.objects.ownership import Identity, shown
 from trainstack.runs.launches import live_launch, state_of, utc_now, wait_or_stop
 from trainstack.settings.model import Settings
 from trainstack.stacks.guards import user_refusals
 
 Body = Mapping[str, Any]
-_CLAIM, _COMPANION = "PersistentVolumeClaim", "TrainingRuntime"
+_CLAIM, _COMPANION, _NAMESPACE = "PersistentVolumeClaim", "TrainingRuntime", "Namespace"
 
 
 class DeletionGuard:
@@ -39,6 +39,7 @@ class DeletionGuard:
         *,
         stop: Collection[str],
         kept: Collection[str] = (),
+        declared: Collection[Identity] = (),
         confirmed: Collection[Identity] | None = None,
     ) -> None:
         """Set what may be deleted.
@@ -48,12 +49,14 @@ class DeletionGuard:
             state: the identity of the engine's state.
             stop: ids of runs and names of sweeps that may be stopped.
             kept: in an `up`, the names of the live launches that it declares.
+            declared: in an `up`, the objects that it declares, which only a replacement deletes.
             confirmed: in a command that deletes the stack, the objects whose deletion the user confirmed.
 
         """
         self._settings, self._state = settings, state
         self._stop = frozenset(stop)
         self._kept = frozenset(kept)
+        self._declared = frozenset(declared)
         self._confirmed = None if confirmed is None else frozenset(confirmed)
         self._destroys = confirmed is not None
         self._clients = SharedClients()
@@ -83,6 +86,9 @@ class DeletionGuard:
         )
         # A launch that has lost other labels than its owner's is still a launch.
         labels = {**(body["metadata"].get("labels") or {}), **(declared.get("labels") or {})}
+        if LAUNCH in labels:
+            # A refresh drops a removed label from the state, too.
+            labels.setdefault(RUN, labels[LAUNCH].rpartition("-")[0])
         marked = {**body, "metadata": {**body["metadata"], "labels": labels}}
         if refusal := owner or self._refusal(who, marked):
             raise RefusedError(refusal)
@@ -96,7 +102,14 @@ class DeletionGuard:
         if LAUNCH in body["metadata"]["labels"]:
             return self._launch_refusal(who, body)
         if self._destroys:
-            return ""
+            # Others may have put objects into it since the plan.
+            return "\n".join(self._user_refusals(who)) if who[0] == _NAMESPACE else ""
+        if who in self._declared and (who[0] == _NAMESPACE or LEDGER in body["metadata"]["labels"]):
+            return (
+                f"{shown(who)} is declared, and its replacement would delete "
+                f"{'all objects in it' if who[0] == _NAMESPACE else 'the record of a launch'}: leave out `--replace` "
+                "and the like"
+            )
         if who[0] == _CLAIM and body["spec"].get("volumeName") and f"{who[1]}/{who[2]}" not in self._discarded:
             return (
                 f"{shown(who)} would be deleted with its data (volume {body['spec']['volumeName']}); leave out "
@@ -125,7 +138,9 @@ class DeletionGuard:
 
     def _user_refusals(self, who: Identity) -> list[str]:
         live = read_users(self._settings, {who})
-        active = {(launch.kind, launch.namespace, launch.name) for launch in live.launches if launch.active}
+        # The others are deleted too, and may be terminating.
+        kept = [launch for launch in live.launches if launch.active and launch.launch in self._kept]
+        active = () if self._destroys else {(launch.kind, launch.namespace, launch.name) for launch in kept}
         return user_refusals(live, frozenset({who}), active)
 
     def _read(self, api_version: str, who: Identity, *, whole: bool) -> Body | None:

@@ -12,6 +12,7 @@ In all modes, and in an `up`, a hook checks each deletion (stacks/deletion_guard
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from trainstack.components.teardown import HOOKS, Guard, Hooks, Work, register
 from trainstack.errors import RefusedError
 from trainstack.guards.definitions import recorded_manifests
 from trainstack.guards.deletions import owner_refusals
-from trainstack.guards.states import NO_ID, owner_of
+from trainstack.guards.states import NO_ID, OwnState, owner_of
 from trainstack.lifecycle.teardown.context import has_label_of, owners
 from trainstack.lifecycle.teardown.plan import decide, protected
 from trainstack.lifecycle.teardown.users import holders, ownerless, queue_users, strangers
@@ -83,20 +84,22 @@ def end(root: Path, permission: Permission, resources: Sequence[StateResource]) 
 
 def teardown(
     settings: Settings,
-    state: str,
+    state: OwnState,
     retained: Collection[Retained],
     kept: Collection[str] = (),
+    declared: Collection[Identity] = (),
     recorded: Sequence[RecordedLaunch] = (),
 ) -> Hooks:
-    """Return the hooks of a declared stack, whose engine's state has the identity `state`.
+    """Return the hooks of a stack with this engine's state, which declares objects.
 
     `kept` are the names of the live launches that it declares; `recorded` are the launches in the engine's state. If
     the engine removes a declared `retained` object from the state, it destroys the stack; an `up` removes only objects
     that are no longer declared, and they remain in the cluster.
     """
     identities = frozenset(kept.identity for kept in retained)
-    deletions = DeletionGuard(settings, state, stop=settings.workloads.stop, kept=kept)
-    return register(_work(settings, partial(_guard, settings, identities, recorded), deletions, identities))
+    deletions = DeletionGuard(settings, state.identity, stop=settings.workloads.stop, kept=kept, declared=declared)
+    guard = partial(_guard, settings, identities, state.held, recorded)
+    return register(_work(settings, guard, deletions, identities))
 
 
 def _work(
@@ -111,7 +114,8 @@ def _work(
         destroys.set()
 
     def only_in_a_destroy(work: Callable[[Settings, Mapping[str, Any]], None], manifest: Mapping[str, Any]) -> None:
-        if declared is None or identity(manifest) in declared:
+        # `pulumi up --replace` calls the hooks of objects that it declares again.
+        if declared is None or (destroys.is_set() and identity(manifest) in declared):
             work(settings, manifest)
 
     def definitions(inputs: Mapping[str, Any]) -> None:
@@ -139,10 +143,17 @@ def _nothing(*_: object) -> None:
     pass
 
 
-def _guard(settings: Settings, retained: frozenset[Identity], recorded: Sequence[RecordedLaunch]) -> None:
+def _guard(
+    settings: Settings,
+    retained: frozenset[Identity],
+    held: frozenset[Identity],
+    recorded: Sequence[RecordedLaunch],
+) -> None:
     stop = settings.workloads.stop
     live = read_live_stack(settings, retained=retained, protected=protected(settings), stop=stop, recorded=recorded)
-    plan = decide(live, utc_now())
+    # The engine does not delete the volumes that an earlier `up` has retained.
+    left = {identity(body) for body in live.of("PersistentVolumeClaim", "PersistentVolume")} - held
+    plan = decide(replace(live, retained=live.retained | left), utc_now())
     if plan.refusals:
         error = RefusedError("nothing is deleted:\n" + "\n".join(plan.refusals))
         report(error)

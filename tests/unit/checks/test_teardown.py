@@ -301,6 +301,15 @@ def test_objects_that_an_earlier_destroy_left_are_kept() -> None:
     }
 
 
+def test_a_namespace_that_the_engine_would_delete_with_a_retained_volume_is_refused() -> None:
+    """An earlier `up` retained the volume when its entry was removed, and made the namespace one that is deleted."""
+    scene: Body = {"own": (NAMESPACE, VOLUME), "in_namespaces": (VOLUME,)}
+    for marks in ({"retained": frozenset(), "known": frozenset({SPACE})}, {"retained": frozenset({CLAIM})}):
+        (refusal,) = refusals(**scene, **marks)
+        assert refusal.startswith("PersistentVolumeClaim research/training, of stack 'dev', is in namespace research")
+        assert "which would be deleted with its data" in refusal
+
+
 def test_a_protected_volume_stops_the_teardown() -> None:
     """The refusal has the remedy. A platform has no protected volumes."""
     settings = make_settings(storage=make_storage(volumes=(make_volume(protect=True),)))

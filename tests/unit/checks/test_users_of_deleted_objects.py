@@ -55,6 +55,29 @@ def test_a_pod_uses_what_it_refers_to(kind: str, spec: Body) -> None:
     assert users((kind, "research", "x"), lists={"Pod": (ended,)}) == []
 
 
+def test_a_queued_run_uses_what_its_pods_will_refer_to() -> None:
+    """It has no pods yet; a deployer may not list pods in other namespaces anyway."""
+    pod_spec = {**containers(envFrom=[{"secretRef": {"name": "x"}}]), "serviceAccountName": "x"}
+    pod_sets = [{"template": {"spec": containers()}}, {"template": {"spec": pod_spec}}]
+    queued = make_body("Workload", "job", "research", spec={"podSets": pod_sets}, metadata=owned_by(JOB))
+    for kind in ("Secret", "ServiceAccount"):
+        found = users((kind, "research", "x"), lists={"Workload": (queued,)})
+        assert found == [f"Job research/theirs, of another owner, uses {kind} x"]
+        ended = {**queued, "status": {"conditions": [{"type": "Finished", "status": "True"}]}}
+        assert users((kind, "research", "x"), lists={"Workload": (ended,)}) == []
+
+
+def test_what_is_deleted_anyway_does_not_use_a_namespace() -> None:
+    """A terminating object, and one that the garbage collector deletes because its controller is deleted."""
+    gone = make_body("Job", "gone", "research")
+    orphan = make_body("Workload", "w", "research", metadata=owned_by(gone))
+    terminating = make_body("ConfigMap", "c", "research", metadata={"deletionTimestamp": "now"})
+    claim = ours("PersistentVolumeClaim", "data", "research", metadata={"deletionTimestamp": "now"})
+    theirs = make_body("ConfigMap", "theirs", "research")
+    (user,) = users(identity(NAMESPACE), own=(NAMESPACE,), in_namespaces=(orphan, terminating, claim, theirs))
+    assert user.startswith("ConfigMap research/theirs, of another owner, is in namespace research")
+
+
 def test_the_runs_of_others_need_the_isolation_of_their_namespace() -> None:
     """Queued ones have no pods yet. The stack may remove the isolation of its own runs."""
     pod = make_pod(containers())

@@ -31,6 +31,7 @@ def test_a_namespace_with_a_retained_volume_is_retained() -> None:
     assert found["Namespace speech"].options["retainOnDelete"] is False
     assert found["Namespace speech"].options["customTimeouts"] == {"delete": "3m"}
     assert found["Namespace speech"].hooks == {"before_delete": ["teardown-deletion"]}
+    assert found["NetworkPolicy speech/trainstack-isolated"].options["deleteBeforeReplace"] is True
 
 
 def test_network_policies_follow_their_namespace() -> None:

@@ -64,11 +64,13 @@ def decide(live: LiveStack, now: datetime) -> Plan:
     of_runs = _kept_for_runs(live)
     stage_of = {who: "runs" if who in of_runs else _stage(who[0]) for who in deleted}
     stages = {stage: tuple(sorted((who for who in deleted if stage_of[who] == stage), key=str)) for stage in STAGES}
+    definitions = {identity(body) for body in live.of("CustomResourceDefinition")}
+    definitions |= {who for who in live.known or () if who[0] == "CustomResourceDefinition"}
     refusals = [
         *(_protected(volume, live.stack) for volume in live.protected),
         *_active_runs(live, now, f"trainstack destroy -s {live.stack}"),
         *_unknown(live, deleted),
-        *_users(live, deleted | {identity(body) for body in live.of("CustomResourceDefinition")}),
+        *_users(live, deleted | definitions),
     ]
     return Plan(stages, stays, _active(live), tuple(refusals))
 
@@ -151,10 +153,15 @@ def _forgotten(live: LiveStack) -> set[Identity]:
 
 
 def _namespace_stays(live: LiveStack, name: str, volumes: set[Identity]) -> str:
+    who: Identity = ("Namespace", None, name)
+    is_known = live.known is None or who in live.known
+    # The engine deletes a namespace whose retained volumes are no longer declared: they are users, and refused.
+    if is_known and who not in live.retained:
+        return ""
     held = sorted(volume for _, namespace, volume in volumes if namespace == name)
     if held:
         return f"it holds the retained volume {', '.join(held)}"
-    if ("Namespace", None, name) not in live.retained:
+    if who not in live.retained:
         return ""
     claims = [
         f"{identity(body)[2]} {owner_text(body)}"

@@ -31,18 +31,18 @@ _USERS: Mapping[str, tuple[str, ...]] = {
     "AdmissionCheck": ("ClusterQueue", "Workload"),
     "ClusterQueue": ("LocalQueue", "Workload"),
     "Cohort": ("ClusterQueue", "Cohort"),
-    "ConfigMap": ("Pod",),
+    "ConfigMap": ("Pod", "Workload"),
     "CustomResourceDefinition": (),
     "LocalQueue": ("Workload",),
     "MultiKueueCluster": ("MultiKueueConfig", "Workload"),
     "MultiKueueConfig": ("AdmissionCheck",),
     "Namespace": (),
     "NetworkPolicy": ("Pod", "Workload"),
-    "PersistentVolumeClaim": ("Pod",),
+    "PersistentVolumeClaim": ("Pod", "Workload"),
     "ProvisioningRequestConfig": ("AdmissionCheck",),
     "ResourceFlavor": ("ClusterQueue",),
-    "Secret": ("Pod",),
-    "ServiceAccount": ("Pod",),
+    "Secret": ("Pod", "Workload"),
+    "ServiceAccount": ("Pod", "Workload"),
     "StorageClass": ("PersistentVolumeClaim",),
     "Topology": ("ResourceFlavor",),
 }
@@ -209,18 +209,34 @@ def _of_queued(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
 
 
 def _of_pods(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
-    for pod in live.all("Pod"):
-        namespace = pod["metadata"]["namespace"]
-        for kind, referenced in () if finished(pod) else _references(pod["spec"]).items():
+    # A queued run has no pods yet, and a deployer may not be allowed to list pods.
+    for body in (*live.all("Pod"), *live.all("Workload")):
+        namespace = body["metadata"]["namespace"]
+        for kind, referenced in () if finished(body) else _references(*_pod_specs(body)).items():
             used = sorted(name for name in referenced if (kind, namespace, name) in deleted)
             if used:
                 verb = "mounts" if kind == "PersistentVolumeClaim" else "uses"
-                yield pod, f"{verb} {kind} {', '.join(used)}"
+                yield body, f"{verb} {kind} {', '.join(used)}"
 
 
-def _references(pod: Mapping[str, Any]) -> Mapping[str, set[str]]:
-    """Return the names of the objects that a pod refers to, by kind."""
-    found: dict[str, set[str]] = {"PersistentVolumeClaim": set(), "Secret": set(), "ConfigMap": set()}
+def _pod_specs(body: Body) -> Iterator[Body]:
+    """Yield the spec of a pod, or those of a Workload's pod sets."""
+    if body["kind"] == "Pod":
+        yield body["spec"]
+    else:
+        yield from (pod_set["template"]["spec"] for pod_set in (body.get("spec") or {}).get("podSets") or ())
+
+
+def _references(*pods: Mapping[str, Any]) -> Mapping[str, set[str]]:
+    """Return the names of the objects that pods refer to, by kind."""
+    kinds = ("PersistentVolumeClaim", "Secret", "ConfigMap", "ServiceAccount")
+    found: dict[str, set[str]] = {kind: set() for kind in kinds}
+    for pod in pods:
+        _add_references(pod, found)
+    return found
+
+
+def _add_references(pod: Mapping[str, Any], found: Mapping[str, set[str]]) -> None:
     for volume in _with_projected(pod.get("volumes") or ()):
         if claim := volume.get("persistentVolumeClaim"):
             found["PersistentVolumeClaim"].add(str(claim["claimName"]))
@@ -233,9 +249,9 @@ def _references(pod: Mapping[str, Any]) -> Mapping[str, set[str]]:
         sources += [variable.get("valueFrom") or {} for variable in container.get("env") or ()]
         for source in sources:
             for kind, keys in (("Secret", _SECRET_SOURCES), ("ConfigMap", _CONFIG_MAP_SOURCES)):
-                found[kind] |= {str(source[key].get("name")) for key in keys if source.get(key)}
-    found["Secret"] |= {str(item.get("name")) for item in pod.get("imagePullSecrets") or ()}
-    return {**found, "ServiceAccount": {str(pod.get("serviceAccountName") or "default")}}
+                found[kind].update(str(source[key].get("name")) for key in keys if source.get(key))
+    found["Secret"].update(str(item.get("name")) for item in pod.get("imagePullSecrets") or ())
+    found["ServiceAccount"].add(str(pod.get("serviceAccountName") or "default"))
 
 
 def _with_projected(volumes: Sequence[Body]) -> Iterator[Body]:
@@ -262,7 +278,10 @@ def _of_definitions(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[U
 
 
 def _of_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
-    for body in strangers(live.in_namespaces, {name for kind, _, name in deleted if kind == "Namespace"}):
+    for body in strangers(live.in_namespaces, _names(deleted, "Namespace")):
+        # The garbage collector deletes what a controller leaves.
+        if "deletionTimestamp" in body["metadata"] or any(owner.get("controller") for owner in owners(body)):
+            continue
         yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with all its objects"
 
 
@@ -284,8 +303,13 @@ def _claims_in_namespaces(live: LiveStack, deleted: frozenset[Identity]) -> Iter
     """Yield the stack's own claims that a deleted namespace holds, such as retained ones of earlier declarations."""
     namespaces = _names(deleted, "Namespace")
     for body in live.in_namespaces:
-        is_kept = body["kind"] == "PersistentVolumeClaim" and identity(body) not in deleted
-        if is_kept and body["metadata"]["namespace"] in namespaces and has_label_of(body, live.stack):
+        is_claim = body["kind"] == "PersistentVolumeClaim" and "deletionTimestamp" not in body["metadata"]
+        if (
+            is_claim
+            and identity(body) not in deleted
+            and body["metadata"]["namespace"] in namespaces
+            and has_label_of(body, live.stack)
+        ):
             yield body, f"is in namespace {body['metadata']['namespace']}, which would be deleted with its data"
 
 
