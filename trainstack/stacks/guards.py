@@ -8,7 +8,13 @@ from trainstack.guards import volumes
 from trainstack.guards.definitions import KIND as DEFINITION
 from trainstack.guards.deletions import owner_refusals
 from trainstack.guards.states import OwnState, Verdict, judge, of_others
-from trainstack.lifecycle.evictions import draining_queues, evicted_runs, eviction_refusals
+from trainstack.lifecycle.evictions import (
+    draining_queues,
+    evicted_runs,
+    eviction_refusals,
+    runs_on_removed_workers,
+    worker_refusals,
+)
 from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.users import foreign_users, may_be_used
 from trainstack.live import paths
@@ -181,12 +187,13 @@ def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[t
     Raises ClusterError.
     """
     draining = draining_queues(settings)
-    if not draining:
+    if not draining and not settings.queues.multi_kueue_configs:
         return (), frozenset()
-    everywhere = dict.fromkeys(("ClusterQueue", "LocalQueue", "Workload"), (None,))
-    live = read_users(settings, (), recorded, everywhere)
-    refusals = eviction_refusals(live, draining, settings.workloads.stop)
-    return refusals, frozenset(name for *_, name in evicted_runs(live, draining))
+    kinds = ("AdmissionCheck", "ClusterQueue", "LocalQueue", "MultiKueueConfig", "Workload")
+    live = read_users(settings, (), recorded, dict.fromkeys(kinds, (None,)))
+    refusals = (*eviction_refusals(live, draining, settings.workloads.stop), *worker_refusals(live, settings))
+    evicted = (*evicted_runs(live, draining), *runs_on_removed_workers(live, settings))
+    return refusals, frozenset(name for *_, name in evicted)
 
 
 def drained_queues(live: Mapping[Identity, Mapping[str, Any]]) -> tuple[str, ...]:

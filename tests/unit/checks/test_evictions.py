@@ -7,10 +7,11 @@ import pytest
 from tests.unit.checks.live import RUN, make_launch_body
 from tests.unit.checks.test_teardown import make_body, make_scene, owned_by
 from tests.unit.make import make_cluster_queue, make_queues, make_settings
-from trainstack.lifecycle.evictions import draining_queues, evicted_runs, eviction_refusals
+from trainstack.lifecycle.evictions import draining_queues, evicted_runs, eviction_refusals, worker_refusals
 from trainstack.objects.ownership import Identity
 from trainstack.runs.launches import live_launch
-from trainstack.settings.sections.queues import LocalQueue
+from trainstack.settings.sections.queues import LocalQueue, MultiKueueConfig
+from trainstack.settings.sections.workloads import Workloads
 
 Body = dict[str, Any]
 CLUSTER_QUEUE: Identity = ("ClusterQueue", None, "research")
@@ -72,3 +73,25 @@ def test_evicted_runs_are_known_to_the_notes_on_stop() -> None:
     """An entry for a run of another stack is not reported as unknown while it has an effect."""
     live = make_scene(launches=(live_launch(LAUNCH),), lists={"Workload": (make_workload(THEIRS),)})
     assert [name for *_, name in evicted_runs(live, {CLUSTER_QUEUE})] == ["research/theirs"]
+
+
+def test_a_worker_cluster_is_not_removed_under_a_dispatched_run() -> None:
+    """Kueue would find the worker lost, and dispatch the run to another one while it executes."""
+    config = MultiKueueConfig(name="workers", clusters=("east",))
+    parameters = {"kind": "MultiKueueConfig", "name": "workers"}
+    lists = {
+        "MultiKueueConfig": (make_body("MultiKueueConfig", "workers", spec={"clusters": ["east", "west"]}),),
+        "AdmissionCheck": (make_body("AdmissionCheck", "remote", spec={"parameters": parameters}),),
+    }
+
+    def refused(cluster: str, check: str = "remote", stop: tuple[str, ...] = ()) -> tuple[str, ...]:
+        workload = make_workload(THEIRS, clusterName=cluster, admissionChecks=[{"name": check}])
+        settings = make_settings(
+            queues=make_queues(multi_kueue_configs=(config,)), workloads=Workloads(stop=stop, runs=())
+        )
+        return worker_refusals(make_scene(lists={**lists, "Workload": (workload,)}), settings)
+
+    (text,) = refused("west")
+    assert text.startswith("MultiKueueCluster west is removed from its MultiKueueConfig, and Job research/theirs is")
+    assert "stop: [research/theirs]" in text
+    assert refused("east") == refused("west", check="other") == refused("west", stop=("research/theirs",)) == ()
