@@ -400,7 +400,9 @@ def test_the_deletion_of_a_foreign_object_is_refused(server: Server) -> None:
     for live in foreign:
         with pytest.raises(RefusedError, match="pulumi state delete --target-dependents --yes -s test 'urn:x'"):
             delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(), live=live)
-        delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(), live={**live, "deletionTimestamp": "now"})
+        delete_object(
+            server, CONFIG_MAPS, "ConfigMap", make_guard(), live={**live, "deletionTimestamp": "2026-01-02T03:05:05Z"}
+        )
     delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard())
     server.status[f"{CONFIG_MAPS}/x"] = 404
     delete_object(server, CONFIG_MAPS, "ConfigMap", make_guard(), live={"labels": {}})
@@ -489,7 +491,9 @@ def test_a_run_that_is_being_stopped_does_not_use_a_deleted_queue(server: Server
     owner = {"uid": "job", "kind": "Job", "name": "job", "controller": True}
     workload = make_item("w", "research", labels={}, ownerReferences=[owner])
     server.bodies["/apis/kueue.x-k8s.io/v1beta2"]["resources"].append(make_kind("Workload", "workloads"))
-    server.bodies["/apis/kueue.x-k8s.io/v1beta2/workloads"] = {"items": [{**workload, "spec": {"queueName": "x"}}]}
+    server.bodies["/apis/kueue.x-k8s.io/v1beta2/namespaces/research/workloads"] = {
+        "items": [{**workload, "spec": {"queueName": "x"}}]
+    }
     local_queues = "/apis/kueue.x-k8s.io/v1beta2/namespaces/research/localqueues"
     delete_object(server, local_queues, "LocalQueue", make_guard())
     with pytest.raises(RefusedError, match="Job research/job, of stack 'test', waits in LocalQueue research/x"):
