@@ -13,6 +13,7 @@ from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
 from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.exit_code import report
+from trainstack.stacks.left_out import refuse_dependents
 from trainstack.stacks.plan_change import Program, check_files, decide
 from trainstack.stacks.teardown import end
 from trainstack.stacks.teardown_mode import teardown_permission
@@ -42,6 +43,7 @@ def declare_stack(root: Path, response: "Future[Struct]") -> None:
     except TrainstackError as error:
         report(error)
         raise pulumi.RunError(str(error)) from error
+    refuse_dependents(state)
     _declare(program, config)
 
 
