@@ -1,23 +1,27 @@
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import typer
 
 from trainstack.cli.check_cluster import declared_manifests
-from trainstack.cli.console import err, fail, out, show_json
-from trainstack.cli.engine import ensure_backend, export
+from trainstack.cli.console import err, out, show_json
+from trainstack.cli.engine import StateRefusedError, ensure_backend, export
 from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
 from trainstack.errors import ExitCode
-from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files
+from trainstack.lifecycle.recovery.diagnosis import Diagnosis, diagnose, diagnose_files, diagnose_refused
+from trainstack.lifecycle.recovery.integrity import Fault, engine_fault, faults
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, waiting_loaders
 from trainstack.lifecycle.recovery.local_files import local_file_problems
+from trainstack.lifecycle.recovery.locks import StateFiles
 from trainstack.lifecycle.recovery.objects import Seen
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
+from trainstack.lifecycle.recovery.restore import Backup
 from trainstack.lifecycle.recovery.state import State, read_state
-from trainstack.lifecycle.recovery.state_files import read_state_files, state_folder
+from trainstack.lifecycle.recovery.state_files import has_usable_backup, read_state_files, state_file, state_folder
 from trainstack.live.client import ClusterError
 from trainstack.live.loaders import read_loaders
 from trainstack.live.marked import read_marked
@@ -59,9 +63,25 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     project = project_name(session.root)
     files = read_state_files(session.root / folder, project, session.stack) if folder is not None else None
     unchecked = [] if folder is not None else [_LOCKS_ELSEWHERE]
-    if blocking := diagnose_files(files, session.stack):
+    blocking = diagnose_files(files, session.stack)
+    state = State()
+    if blocking is None:
+        exported, found = _export(session)
+        if found:
+            file = state_file(session.root / folder, project, session.stack) if folder is not None else None
+            backup = Backup(str(file), has_usable_backup(file)) if file is not None else None
+            blocking = diagnose_refused(found, str(file or f"stack {session.stack}"), files, backup, session.stack)
+        else:
+            state = read_state(exported)
+    if blocking is not None:
         return blocking, [*unchecked, "the state and the cluster: run the same command again after the repair"]
-    state = _state(session)
+    return _diagnose_objects(session, files, state, unchecked)
+
+
+def _diagnose_objects(
+    session: Session, files: StateFiles | None, state: State, unchecked: list[str]
+) -> tuple[Diagnosis, list[str]]:
+    """Compare a state that the engine accepts with the cluster."""
     seen: Seen | None = None
     loaders: list[WaitingLoader] = []
     unreachable: tuple[Problem, ...] = ()
@@ -86,14 +106,14 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     return Diagnosis((*found.problems, *unreachable), found.commands), unchecked
 
 
-def _state(session: Session) -> State:
-    exported = export(session)
-    if exported is None:
-        return State()
+def _export(session: Session) -> tuple[Mapping[str, Any], tuple[Fault, ...]]:
+    """Return the parsed output of `pulumi stack export`, and why the engine refuses the state."""
     try:
-        return read_state(json.loads(exported))
-    except (ValueError, KeyError) as error:
-        fail(f"cannot parse the output of `pulumi stack export -s {session.stack}`: {error}")
+        exported = export(session)
+    except StateRefusedError as error:
+        return {}, (engine_fault(error.reason),)
+    content = json.loads(exported) if exported is not None else {"deployment": None}
+    return content, faults(content.get("deployment"))
 
 
 def _declared(session: Session, seen: Seen | None, unchecked: list[str]) -> Collection[Identity] | None:

@@ -14,7 +14,7 @@ from trainstack.cli.session import Session
 from trainstack.dev.toolchain import backend, official, tools
 from trainstack.dev.toolchain.engine import Engine
 from trainstack.dev.toolchain.errors import ToolchainError
-from trainstack.errors import ExitCode
+from trainstack.errors import ExitCode, TrainstackError
 from trainstack.lifecycle.recovery.state_files import read_deployment, state_file
 from trainstack.live import private_kubeconfig
 from trainstack.review.temporary_state import MISSING, temporary_state
@@ -27,6 +27,13 @@ from trainstack.stacks.exit_code import EXIT_CODE_VARIABLE, exit_code_file, repo
 
 _LOCKED = ("the stack is currently locked by", "another update is currently in progress")
 """The engine's messages about a locked state, in lower case: of a file backend, and of a service."""
+_REFUSED = (
+    "snapshot integrity failure",
+    "failed to load checkpoint",
+    "missing required 'type'",
+    "missing required 'urn'",
+)
+"""The engine's messages about a state that it does not accept."""
 _UNREACHABLE = (
     "connection refused",
     "no such host",
@@ -42,6 +49,18 @@ _UNREACHABLE = (
 _GARBAGE_COLLECTION = {"GOGC": "400"}
 """For the engine and the provider, which run for seconds: with Go's default of 100, garbage collection takes a sixth of
 their CPU time. Each may use 130 MB more memory."""
+
+
+class StateRefusedError(TrainstackError):
+    """The engine does not accept the state that it has stored."""
+
+    def __init__(self, stack: str, reason: str) -> None:
+        super().__init__(
+            f"the engine refuses the state of stack {stack!r}",
+            f"`trainstack doctor -s {stack}` names the reason and the repair",
+        )
+        self.reason = reason
+        """The engine's message."""
 
 
 def prepared(session: Session) -> Engine:
@@ -102,7 +121,7 @@ def pulumi(
     if check:
         fail(
             f"{command} exited with code {returncode}; see its output above. Completed changes are kept: fix the cause "
-            f"and run the same command again{_remedy(stderr)}",
+            f"and run the same command again{_remedy(session, stderr)}",
             code,
         )
     return code
@@ -148,7 +167,10 @@ def outputs(session: Session) -> dict[str, Any]:
 
 
 def export(session: Session) -> str | None:
-    """Return the state as the engine exports it, secrets encrypted; None without a stack. Exits if it is unreadable."""
+    """Return the state as the engine exports it, secrets encrypted; None without a stack.
+
+    Exits if it is unreadable. Raises StateRefusedError if the engine refuses it.
+    """
     result = _query(session, "stack", "export", "--stack", session.stack)
     if result.returncode == 0:
         return result.stdout
@@ -219,9 +241,9 @@ def preview_variables(session: Session) -> Iterator[dict[str, str]]:
 
 def _exists(session: Session) -> bool:
     result = _query(session, "stack", "--stack", session.stack)
-    if result.returncode and MISSING not in result.stderr:
+    if result.returncode and MISSING not in result.stderr and not _is_refused(result.stderr):
         _unusable(session, result.stderr.strip())
-    return result.returncode == 0
+    return MISSING not in result.stderr
 
 
 def _earlier_state(session: Session) -> str:
@@ -238,7 +260,10 @@ def _earlier_state(session: Session) -> str:
 def _unusable(session: Session, message: str, action: str = "read") -> NoReturn:
     if _is_locked(message):
         fail(f"{_see_doctor(session)}. The engine's message: {message}", ExitCode.REFUSED)
-    fail(f"the state of stack {session.stack!r} cannot be {action}: {message}{_remedy(message)}", _code(message))
+    if _is_refused(message):
+        raise StateRefusedError(session.stack, message)
+    remedy = _remedy(session, message)
+    fail(f"the state of stack {session.stack!r} cannot be {action}: {message}{remedy}", _code(message))
 
 
 def _code(message: str) -> ExitCode:
@@ -257,7 +282,13 @@ def _see_doctor(session: Session) -> str:
     )
 
 
-def _remedy(message: str) -> str:
+def _is_refused(message: str) -> bool:
+    return any(phrase in message for phrase in _REFUSED)
+
+
+def _remedy(session: Session, message: str) -> str:
+    if _is_refused(message):
+        return f". {StateRefusedError(session.stack, message)}"
     if "passphrase" not in message.lower():
         return ""
     return (

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from tests.unit.checks.test_recovery import OWN, make_identity
 from trainstack.cli import doctor as command
 from trainstack.cli.app import app
+from trainstack.cli.engine import StateRefusedError
 from trainstack.lifecycle.recovery.locks import Lock
 from trainstack.lifecycle.recovery.objects import LiveObject, Seen
 from trainstack.lifecycle.recovery.state_files import read_deployment, read_state_files, state_folder
@@ -297,3 +298,40 @@ def test_what_cannot_be_built_is_not_called_orphaned(folder: Path, monkeypatch: 
     (unseen,) = output["unchecked"]
     assert unseen.startswith("objects that are not in the state")
     assert "the release manifest does not exist" in unseen
+
+
+def test_a_state_that_the_engine_refuses_is_the_only_finding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster is compared with the state after the repair."""
+    job = {"urn": "urn:pulumi:lab::p::kubernetes:batch/v1:Job::a", "type": "kubernetes:batch/v1:Job", "custom": True}
+    broken = {"resources": [{**job, "dependencies": ["urn:pulumi:lab::p::kubernetes:core/v1:ConfigMap::b"]}]}
+    monkeypatch.setattr(command, "export", lambda _: json.dumps({"deployment": broken}))
+    monkeypatch.delattr(command, "read_marked")
+    code, out = run("--json")
+    output = json.loads(out)
+    assert (code, [problem["id"] for problem in output["problems"]]) == (4, ["state-refused"])
+    assert output["problems"][0]["what"] == str(folder / ".pulumi" / "stacks" / "trainstack" / "lab.json")
+    assert output["commands"] == ["pulumi state repair --yes -s lab", "pulumi up --yes --skip-preview -s lab"]
+    assert output["unchecked"] == ["the state and the cluster: run the same command again after the repair"]
+
+
+def test_a_state_that_the_engine_cannot_parse_is_restored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is JSON, but not of a state."""
+
+    def refuse(_: object) -> None:
+        raise StateRefusedError("lab", "error: failed to load checkpoint: json: cannot unmarshal array")
+
+    monkeypatch.setattr(command, "export", refuse)
+    code, out = run("--json")
+    file = folder / ".pulumi" / "stacks" / "trainstack" / "lab.json"
+    assert code == 4
+    assert json.loads(out)["commands"][:2] == [f"mv -- {file} {file}.unreadable", f"cp -- {file}.bak {file}"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "5", '{"checkpoint": []}', '{"checkpoint": {"latest": {"resources": [5]}}}']
+)
+def test_a_backup_that_the_engine_would_refuse_is_not_used(tmp_path: Path, text: str) -> None:
+    """It would be refused like the state."""
+    root = make_folder(tmp_path, state="")
+    (root / ".pulumi" / "stacks" / "trainstack" / "lab.json.bak").write_text(text)
+    assert not read_state_files(root, "trainstack", "lab").backup

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from trainstack.lifecycle.recovery.integrity import Fault, refused_problem
 from trainstack.lifecycle.recovery.loaders import WaitingLoader, loader_problems
 from trainstack.lifecycle.recovery.locks import StateFiles, files_problems, lock_problems
 from trainstack.lifecycle.recovery.objects import (
@@ -15,6 +16,7 @@ from trainstack.lifecycle.recovery.objects import (
     unrecorded_problems,
 )
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
+from trainstack.lifecycle.recovery.restore import Backup
 from trainstack.lifecycle.recovery.state import State
 from trainstack.objects.ownership import Identity
 
@@ -38,6 +40,16 @@ def diagnose_files(files: StateFiles | None, stack: str) -> Diagnosis | None:
     running = [problem for problem in lock_problems(files.locks, recovery) if problem.id == "operation-running"]
     found = running or [*files_problems(files, recovery)]
     return Diagnosis(tuple(found), recovery.commands(found)) if found else None
+
+
+def diagnose_refused(
+    found: tuple[Fault, ...], name: str, files: StateFiles | None, backup: Backup | None, stack: str
+) -> Diagnosis:
+    """Return the problems of a state that the engine refuses, which prevent any further diagnosis."""
+    recovery = RecoveryCommands(stack)
+    problems = lock_problems(files.locks, recovery) if files else []
+    problems.append(refused_problem(found, name, backup, recovery))
+    return Diagnosis(tuple(problems), recovery.commands(problems))
 
 
 def diagnose(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
+from trainstack.lifecycle.recovery.restore import Backup, restoration
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class StateFiles:
     checkpoint: str = ""
     """The state's file, if it exists and is unreadable."""
     backup: bool = False
-    """Whether the backup of the previous state is readable."""
+    """Whether the engine accepts the backup of an unreadable state."""
 
 
 def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Problem]:
@@ -44,20 +45,8 @@ def files_problems(files: StateFiles, recovery: RecoveryCommands) -> Iterator[Pr
             (f"rm -- {' '.join(map(shlex.quote, files.sidecars))}",),
         )
     if files.checkpoint:
-        file, kept = shlex.quote(files.checkpoint), shlex.quote(f"{files.checkpoint}.unreadable")
-        before = shlex.quote(f"{files.checkpoint}.bak")
-        yield Problem(
-            "state-unreadable",
-            files.checkpoint,
-            "the file is not valid JSON. Its backup has the state of one step before, and the refresh reads later "
-            "changes from the cluster"
-            if files.backup
-            else "neither it nor its backup is valid JSON. Restore it from a copy if there is one. With a new state, "
-            "the first `up` prints the identity of the lost one; `cluster.takeOver` takes over its objects",
-            (f"mv -- {file} {kept}", f"cp -- {before} {file}", recovery.refresh, recovery.up)
-            if files.backup
-            else (f"mv -- {file} {kept}", f"pulumi stack init {recovery.stack}", recovery.up),
-        )
+        advice, commands = restoration(Backup(files.checkpoint, files.backup), recovery)
+        yield Problem("state-unreadable", files.checkpoint, f"the file is not valid JSON. {advice}", commands)
 
 
 def lock_problems(locks: Sequence[Lock], recovery: RecoveryCommands) -> list[Problem]:

@@ -7,6 +7,7 @@ from typing import Literal
 Id = Literal[
     "sidecar-unreadable",
     "state-unreadable",
+    "state-refused",
     "operation-running",
     "lock-stale",
     "lock-elsewhere",
@@ -51,6 +52,11 @@ class RecoveryCommands:
         return f"pulumi cancel --yes -s {self.stack}"
 
     @property
+    def repair(self) -> str:
+        """Sort the state, and remove references to resources that it does not have."""
+        return f"pulumi state repair --yes -s {self.stack}"
+
+    @property
     def refresh(self) -> str:
         """Update the state from the cluster. The next `up` takes over objects whose creation was pending."""
         return f"pulumi refresh --clear-pending-creates --yes --skip-preview -s {self.stack}"
@@ -70,7 +76,7 @@ class RecoveryCommands:
         return tuple(sorted(commands, key=self._rank))
 
     def _rank(self, command: str) -> int:
-        engine = (self.cancel, self.refresh, self.up)
+        engine = (self.cancel, self.repair, self.refresh, self.up)
         if command in engine:
-            return (1, 2, 4)[engine.index(command)]
-        return 3 if command.startswith("kubectl ") else 0
+            return (1, 2, 3, 5)[engine.index(command)]
+        return 4 if command.startswith("kubectl ") else 0

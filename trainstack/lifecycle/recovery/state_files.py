@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from trainstack.lifecycle.recovery.integrity import faults
 from trainstack.lifecycle.recovery.locks import Lock, StateFiles
 
 _ENGINE = "pulumi"
@@ -57,10 +58,15 @@ def read_state_files(folder: Path, project: str, stack: str) -> StateFiles:
         locks=tuple(_locks(base / "locks" / "organization" / project / stack)),
         sidecars=tuple(str(file) for file in sorted(sidecars) if _json(file) is None),
         checkpoint=str(checkpoint) if unreadable else "",
-        backup=unreadable
-        and checkpoint is not None
-        and _json(checkpoint.with_name(f"{checkpoint.name}.bak")) is not None,
+        backup=unreadable and checkpoint is not None and has_usable_backup(checkpoint),
     )
+
+
+def has_usable_backup(checkpoint: Path) -> bool:
+    """Whether the engine accepts the previous state, which it keeps next to the file of a state."""
+    content = _json(checkpoint.with_name(f"{checkpoint.name}.bak"))
+    held = content.get("checkpoint", {}) if isinstance(content, dict) else None
+    return isinstance(held, dict) and not faults(held.get("latest"))
 
 
 def _json(file: Path) -> Any:

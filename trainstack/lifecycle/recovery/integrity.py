@@ -1,0 +1,117 @@
+"""Whether the engine accepts a state that it can parse. Pure.
+
+Source: VerifyIntegrity in pkg/resource/stack/snapshot/integrity.go of Pulumi v3.250.0.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+from trainstack.lifecycle.recovery.problem import Problem, RecoveryCommands
+from trainstack.lifecycle.recovery.restore import Backup, restoration
+from trainstack.runs.recorded import state_resource
+
+_NEWER = ("unsupported checkpoint version", "needs support for the following features")
+"""The engine's messages about a state of another release."""
+
+
+Remedy = Literal["repair", "restore", "upgrade"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why the engine refuses a state."""
+
+    message: str
+    remedy: Remedy = "restore"
+    """`repair`: `pulumi state repair` removes it. Not if a parent is missing: that command makes its children other
+    resources, and the next `up` would delete their objects. `upgrade`: a newer engine wrote the state."""
+
+
+def engine_fault(message: str) -> Fault:
+    """Return the fault of a state that the engine cannot parse, from its message."""
+    is_newer = any(phrase in message for phrase in _NEWER)
+    return Fault(" ".join(message.removeprefix("error:").split()), "upgrade" if is_newer else "restore")
+
+
+def faults(deployment: Any) -> tuple[Fault, ...]:
+    """Return why the engine refuses the `deployment` of a state; empty if it accepts it."""
+    try:
+        return tuple(_faults(deployment or {}))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return (Fault(f"it has values of unexpected types ({type(error).__name__}: {error})"[:200]),)
+
+
+def refused_problem(found: tuple[Fault, ...], name: str, backup: Backup | None, recovery: RecoveryCommands) -> Problem:
+    """Return the problem of a state that the engine refuses. `backup`: of a state that is in a folder."""
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    message = f"the engine refuses the state: {found[0].message}{more}"
+    remedies = {fault.remedy for fault in found}
+    if remedies == {"repair"}:
+        return Problem("state-refused", name, message, (recovery.repair, recovery.up))
+    if "upgrade" in remedies:
+        return Problem("state-refused", name, f"{message}. Use the release of Pulumi that wrote it, or a newer one", ())
+    advice, commands = restoration(backup, recovery)
+    return Problem("state-refused", name, f"{message}. {advice}", commands)
+
+
+def _faults(deployment: Mapping[str, Any]) -> Iterator[Fault]:
+    manifest = deployment.get("manifest") or {}
+    version = manifest.get("version") or ""
+    if (manifest.get("magic") or "") != (hashlib.sha256(version.encode()).hexdigest() if version else ""):
+        yield Fault("its manifest was edited (magic cookie mismatch)")
+    resources = deployment.get("resources") or []
+    every = {name for resource in resources for name in _names(resource)}
+    before: set[str] = set()
+    for resource in resources:
+        urn = str(resource.get("urn") or "")
+        if not urn or not resource.get("type"):
+            yield Fault(f"a resource has no {'type' if urn else 'urn'} ({urn or resource})"[:200])
+            continue
+        if resource.get("id") and not resource.get("custom"):
+            yield Fault(f"{_shown(urn)} has an id, but no object")
+        for role, needed in _needs(resource):
+            if needed not in every:
+                yield Fault(
+                    f"the {role} of {_shown(urn)}, {_shown(needed)}, is missing",
+                    "repair" if role == "dependency" else "restore",
+                )
+            elif needed not in before:
+                yield Fault(f"the {role} of {_shown(urn)}, {_shown(needed)}, follows it", "repair")
+        before.update(_names(resource))
+    # Former objects of a replacement have the URN of the new one.
+    counts = Counter(resource.get("urn") for resource in resources if not resource.get("delete"))
+    yield from (Fault(f"it has {_shown(str(urn))} {count} times") for urn, count in counts.items() if count > 1)
+
+
+def _names(resource: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the URN, and the reference to a provider."""
+    urn = str(resource.get("urn") or "")
+    return urn, f"{urn}::{resource.get('id', '')}"
+
+
+def _needs(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the roles and names of the resources that have to precede it."""
+    dependencies = chain(
+        resource.get("dependencies") or (),
+        *(urns or () for urns in (resource.get("propertyDependencies") or {}).values()),
+        resource.get("replaceWith") or (),
+        [resource["deletedWith"]] if resource.get("deletedWith") else (),
+    )
+    yield from (("dependency", urn) for urn in dict.fromkeys(dependencies))
+    if resource.get("parent"):
+        yield "parent", resource["parent"]
+    if resource.get("provider") and not resource.get("pendingReplacement"):
+        yield "provider", resource["provider"]
+
+
+def _shown(urn: str) -> str:
+    """Return kind and name: `Job team/digits`."""
+    _, *parts = urn.split("::", 3)
+    if len(parts) < 3:  # project, types and name
+        return urn
+    resource = state_resource(urn, None)
+    return f"{resource.type.rpartition(':')[2]} {resource.name}"
