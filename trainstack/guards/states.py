@@ -38,6 +38,8 @@ class OwnState:
     """The definitions that an earlier release of Trainstack stored one by one, until an `up` is complete."""
     objects: Mapping[Identity, StateObject] = field(default_factory=dict)
     """Those of `held` that are resources of their own: all but the definitions of a release."""
+    stack: str = ""
+    """The stack in the labels of its objects; empty if it has none, or objects of several stacks."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,21 @@ class Verdict:
 
 def owner_of(metadata: Mapping[str, Any]) -> str:
     return str((metadata.get("annotations") or {}).get(STATE) or NO_ID)
+
+
+def renamed(live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str) -> str:
+    """Return the refusal of any change of a stack that `pulumi stack rename` has renamed, or an empty string.
+
+    `live` is the metadata of the live objects of the state.
+    """
+    marked = [who for who in sorted(live, key=shown) if (live[who].get("labels") or {}).get(STACK) == own.stack]
+    if own.stack in ("", stack) or not marked:
+        return ""
+    return (
+        f"stack {own.stack!r} was renamed to {stack!r}, but its objects have the label {STACK}={own.stack}: "
+        f"{listed([*map(shown, marked)])}. Nothing was changed. Rename it back (pulumi stack rename {own.stack} -s "
+        f"{stack}), or change the labels with the commands of `trainstack doctor -s {stack}`"
+    )
 
 
 def of_others(live: Mapping[Identity, Mapping[str, Any]], own: OwnState, stack: str) -> dict[str, tuple[Identity, ...]]:

@@ -9,8 +9,8 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime import rpc
 
 from trainstack.guards.definitions import KIND, identities, revisions
-from trainstack.guards.states import MEMORY, OwnState, StateObject
-from trainstack.objects.labels import LAUNCH
+from trainstack.guards.states import MEMORY, OwnState, StateObject, owner_of
+from trainstack.objects.labels import LAUNCH, STACK
 from trainstack.objects.ownership import Identity
 from trainstack.platform.retained import is_retained
 from trainstack.runs.recorded import RUNS, SWEEP, StateResource, state_resource
@@ -64,8 +64,18 @@ def own_state(resources: Iterable[StateResource]) -> OwnState:
     moved = frozenset(name for kind, _, name in objects if kind == KIND)
     # The first digit is a letter: YAML parsers read `0b08…` or `12e4…` as a number.
     new = secrets.choice("abcdef") + secrets.token_hex(16)[1:]
+    identity = str(next(stash, new))
+    stacks = {labels.get(STACK, "") for labels in (_labels(found, identity) for found in known) if labels}
+    stack = stacks.pop() if len(stacks) == 1 else ""
     held = objects.keys() | identities(definitions)
-    return OwnState(str(next(stash, new)), frozenset(held), definitions, moved, objects)
+    return OwnState(identity, frozenset(held), definitions, moved, objects, stack)
+
+
+def _labels(resource: StateResource, identity: str) -> Mapping[str, str]:
+    """The labels of an object that this state declares."""
+    metadata = resource.outputs.get("metadata")
+    is_own = isinstance(metadata, Mapping) and owner_of(metadata) == identity
+    return metadata.get("labels") or {} if metadata is not None and is_own else {}
 
 
 def _state_object(resource: StateResource, who: Identity) -> StateObject:

@@ -7,7 +7,7 @@ from trainstack.guards import field_managers as managers
 from trainstack.guards import volumes
 from trainstack.guards.definitions import KIND as DEFINITION
 from trainstack.guards.deletions import owner_refusals
-from trainstack.guards.states import OwnState, Verdict, judge, of_others
+from trainstack.guards.states import OwnState, Verdict, judge, of_others, renamed
 from trainstack.lifecycle.evictions import (
     draining_queues,
     evicted_runs,
@@ -96,6 +96,13 @@ def _with_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mapping[str, 
     name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
     declared = [secret for secret in settings.secrets.secrets if (secret.namespace, secret.name) == name]
     return {**manifest, "data": {key: "" for secret in declared for key in secret.values}} if declared else manifest
+
+
+def renamed_stack(settings: Settings, state: OwnState) -> str:
+    """Return the refusal of a change of a stack that was renamed, or an empty string. Raises ClusterError."""
+    if state.stack in ("", settings.stack):
+        return ""
+    return renamed(read_held(state.held, settings.cluster.context), state, settings.stack)
 
 
 def objects_of_other_states(

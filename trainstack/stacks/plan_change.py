@@ -39,6 +39,7 @@ from trainstack.stacks.guards import (
     namespaces_to_prepare,
     objects_of_other_states,
     read_removed,
+    renamed_stack,
     volumes_with_data,
 )
 from trainstack.stacks.run_decision import RunDecision, runs_and_sweeps
@@ -105,6 +106,7 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     settings, stack = loaded.settings, loaded.settings.stack
     cluster, where = read_cluster(settings), loaded.where("cluster.identity")
     _refuse([identity.unexpected(cluster, stack, settings.cluster.identity, where)])
+    _refuse([renamed_stack(settings, state)])
     runs = read_runs(settings, recorded)
     evicting, evicted = evictions(settings, recorded)
     decided = runs_and_sweeps(environment, runs, evicted)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainstack.guards.states import NO_ID, OwnState, Verdict, judge, of_others, taken_away
+from trainstack.guards.states import NO_ID, OwnState, Verdict, judge, of_others, renamed, taken_away
 from trainstack.objects.labels import STACK, STATE
 from trainstack.objects.ownership import Identity
 
@@ -81,3 +81,18 @@ def test_a_destroy_deletes_no_object_that_another_state_took_over() -> None:
     assert taken_away({B: (JOB,)}, OWN, "lab") == ""
     assert f"state {B} owns LocalQueue lab/open" in taken_away({B: (QUEUE, JOB)}, OWN, "lab")
     assert taken_away({B: (QUEUE,)}, OWN, "lab", (B,)) == ""
+
+
+def test_a_renamed_stack_is_refused_with_the_way_back() -> None:
+    """The state has objects of another stack, and so has the cluster until their labels are changed."""
+    own = OwnState(A, frozenset({JOB, QUEUE}), stack="lab")
+    live = {JOB: make_metadata(A), QUEUE: make_metadata(A, stack="new")}
+    text = renamed(live, own, "new")
+    assert text.startswith(
+        "stack 'lab' was renamed to 'new', but its objects have the label trainstack.dev/stack=lab: Job"
+    )
+    assert "pulumi stack rename lab -s new" in text
+    assert "trainstack doctor -s new" in text
+    assert renamed(live, own, "lab") == ""
+    assert renamed({QUEUE: live[QUEUE]}, own, "new") == ""
+    assert renamed(live, OwnState(A, own.held), "new") == ""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.registrations.recorder import READ_STATE, Echo, record
+from trainstack.objects.labels import STACK, STATE
 from trainstack.runs.recorded import StateResource
 from trainstack.stacks.engine_state import own_state, read_engine_state
 from trainstack.stacks.engine_state_request import request_engine_state
@@ -98,3 +99,24 @@ def test_every_reader_of_yaml_takes_an_identity_for_text() -> None:
     """`takeOver` needs no quotes: no identity is like `0b08…` or all digits."""
     for identity in (own_state([]).identity for _ in range(512)):
         assert re.fullmatch("[a-f][0-9a-f]{31}", identity)
+
+
+def make_config_map(name: str, stack: str, state: str = OWN) -> StateResource:
+    """Return a ConfigMap in the state, with the labels of a stack."""
+    metadata = {"name": name, "namespace": "lab", "labels": {STACK: stack}, "annotations": {STATE: state}}
+    return StateResource("kubernetes:core/v1:ConfigMap", "", f"lab/{name}", {"metadata": metadata})
+
+
+@pytest.mark.parametrize(
+    ("resources", "stack"),
+    [
+        ([], ""),
+        ([make_config_map("a", "old"), make_config_map("b", "old")], "old"),
+        ([make_config_map("a", "old"), make_config_map("b", "new")], ""),
+        ([make_config_map("a", "old"), make_config_map("of-another-state", "other", "b" * 32)], "old"),
+    ],
+    ids=["without objects", "of one stack", "of two", "of another state"],
+)
+def test_a_state_knows_the_stack_of_its_objects(resources: list[StateResource], stack: str) -> None:
+    """It may have had another name. A label that somebody changed is not a new name."""
+    assert own_state([make_stash("state-identity", OWN), *resources]).stack == stack
