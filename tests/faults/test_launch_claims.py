@@ -6,7 +6,6 @@ The API server has no Job controller: a Job stays active until its status is wri
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from tests.apiserver import ApiServer, Body, api_server
 from tests.cluster.project import Project, eventually
 from tests.stateful.checkout import make_run
+from tests.stateful.cluster import age
 from trainstack.objects.labels import LAUNCH, RUN, STACK, STATE
 from trainstack.runs.ledgers import claim_config_map
 
@@ -144,8 +144,10 @@ def test_a_claim_of_a_killed_up(server: ApiServer, checkout: Project, ttl_second
     # A kill between the claim and the launch leaves this object.
     steps = json.loads(project.pulumi("preview", "--json").out)["steps"]
     (ledger,) = [step["newState"]["inputs"] for step in steps if f"run-{name}-" in step["urn"]]
-    claim = claim_config_map(ledger, datetime.now(UTC))
-    server.send("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", claim).checked()
+    claim = claim_config_map(ledger, "c1")
+    claim = server.send("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", claim).checked()
+    # A younger one would be waited for.
+    age(server, {"apiVersion": "v1", "kind": "ConfigMap", **claim}, 600)
     done = project.up()
     assert (done.code == 0) is launched, done.text
     assert len(objects(server, "jobs", name)) == launched

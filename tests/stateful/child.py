@@ -1,6 +1,6 @@
 """One operation of the stand-in for the engine, in a process of its own that can be killed at any moment.
 
-The parent is asked at each moment how to go on: `go`, `kill`, or the text of a refusal.
+The parent is asked at each moment how to go on: `go`, `kill`, `lose` (the connection breaks), or the text of a refusal.
 """
 
 import asyncio
@@ -24,13 +24,14 @@ import pulumi
 import yaml
 from pulumi.runtime.proto import language_pb2
 
+import trainstack.components.launch_claims
 import trainstack.runs.launches
 import trainstack.stacks.assemble
 import trainstack.stacks.plan_change
 import trainstack.stacks.teardown
 from tests.stateful.engine import Engine
 from tests.stateful.monitor import Hooks, Log, Monitor, serve
-from tests.stateful.provider import RequestFailedError
+from tests.stateful.provider import LostAnswerError, RequestFailedError
 from tests.stateful.state import State
 from trainstack.dev.toolchain.program_run import run_program
 
@@ -57,6 +58,8 @@ class Operation:
     clock_seconds: float = 0.0
     """By how much the person's clock is ahead."""
     variables: dict[str, str] = field(default_factory=dict)
+    late_seconds: float = 0.2
+    """In place of LATE_SECONDS."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ def _run(operation: Operation, parent: Connection) -> OperationResult:
     # A call to the engine for each line that only the SDK's authors read.
     pulumi.log.debug = lambda *_, **__: None
     _set_clock(operation.clock_seconds)
+    for module in (trainstack.components.launch_claims, trainstack.runs.launches):
+        vars(module)["LATE_SECONDS"] = operation.late_seconds
     ask = _asker(parent)
     _gate_writes(ask)
     hooks, log = Hooks(), Log()
@@ -122,6 +127,8 @@ def _asker(parent: Connection) -> Callable[[str, str], None]:
             reply = parent.recv()
         if reply == "kill":
             os._exit(KILLED)
+        if reply == "lose":
+            raise LostAnswerError
         if reply != "go":
             raise RequestFailedError(reply)
 
@@ -172,11 +179,16 @@ def _gate_writes(ask: Callable[[str, str], None]) -> None:
         name = f"{request.method} {request.url.path}"
         try:
             await asyncio.to_thread(ask, "program writes", name)
+        except LostAnswerError as error:
+            raise httpx.ReadError(str(error)) from error
         except RequestFailedError as error:
             body = {"kind": "Status", "status": "Failure", "message": str(error), "reason": "Forbidden", "code": 403}
             return httpx.Response(403, json=body, request=request)
         response = await handle(self, request)
-        await asyncio.to_thread(ask, "program wrote", name)
+        try:
+            await asyncio.to_thread(ask, "program wrote", name)
+        except LostAnswerError as error:
+            raise httpx.ReadError(str(error)) from error
         return response
 
     httpx.AsyncHTTPTransport.handle_async_request = gated  # type: ignore[method-assign]

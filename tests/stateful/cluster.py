@@ -1,13 +1,16 @@
 """The parts of a cluster that a test plays beside the API server: controllers, and people with kubectl."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from tests.apiserver import ApiServer
 from tests.stateful.json_values import Body
 from trainstack.live import paths
-from trainstack.objects.labels import STACK
+from trainstack.objects.labels import FIELD_MANAGER, LEDGER, STACK, STATE
+from trainstack.runs.ledgers import is_claim
 
 Status = Literal["running", "succeeded", "failed", "suspended"]
 TIMESTAMP = "2026-01-01T00:00:00Z"
@@ -136,6 +139,29 @@ def config_maps(server: ApiServer, namespaces: list[str], stack: str, mark: str)
         listed = server.send("GET", path, labelSelector=f"{STACK}={stack},{mark}").checked()
         found += [{"apiVersion": "v1", "kind": "ConfigMap", **body} for body in listed["items"]]
     return found
+
+
+def claims(server: ApiServer, namespaces: list[str], stack: str) -> list[Body]:
+    """The stack's open claims."""
+    return [body for body in config_maps(server, namespaces, stack, LEDGER) if is_claim(body)]
+
+
+def arrive(server: ApiServer, claim: Body) -> None:
+    """Create the launch of a claim: the request whose answer was lost takes effect."""
+    launch = json.loads(claim["data"]["launch"])
+    own = {key: claim["metadata"]["annotations"][key] for key in (STATE, FIELD_MANAGER)}
+    launch["metadata"]["annotations"] = {**launch["metadata"].get("annotations", {}), **own}
+    folder = paths.collection(launch["apiVersion"], launch["kind"], launch["metadata"]["namespace"])
+    server.send("POST", folder, launch).checked()
+
+
+def age(server: ApiServer, claim: Body, seconds: float) -> None:
+    """Let the API server have stored a claim so many seconds earlier."""
+    for entry in claim["metadata"]["managedFields"]:
+        entry["time"] = f"{datetime.fromisoformat(entry['time']) - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+    # The API server ignores a write that changes nothing but times.
+    claim["metadata"]["annotations"]["aged"] = str(seconds)
+    server.send("PUT", paths.location(claim), claim).checked()
 
 
 def delete(server: ApiServer, path: str) -> None:

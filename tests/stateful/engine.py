@@ -425,7 +425,10 @@ class Engine:
 
     def _error_hooks(self, resource: Goal, operation: str, error: RequestFailedError, about: Mapping[str, Any]) -> None:
         """Run the error hooks of the program; none of them requests a retry."""
-        failure = {"failed_operation": operation, "errors": [str(error)]}
+        reported = (
+            f'resource "{resource.urn}" was not successfully created by the Kubernetes API server: {error.message}'
+        )
+        failure = {"failed_operation": operation, "errors": [reported]}
         for name in resource.on_error:
             self.on_moment("hook", f"{name} of {resource.name}")
             arguments = {"urn": resource.urn, "name": resource.name, "type": resource.type, **about, **failure}

@@ -22,13 +22,15 @@ from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, WRAPPER
 
 WRITES = frozenset({"create", "update", "delete", "program writes"})
 """Moments at which a write is about to be sent, and can be refused."""
+ANSWERS = WRITES | {"create done", "update done", "delete done", "program wrote"}
+"""Moments at which the connection may break."""
 PEOPLE = st.sampled_from(["ann", "ann", "ann", "bob"])
 """Most is done by one of them."""
 NAMES = st.sampled_from(["first", "second", "third"])
 NUMBER = st.integers(0, 7)
 ACCIDENTS = st.one_of(
     st.none(),
-    st.tuples(st.sampled_from(["kill", "deny", "end", "unmark", "switch"]), st.integers(0, 27), NUMBER),
+    st.tuples(st.sampled_from(["kill", "deny", "lose", "late", "end", "unmark", "switch"]), st.integers(0, 27), NUMBER),
 )
 """What happens during a command: what, at which moment, and to which launch."""
 CHANGES = st.sampled_from(["args", "args", "memory", "namespace", "naming", "attempt", "remove"])
@@ -196,16 +198,21 @@ class Search(RuleBasedStateMachine):
         if accident is None:
             return self._world.up(who, refresh=refresh)
         fault, moment_index, number = accident
+        counted_moments = {"deny": WRITES, "lose": ANSWERS, "late": WRITES}.get(fault)
         seen = 0
 
         def reply_to(index: int, moment: str, name: str) -> str:
             nonlocal seen
-            counted = fault != "deny" or moment in WRITES
+            counted = counted_moments is None or moment in counted_moments
             mine = counted and seen == moment_index
             seen += counted
             return self._inject(who, fault, number, f"{moment} {name}") if mine else "go"
 
-        return self._world.up(who, reply_to, refresh=refresh)
+        earlier = {str(claim["metadata"]["resourceVersion"]) for _, claim in self._world.claims()}
+        session = self._world.up(who, reply_to, refresh=refresh)
+        if fault == "late":
+            self._world.arrive(earlier)
+        return session
 
     def _destroy(self, who: str, *, plain: bool) -> None:
         if not plain:
@@ -214,8 +221,10 @@ class Search(RuleBasedStateMachine):
 
     def _inject(self, who: str, fault: str, number: int, moment: str) -> str:
         self._world.steps.append(f"… {fault} at {moment}")
+        if fault in ("lose", "late"):
+            return "lose"
         if fault in ("kill", "deny"):
-            return "kill" if fault == "kill" else "denied by a webhook"
+            return "kill" if fault == "kill" else 'admission webhook "lab" denied the request: no'
         if fault == "switch":
             self._world.use_context(self._person(who), AWAY)
         elif self._world.live_launches():

@@ -80,6 +80,18 @@ _IMMUTABLE: Mapping[str, tuple[Path, ...]] = {
 class RequestFailedError(Exception):
     """The API server refused a request, or did not complete it in time."""
 
+    def __init__(self, text: str, message: str = "") -> None:
+        super().__init__(text)
+        self.message = message or text
+        """The API server's."""
+
+
+class LostAnswerError(RequestFailedError):
+    """The connection broke: the request may have taken effect, or take effect later."""
+
+    def __init__(self) -> None:
+        super().__init__('Patch "https://lab": EOF')
+
 
 @dataclass(frozen=True)
 class Diff:
@@ -227,7 +239,8 @@ def _checked(answer: httpx.Response) -> Body:
             message = answer.json().get("message", "")
         except ValueError:
             message = answer.text
-        raise RequestFailedError(f"{answer.request.method} {answer.request.url.path}: {answer.status_code} {message}")
+        place = f"{answer.request.method} {answer.request.url.path}"
+        raise RequestFailedError(f"{place}: {answer.status_code} {message}", message)
     body: Body = answer.json()
     return body
 

@@ -1,5 +1,6 @@
 """Sequences that once violated an invariant."""
 
+from functools import partial
 from itertools import cycle, product
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.apiserver import ApiServer
 from tests.definitions import definition
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
+from tests.stateful.json_values import Body
 from tests.stateful.session import Session
 from tests.stateful.world import AWAY, HOME, World, make_world
 from trainstack.live import paths
@@ -180,3 +182,131 @@ def test_a_launch_of_a_further_kind_is_found_by_its_ledger(servers: dict[str, Ap
     ended = {"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}
     server.send("PATCH", f"{folder}/{launch['metadata']['name']}/status", ended, cluster.MERGE).checked()
     assert_succeeded(world.command("ann", "preview"))
+
+
+@pytest.fixture
+def lost(servers: dict[str, ApiServer], tmp_path: Path) -> World:
+    """An environment without runs."""
+    return make_world(servers, tmp_path, "owner")
+
+
+def _at_the_launch(reply: str, _: int, what: str, name: str) -> str:
+    return reply if what == "create" and "/first" in name else "go"
+
+
+def lose_the_launch(world: World, reply: str = "lose", **changes: object) -> None:
+    """An `up` whose request for the launch gets no answer, or that is killed at that moment."""
+    world.people["ann"].runs.append(make_run("first", world.namespaces[0], **changes))
+    session = world.up("ann", partial(_at_the_launch, reply))
+    assert session.ended is None or not session.ended.ok
+    assert len(world.claims()) == 1
+    assert not world.live_launches()
+
+
+@pytest.mark.parametrize("naming", NAMINGS)
+def test_a_launch_without_an_answer_is_found_if_it_appears(lost: World, naming: str) -> None:
+    """Before the next `up`, which completes its claim, or while that `up` waits for it."""
+    lose_the_launch(lost, naming=naming)
+    if naming == "derived":
+        lost.arrive()
+        assert_succeeded(lost.up("ann"))
+    else:
+
+        def arrive(_: int, what: str, name: str) -> str:
+            if what == "hook" and name.startswith("runs-claim"):
+                lost.arrive()
+            return "go"
+
+        session = lost.up("ann", arrive)
+        assert session.ended is not None
+        assert "has appeared; it is not launched a second time" in session.ended.text
+        assert_succeeded(lost.up("ann"))
+    assert len(lost.launches) == 1
+    assert not lost.claims()
+
+
+@pytest.mark.parametrize(
+    ("naming", "reply"),
+    [("derived", "lose"), *(pytest.param(*one, marks=pytest.mark.slow) for one in product(NAMINGS, ("lose", "kill")))],
+)
+def test_a_launch_without_an_answer_is_made_if_it_does_not_appear(lost: World, naming: str, reply: str) -> None:
+    """The next `up` waits until it can no longer appear."""
+    lose_the_launch(lost, reply, naming=naming)
+    assert_succeeded(lost.up("ann"))
+    assert len(lost.launches) == 1
+    assert not lost.claims()
+
+
+@pytest.mark.parametrize("clock_hours", [-1, 1])
+def test_a_launch_without_an_answer_may_have_ended(lost: World, clock_hours: int) -> None:
+    """Its TTL has passed by the API server's clock, and not by those of people, or the reverse."""
+    ann = lost.people["ann"]
+    ann.clock_seconds = clock_hours * 3600.0
+    lose_the_launch(lost, ttlSecondsAfterFinished=1800)
+    ann.clock_seconds = 0
+    (server, claim), *_ = lost.claims()
+    cluster.age(server, claim, 1700)
+    assert_succeeded(lost.command("ann", "preview"))
+    cluster.age(server, lost.claims()[0][1], 120)
+    for launch in lost.live_launches():
+        lost.set_status(launch, "succeeded")
+        lost.remove(launch)
+    session = lost.up("ann")
+    assert session.ended is not None
+    assert "may have been launched, ended and removed" in " ".join(session.ended.text.split())
+    assert not lost.live_launches()
+
+
+def test_an_edit_does_not_launch_a_run_whose_launch_may_appear(lost: World) -> None:
+    """Another launch part is another launch, in another namespace too: its claim is another object."""
+    lose_the_launch(lost)
+    run = lost.people["ann"].runs[0]
+    run["resources"]["requests"]["memory"] = "65Mi"
+    run["namespace"] = lost.namespaces[1]
+
+    def arrive(_: int, what: str, name: str) -> str:
+        if what == "hook" and name.startswith("runs-claim"):
+            lost.arrive()
+        return "go"
+
+    session = lost.up("ann", arrive)
+    assert session.ended is not None
+    assert "has appeared; it is not launched a second time" in session.ended.text
+    assert len(lost.launches) == 1
+
+
+@pytest.mark.parametrize("moment", ["program writes", "program wrote", "create done"])
+def test_every_answer_of_a_launch_may_be_lost(lost: World, moment: str) -> None:
+    """That to the claim too. The next `up` completes what there is."""
+    lost.people["ann"].runs.append(make_run("first", lost.namespaces[0]))
+    session = lost.up(
+        "ann", lambda _, what, name: "lose" if what == moment and ("/first" in name or "configmaps" in name) else "go"
+    )
+    assert session.ended is not None
+    assert not session.ended.ok
+    assert_succeeded(lost.up("ann"))
+    assert len(lost.launches) == 1
+
+
+def test_a_claim_in_place_of_an_earlier_ledger(lost: World) -> None:
+    """A refusal restores the ledger of the failed launch; without an answer the claim stays."""
+    lost.people["ann"].runs.append(make_run("first", lost.namespaces[0]))
+    assert_succeeded(lost.up("ann"))
+    lost.set_status(lost.live_launches()[0], "failed")
+    before = only_ledger(lost)
+    lost.people["ann"].runs[0]["resources"]["requests"]["memory"] = "65Mi"
+    for reply in ('admission webhook "lab" denied the request: no', "lose"):
+        session = lost.up("ann", partial(_at_the_launch, reply))
+        assert session.ended is not None
+        assert not session.ended.ok
+        assert len(lost.claims()) == (reply == "lose")
+        assert (only_ledger(lost)["data"] == before["data"]) == (reply != "lose")
+    assert_succeeded(lost.up("ann"))
+    assert not lost.claims()
+    assert [launch.active for launch in lost.live_launches()] == [True]
+
+
+def only_ledger(world: World) -> Body:
+    """Return the only ledger."""
+    (found,) = cluster.config_maps(world.servers[HOME], world.namespaces, world.people["ann"].stack, LEDGER)
+    return found

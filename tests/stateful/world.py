@@ -1,6 +1,6 @@
 """A stack that several people use on several clusters, and its invariants."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -12,6 +12,7 @@ from tests.stateful import cluster
 from tests.stateful.checkout import Checkout, make_checkout
 from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
+from tests.stateful.json_values import Body
 from tests.stateful.provider import DELETION_TIMEOUT_MESSAGE
 from tests.stateful.session import Session
 from tests.stateful.state import State
@@ -171,6 +172,22 @@ class World:
                     self.forgotten.add((name, chosen["metadata"]["labels"].get(RUN, "")))
                 cluster.delete(server, paths.location(chosen))
                 return
+
+    def claims(self) -> list[tuple[ApiServer, Body]]:
+        """The open claims of the stack, with their servers."""
+        stack = self.people["ann"].stack
+        servers = self.servers.values()
+        return [(server, body) for server in servers for body in cluster.claims(server, self.namespaces, stack)]
+
+    def arrive(self, earlier: Collection[str] = ()) -> None:
+        """The requests of claimed launches take effect, although their answers were lost; not those of earlier claims.
+
+        `earlier`: the versions of their ledgers.
+        """
+        for server, claim in self.claims():
+            if claim["metadata"]["resourceVersion"] not in earlier:
+                cluster.arrive(server, claim)
+        self.record_objects()
 
     # What must hold
 

@@ -5,6 +5,8 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pulumi
@@ -14,7 +16,9 @@ from trainstack.components import launch_claims
 from trainstack.components.await_deletion import await_deletion
 from trainstack.components.launch_claims import Claim, claim_hooks
 from trainstack.live.client import Answer, ClusterError, SharedClients
-from trainstack.objects.labels import LAUNCH, LEDGER, STACK, with_state
+from trainstack.objects.labels import CLAIM, LAUNCH, LEDGER, STACK, with_state
+from trainstack.runs import ledgers
+from trainstack.runs.launches import LATE_SECONDS
 
 RECORD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -29,27 +33,47 @@ NAMED: dict[str, Any] = {
 }
 GENERATED = {**NAMED, "metadata": {"generateName": "a-", "namespace": "lab", "labels": {LAUNCH: "a-1-0"}}}
 NAME = "lab/a-1-0"
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 TAKEN = {"uid": "u1", "resourceVersion": "7"}
 
 
-class Cluster:
-    """A fake that answers all writes with one status, and a list of launches."""
+REFUSED = (
+    'resource "urn" was not successfully created by the Kubernetes API server: jobs.batch "a-1-0" is forbidden: no'
+)
+LOST = 'resource "urn" was not successfully created by the Kubernetes API server: Patch "https://lab": EOF'
 
-    def __init__(self, status: int = 201, launches: tuple[str, ...] = ()) -> None:
-        self.status, self.launches, self.reachable = status, launches, True
+
+class Cluster:
+    """A fake that answers all writes with one status, has one ledger, and lists launches."""
+
+    def __init__(self) -> None:
+        self.status, self.reachable = 201, True
+        self.launches: list[str] = []
+        self.ledger: dict[str, Any] = {}
+        self.stored: Mapping[str, Any] | None = None
+        """The launch as a dry run returns it; None: the dry run is refused."""
         self.writes: list[tuple[str, str, Mapping[str, Any]]] = []
+        self.waits: list[float] = []
 
     async def send(self, _: object, verb: str, path: str, body: Mapping[str, Any], __: str) -> tuple[int, str]:
-        """Record the write."""
+        """Record the write; answer a dry run."""
+        if path.endswith("?dryRun=All"):
+            return (201, json.dumps(self.stored)) if self.stored is not None else (403, "no")
         self.writes.append((verb, path, body))
         return self.status, json.dumps({"metadata": TAKEN, "message": "no"})
 
     async def get(self, _: object, path: str, **__: bool) -> Answer:
-        """List the launches."""
+        """Return the ledger, or list the launches."""
         if not self.reachable:
             raise ClusterError("no answer")
+        if "/configmaps/" in path:
+            return Answer(200, self.ledger)
         assert path.startswith("/apis/batch/v1/namespaces/lab/jobs?labelSelector=")
         return Answer(200, {"items": [{"metadata": {"name": name}} for name in self.launches] or None})
+
+    async def wait(self, seconds: float) -> None:
+        """Do not wait."""
+        self.waits.append(seconds)
 
     def preconditions(self) -> list[Mapping[str, Any]]:
         """Return the preconditions of the deletions."""
@@ -67,35 +91,71 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(launch_claims, "connect", connect)
     monkeypatch.setattr(launch_claims, "send", fake.send)
     monkeypatch.setattr(launch_claims, "get", fake.get)
+    monkeypatch.setattr(launch_claims, "asyncio", SimpleNamespace(sleep=fake.wait))
     # There is no engine to register them with.
     monkeypatch.setattr(pulumi, "ResourceHook", lambda _, callback: callback)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda _, callback: callback)
     return fake
 
 
+class Hooks:
+    """The hooks of one launch, to be called as the engine does."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.made: Any = claim_hooks("runs", [claim], SharedClients(), None)
+
+    def take(self) -> None:
+        """Run the hook before the creation of the launch."""
+        (hook,) = self.made.launch.before_create
+        _wait(hook(created()))
+
+    def failed(self, operation: str = "create", error: str = REFUSED) -> bool:
+        """Run the hook after a failed operation; return whether it asks for a retry."""
+        (hook,) = self.made.launch.on_error
+        args = pulumi.ErrorHookArgs(urn="", id="", name=NAME, type="", failed_operation=operation, errors=[error])
+        return bool(_wait(hook(args)))
+
+    def record(self) -> None:
+        """Run the hook before the ledger is written."""
+        assert self.made.ledger.before_create == self.made.ledger.before_update
+        (hook,) = self.made.ledger.before_create
+        _wait(hook(created("lab/run-a-1")))
+
+
+def _wait(result: Awaitable[Any]) -> Any:
+    async def ended() -> Any:
+        return await result
+
+    return asyncio.run(ended())
+
+
 def hooks(
     launch: Mapping[str, Any] = NAMED, version: str | None = None
 ) -> tuple[Callable[[], None], Callable[[str], bool]]:
-    """Return the two hooks, to be called as the engine does."""
-    binding: Any = claim_hooks("runs", [make_claim(launch, version)], SharedClients(), None)
-    (take,), (release,) = binding.before_create, binding.on_error
-
-    def wait(result: Awaitable[Any]) -> Any:
-        async def ended() -> Any:
-            return await result
-
-        return asyncio.run(ended())
-
-    def failed(operation: str) -> bool:
-        args = pulumi.ErrorHookArgs(urn="", id="", name=NAME, type="", failed_operation=operation, errors=["refused"])
-        return bool(wait(release(args)))
-
-    return lambda: wait(take(created())), failed
+    """Return the two hooks of a launch."""
+    made = Hooks(make_claim(launch, version))
+    return made.take, made.failed
 
 
-def make_claim(launch: Mapping[str, Any] = NAMED, version: str | None = None) -> Claim:
+def make_claim(launch: Mapping[str, Any] = NAMED, version: str | None = None, **changes: Any) -> Claim:
     """Return the claim of the launch `a-1-0`."""
-    return Claim(launch=launch, ledger=RECORD, version=version)
+    return Claim(launch=launch, ledger=RECORD, version=version, **changes)
+
+
+def make_earlier(age_seconds: float | None, ttl_seconds: int | None = None) -> ledgers.Claim:
+    """Return the claim that an interrupted `up` left of the launch `a-1-0`."""
+    spec = {} if ttl_seconds is None else {"ttlSecondsAfterFinished": ttl_seconds}
+    ledger = ledgers.Ledger(
+        run_id="a-1", workload="a", namespace="lab", attempt=1, launch_name="a-1-0", launch={**NAMED, "spec": spec}
+    )
+    read = None if age_seconds is None else NOW + timedelta(seconds=age_seconds)
+    return ledgers.Claim(ledger, NOW, read)
+
+
+def made_hooks(name: str, claims: list[Claim]) -> Any:
+    """Return the hooks of launches."""
+    return claim_hooks(name, claims, SharedClients(), None).launch
 
 
 def created(name: str = NAME) -> pulumi.ResourceHookArgs:
@@ -105,7 +165,7 @@ def created(name: str = NAME) -> pulumi.ResourceHookArgs:
 
 def test_a_launch_is_claimed_while_all_threads_of_the_loop_wait_for_launches(cluster: Cluster) -> None:
     """The engine's SDK registers resources in those threads, and each waits until the resource's hooks have run."""
-    binding: Any = claim_hooks("runs", [make_claim()], SharedClients(), None)
+    binding: Any = made_hooks("runs", [make_claim()])
     (take,), registered = binding.before_create, threading.Event()
 
     async def launch() -> None:
@@ -136,12 +196,12 @@ def test_launches_that_share_their_hooks_have_claims_of_their_own(cluster: Clust
     metadata = {"name": "b-1-0", "namespace": "lab", "labels": {LAUNCH: "b-1-0"}}
     record = {**RECORD, "metadata": {**RECORD["metadata"], "name": "run-b-1"}}
     other = Claim(launch={**NAMED, "metadata": metadata}, ledger=record, version=None)
-    binding: Any = claim_hooks("runs", [make_claim(), other], SharedClients(), None)
+    binding: Any = made_hooks("runs", [make_claim(), other])
     (take,), (release,) = binding.before_create, binding.on_error
 
     async def refused(name: str) -> None:
         await release(
-            pulumi.ErrorHookArgs(urn="", id="", name=name, type="", failed_operation="create", errors=["refused"])
+            pulumi.ErrorHookArgs(urn="", id="", name=name, type="", failed_operation="create", errors=[REFUSED])
         )
 
     asyncio.run(take(created("lab/b-1-0")))
@@ -153,7 +213,7 @@ def test_launches_that_share_their_hooks_have_claims_of_their_own(cluster: Clust
 
 def test_a_launch_that_was_made_keeps_its_claim(cluster: Cluster) -> None:
     """The engine reports a launch as failed also if it could not wait for it."""
-    cluster.launches = ("a-1-0",)
+    cluster.launches = ["a-1-0"]
     take, failed = hooks()
     take()
     assert failed("create") is False
@@ -183,13 +243,123 @@ def test_an_unreachable_cluster_does_not_hide_the_refusal(cluster: Cluster) -> N
     assert failed("create") is False
 
 
-def test_a_claim_in_an_earlier_ledger_s_place_stays(cluster: Cluster) -> None:
-    """The claim has already replaced the earlier ledger."""
-    cluster.status = 200
-    take, failed = hooks(version="5")
-    take()
-    assert failed("create") is False
+def test_a_launch_without_an_answer_keeps_its_claim(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its request may take effect later, when a list no longer shows that it did not. The message says what to do."""
+    made = Hooks(make_claim())
+    made.take()
+    assert made.failed(error=LOST) is False
     assert cluster.preconditions() == []
+    assert "did not refuse Job lab/a-1-0, so it may still appear, and its claim (ConfigMap lab/run-a-1) stays" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("age_seconds", [0, 30, LATE_SECONDS, 10**6, -600, None])
+def test_an_earlier_claim_is_taken_over_once_its_request_can_no_longer_take_effect(
+    cluster: Cluster, age_seconds: float | None
+) -> None:
+    """The age is by the API server's clock. If it is unknown or impossible, the whole time is waited for."""
+    Hooks(make_claim(version="5", earlier=(make_earlier(age_seconds),))).take()
+    wanted = max(LATE_SECONDS - max(age_seconds or 0, 0), 0)
+    assert sum(cluster.waits) == pytest.approx(wanted, abs=1)
+    assert [verb for verb, _, _ in cluster.writes] == ["PATCH"]
+
+
+def test_of_several_earlier_claims_the_latest_counts(cluster: Cluster) -> None:
+    """Trials of a batch may have been claimed one by one."""
+    Hooks(make_claim(version="5", earlier=(make_earlier(10**6), make_earlier(30)))).take()
+    assert cluster.waits == [pytest.approx(LATE_SECONDS - 30, abs=1)]
+
+
+def test_a_launch_that_appears_late_is_not_launched_again(cluster: Cluster) -> None:
+    """The decision did not see it."""
+    cluster.launches = ["a-1-0"]
+    with pytest.raises(ClusterError, match="a-1-0 of a-1, which an earlier `up` requested, has appeared"):
+        Hooks(make_claim(version="5", earlier=(make_earlier(30),))).take()
+    assert cluster.writes == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "launched"),
+    [(None, True), ({"spec": {}}, True), ({"spec": {"ttlSecondsAfterFinished": 600}}, False)],
+    ids=["unknown", "none", "added"],
+)
+def test_a_ttl_that_the_cluster_adds_may_have_removed_a_launch(
+    cluster: Cluster, stored: Mapping[str, Any] | None, launched: bool
+) -> None:
+    """Some clusters set one on every Job. Only what they would store shows it."""
+    cluster.stored = stored
+    made = Hooks(make_claim(version="5", earlier=(make_earlier(10**4),)))
+    if launched:
+        made.take()
+    else:
+        with pytest.raises(ClusterError, match="may have been launched, ended and removed"):
+            made.take()
+    assert len(cluster.writes) == launched
+
+
+def test_a_launch_may_have_ended_while_its_claim_was_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had not when the cluster was read: a long step of the change came in between."""
+    ticks = iter([0.0, *[100.0] * 9])
+    monkeypatch.setattr(launch_claims, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    with pytest.raises(ClusterError, match="may have been launched, ended and removed"):
+        Hooks(make_claim(version="5", earlier=(make_earlier(30, ttl_seconds=120),))).take()
+
+
+def test_a_live_launch_is_not_created_again(cluster: Cluster) -> None:
+    """The engine replaces it for `--replace` or a taint; its ledger stays complete."""
+    cluster.launches = ["a-1-0"]
+    with pytest.raises(ClusterError, match="Job lab/a-1-0 is the launch of run a-1; it is not created a second time"):
+        Hooks(make_claim(version="5", is_live=True, is_recorded=True)).take()
+    assert cluster.writes == []
+
+
+def test_a_live_launch_is_taken_over_without_a_claim(cluster: Cluster) -> None:
+    """The state was lost. The launch may end and be removed before it is taken over."""
+    cluster.launches = ["a-1-0"]
+    made = Hooks(make_claim(version="5", is_live=True))
+    made.take()
+    made.record()
+    assert cluster.writes == []
+    cluster.launches = []
+    with pytest.raises(ClusterError, match="was removed while this `up` ran"):
+        made.take()
+
+
+def test_a_ledger_is_written_after_the_creation_of_its_launch_only(cluster: Cluster) -> None:
+    """`--exclude` and `--target` may leave the launch out, and its creation may fail."""
+    made = Hooks(make_claim())
+    with pytest.raises(ClusterError, match="run-a-1 would record the launch of a-1, but this change has not created"):
+        made.record()
+    made.take()
+    made.record()
+    made.failed(error=LOST)
+    with pytest.raises(ClusterError, match="--exclude-dependents"):
+        made.record()
+
+
+@pytest.mark.parametrize("earlier", [(), (make_earlier(10**6),)], ids=["of a launch", "of a claim"])
+def test_a_refused_launch_leaves_the_earlier_ledger(cluster: Cluster, earlier: tuple[ledgers.Claim, ...]) -> None:
+    """The claim has replaced the ledger of an earlier launch, which is restored, or a claim, which is deleted."""
+    data = {"run": "a-1", "launchName": "a-1-9", "companions": "[]"}
+    before = {**data, **({} if earlier else {"launched": "true"})}
+    cluster.ledger = {"metadata": {"annotations": {CLAIM: "before"}}, "data": before}
+    cluster.status = 200
+    made = Hooks(make_claim(version="5", earlier=earlier))
+    made.take()
+    (_, _, claimed) = cluster.writes[0]
+    assert claimed["data"] == {"run": "a-1", "launchName": None, "companions": None} | (
+        {} if earlier else {"launched": None}
+    )
+    made.failed()
+    verb, path, body = cluster.writes[-1]
+    if earlier:
+        assert (verb, body) == ("DELETE", {"preconditions": TAKEN})
+    else:
+        assert (verb, path.partition("?")[0]) == ("PATCH", "/api/v1/namespaces/lab/configmaps/run-a-1")
+        assert body == {"metadata": {"annotations": {CLAIM: "before"}, "resourceVersion": "7"}, "data": before}
 
 
 @pytest.mark.parametrize(
@@ -229,8 +399,7 @@ def test_a_launch_is_claimed_when_its_place_is_free(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pulumi, "ResourceHook", lambda name, _: name)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda name, _: name)
     await_deletion({"u0": NAMED}, lambda _: None)
-    hooks = claim_hooks("runs", [make_claim()], SharedClients(), None)
-    claimed = pulumi.ResourceOptions(hooks=hooks)
+    claimed = pulumi.ResourceOptions(hooks=made_hooks("runs", [make_claim()]))
     props = {**NAMED, "metadata": {**NAMED["metadata"], "annotations": {}}}
     args: Any = pulumi.ResourceTransformationArgs(
         resource=None,  # type: ignore[arg-type]  # not read

@@ -1,23 +1,34 @@
-"""The claim of a launch: one request before the launch is created, which only one of two concurrent `up`s completes."""
+"""The claim of a launch: one request before the launch is created, which only one of two concurrent `up`s completes.
 
+A claim ends in one of three ways: the launch's ledger completes it, a refusal of the launch releases it, or the next
+`up` takes it over, once the launch can no longer appear.
+"""
+
+import asyncio
 import json
+import secrets
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pulumi
 
+from trainstack.components.creation_errors import is_refusal
 from trainstack.components.objects import in_thread, type_and_name
 from trainstack.components.removal import send
 from trainstack.live import paths
-from trainstack.live.client import NOT_FOUND, ClusterError, SharedClients, connect, get
+from trainstack.live.client import NOT_FOUND, Api, ClusterError, SharedClients, connect, get
 from trainstack.live.errors import status_message
-from trainstack.objects.labels import FIELD_MANAGER, LAUNCH, LEDGER, STACK
-from trainstack.runs.launches import utc_now
-from trainstack.runs.ledgers import LAUNCHED, claim_config_map
+from trainstack.objects.labels import CLAIM, FIELD_MANAGER, LAUNCH, LEDGER, STACK
+from trainstack.objects.ownership import identity, shown
+from trainstack.runs import ledgers
+from trainstack.runs.launches import LATE_SECONDS, may_have_ended
+from trainstack.runs.ledgers import claim_config_map, is_claim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,75 +40,219 @@ class Claim:
     version: str | None
     """The resource version of the live ledger: of an earlier launch, or of a claim that was never completed. None if
     the cluster has no ledger."""
+    earlier: tuple[ledgers.Claim, ...] = ()
+    """The claims that earlier `up`s left of this run, or of trials of this launch. Their launches may still appear."""
+    is_live: bool = False
+    """Whether the cluster has the launch."""
+    is_recorded: bool = False
+    """Whether the engine's state has the launch."""
+
+    @property
+    def run_id(self) -> str:
+        return str(self.ledger["data"]["run"])
+
+    @property
+    def name(self) -> str:
+        """The Pulumi name of the launch."""
+        return type_and_name(self.launch)[1]
+
+    @property
+    def shown(self) -> str:
+        return f"{self.launch['kind']} {self.name}"
 
 
-def claim_hooks(
-    name: str, claims: Iterable[Claim], clients: SharedClients, context: str | None
-) -> pulumi.ResourceHookBinding:
-    """Claim each launch before the engine creates it; release the claim if the cluster refuses the launch.
+@dataclass(frozen=True, kw_only=True)
+class ClaimHooks:
+    launch: pulumi.ResourceHookBinding
+    """Of each launch."""
+    ledger: pulumi.ResourceHookBinding
+    """Of each ledger."""
 
-    All launches of a group have the same hooks, `<name>-claim` and `<name>-release`: the registration of a hook takes
-    as long as that of a resource.
+
+@dataclass(frozen=True)
+class _Written:
+    """A claim that this process has written."""
+
+    uid: str
+    version: str
+    """Its resource version."""
+    before: Mapping[str, Any] | None
+    """The ConfigMap that it changed."""
+
+
+def claim_hooks(name: str, claims: Iterable[Claim], clients: SharedClients, context: str | None) -> ClaimHooks:
+    """Claim each launch before the engine creates it, and release the claim if the cluster refuses the launch.
+
+    All launches of a group have the same hooks, `<name>-claim`, `<name>-release` and `<name>-confirm`: the registration
+    of a hook takes as long as that of a resource.
     """
-    by_launch = {type_and_name(claim.launch)[1]: claim for claim in claims}
-    taken: dict[str, Mapping[str, str]] = {}
-
-    async def release(args: pulumi.ErrorHookArgs) -> bool:
-        # The engine also calls this for a refused dry run, in a preview, which takes no claim. An error here would
-        # replace the refusal in its report; the claim then stays, as after a kill.
-        if args.failed_operation == "create" and args.name in taken:
-            with suppress(ClusterError):
-                claim = by_launch[args.name]
-                await in_thread(lambda: clients.run(_release(claim, taken[args.name], context)))
-        return False
-
-    async def take(args: pulumi.ResourceHookArgs) -> None:
-        claim = by_launch[args.name]
-        taken[args.name] = await in_thread(lambda: clients.run(_take(claim, context)))
-
-    return pulumi.ResourceHookBinding(
-        before_create=[pulumi.ResourceHook(f"{name}-claim", take)],
-        on_error=[pulumi.ErrorHook(f"{name}-release", release)],
+    group = _Group([*claims], clients, context)
+    confirm = pulumi.ResourceHook(f"{name}-confirm", group.confirm)
+    return ClaimHooks(
+        launch=pulumi.ResourceHookBinding(
+            before_create=[pulumi.ResourceHook(f"{name}-claim", group.take)],
+            on_error=[pulumi.ErrorHook(f"{name}-release", group.release)],
+        ),
+        ledger=pulumi.ResourceHookBinding(before_create=[confirm], before_update=[confirm]),
     )
 
 
-async def _take(claim: Claim, context: str | None) -> Mapping[str, str]:
-    """Write the claim. Return its UID and resource version, which identify it."""
-    api, path = await connect(context), paths.location(claim.ledger)
-    body = claim_config_map(claim.ledger, utc_now())
+class _Group:
+    def __init__(self, claims: Iterable[Claim], clients: SharedClients, context: str | None) -> None:
+        self.clients, self.context = clients, context
+        self.claims = {claim.name: claim for claim in claims}
+        self.by_ledger = {type_and_name(claim.ledger)[1]: claim for claim in self.claims.values()}
+        # The cluster was read before.
+        self.read_at = time.monotonic()
+        # By the names of the launches that this process creates; None: the launch needs no claim.
+        self.taken: dict[str, _Written | None] = {}
+
+    async def take(self, args: pulumi.ResourceHookArgs) -> None:
+        claim = self.claims[args.name]
+        if (seconds := self._wait_seconds(claim)) > 0:
+            pulumi.log.info(
+                f"{claim.run_id}: an `up` that was interrupted, or got no answer, may have sent the request for its "
+                f"launch. In {seconds:.0f} s the request can no longer take effect; then the run is launched"
+            )
+            await asyncio.sleep(seconds)
+        elapsed = timedelta(seconds=time.monotonic() - self.read_at)
+        self.taken[args.name] = await in_thread(lambda: self.clients.run(_take(claim, elapsed, self.context)))
+
+    def _wait_seconds(self, claim: Claim) -> float:
+        ages = [(earlier.age or timedelta()).total_seconds() for earlier in claim.earlier]
+        return LATE_SECONDS - min(ages) - (time.monotonic() - self.read_at) if ages else 0
+
+    async def release(self, args: pulumi.ErrorHookArgs) -> bool:
+        # The engine also calls this for a refused dry run, in a preview, which takes no claim.
+        written = self.taken.pop(args.name, None) if args.failed_operation == "create" else None
+        if written is not None:
+            claim = self.claims[args.name]
+            if is_refusal(args.errors[-1]):
+                # An error here would replace the refusal in its report; the claim then stays, as after a kill.
+                with suppress(ClusterError):
+                    await in_thread(lambda: self.clients.run(_release(claim, written, self.context)))
+            else:
+                pulumi.log.warn(
+                    f"the cluster did not refuse {claim.shown}, so it may still appear, and its claim "
+                    f"({shown(identity(claim.ledger))}) stays. Run `up` again: it waits until {LATE_SECONDS} s after "
+                    "the claim, and launches the run if it was not launched"
+                )
+        return False
+
+    async def confirm(self, args: pulumi.ResourceHookArgs) -> None:
+        """Raise ClusterError before a ledger that records a launch which this process has not created."""
+        claim = self.by_ledger.get(args.name)
+        if claim is not None and not claim.is_live and claim.name not in self.taken:
+            raise ClusterError(
+                f"{shown(identity(claim.ledger))} would record the launch of {claim.run_id}, but this change has not "
+                f"created {claim.shown}. If `--exclude` or `--target` leaves it out, leave the ledger out too "
+                "(`--exclude-dependents`), or neither. If only the engine's state has it, run `up --refresh`"
+            )
+
+
+async def _take(claim: Claim, elapsed: timedelta, context: str | None) -> _Written | None:
+    """Write the claim, unless the cluster has the launch. `elapsed`: since the cluster was read."""
+    api = await connect(context)
+    if claim.is_live:
+        await _refuse_second_launch(api, claim)
+        return None
+    for earlier in claim.earlier:
+        await _refuse_late_launch(api, earlier, elapsed)
+    path, body = paths.location(claim.ledger), claim_config_map(claim.ledger, secrets.token_hex(8))
     query = f"?fieldManager={body['metadata']['annotations'][FIELD_MANAGER]}"
+    before: Mapping[str, Any] | None = None
     if claim.version is None:
         status, text = await send(api, "POST", path.rpartition("/")[0] + query, body, "application/json")
     else:
+        before = (await get(api, path)).body
         body["metadata"] = {**body["metadata"], "resourceVersion": claim.version}
-        # A merge patch deletes keys whose value is null.
-        body["data"] = {**body["data"], LAUNCHED: None}
+        body["data"] = _merge_patch(before.get("data"), body["data"])
         status, text = await send(api, "PATCH", path + query, body, "application/merge-patch+json")
-    name = claim.ledger["metadata"]["name"]
     if status == httpx.codes.CONFLICT or (status == NOT_FOUND and claim.version is not None):
-        raise ClusterError(
-            f"another `up` is claiming the launch of {claim.ledger['data']['run']} (ConfigMap {name} was written after "
-            "this `up` read it); it is not launched a second time. Run `up` again when the other one has ended. If "
-            f"there is no other one, labels of the ConfigMap were removed: restore {LEDGER}="
-            f"{claim.ledger['metadata']['labels'][LEDGER]} and {STACK}={claim.ledger['metadata']['labels'][STACK]}"
-        )
+        raise ClusterError(_another_up(claim))
     if status not in (httpx.codes.OK, httpx.codes.CREATED):
         raise ClusterError(
-            f"the launch of {claim.ledger['data']['run']} cannot be claimed ({status}: {status_message(text)}), so it "
-            f"was not launched; its claim would be ConfigMap {name}"
+            f"the launch of {claim.run_id} cannot be claimed ({status}: {status_message(text)}), so it was not "
+            f"launched; its claim would be ConfigMap {claim.ledger['metadata']['name']}"
         )
     metadata = json.loads(text)["metadata"]
-    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    return _Written(metadata["uid"], metadata["resourceVersion"], before)
 
 
-async def _release(claim: Claim, taken: Mapping[str, str], context: str | None) -> None:
-    """Delete the claim of a launch that was not created."""
-    if claim.version is not None:  # it overwrote the ledger of an earlier launch
+def _another_up(claim: Claim) -> str:
+    metadata = claim.ledger["metadata"]
+    return (
+        f"another `up` is claiming the launch of {claim.run_id} (ConfigMap {metadata['name']} was written after this "
+        "`up` read it); it is not launched a second time. Run `up` again when the other one has ended. If there is no "
+        f"other one, labels of the ConfigMap were removed: restore {LEDGER}={metadata['labels'][LEDGER]} and "
+        f"{STACK}={metadata['labels'][STACK]}"
+    )
+
+
+def _merge_patch(before: Mapping[str, str] | None, after: Mapping[str, str]) -> dict[str, str | None]:
+    """A merge patch deletes keys whose value is null, and keeps those that it does not have."""
+    return {**dict.fromkeys(before or {}), **after}
+
+
+async def _refuse_second_launch(api: Api, claim: Claim) -> None:
+    """Raise ClusterError unless the engine only takes over a live launch that its state does not have."""
+    if claim.is_recorded:
+        raise ClusterError(
+            f"{claim.shown} is the launch of run {claim.run_id}; it is not created a second time. Leave out "
+            "`--replace`, or run `pulumi state untaint`; to train again, raise the run's `attempt`"
+        )
+    if not await _exists(api, claim.launch, claim.launch["metadata"]["labels"][LAUNCH]):
+        raise ClusterError(
+            f"{claim.shown} was removed while this `up` ran; it is not created a second time. Run `up` again"
+        )
+
+
+async def _refuse_late_launch(api: Api, earlier: ledgers.Claim, elapsed: timedelta) -> None:
+    """Raise ClusterError if the launch of an earlier claim exists by now, or may have existed."""
+    ledger, age = earlier.ledger, earlier.age
+    if await _exists(api, ledger.launch, ledger.launch_name):
+        raise ClusterError(
+            f"launch {ledger.launch_name} of {ledger.run_id}, which an earlier `up` requested, has appeared; it is not "
+            "launched a second time. Run `up` again"
+        )
+    if age is not None and age.total_seconds() < LATE_SECONDS:
+        # It may have appeared and ended since the cluster was read.
+        earlier = replace(earlier, read=earlier.read and earlier.read + elapsed)
+    status, text = await send(
+        api, "POST", f"{_collection(ledger.launch)}?dryRun=All", ledger.launch, "application/json"
+    )
+    stored = json.loads(text) if status == httpx.codes.CREATED else None
+    if refusal := may_have_ended(earlier, stored):
+        raise ClusterError(refusal)
+
+
+async def _exists(api: Api, launch: Mapping[str, Any], launch_name: str) -> bool:
+    """Whether the cluster has the launch, perhaps with a generated name. Raises ClusterError if that is unknown."""
+    selector = quote(f"{LAUNCH}={launch_name}")
+    answer = await get(api, f"{_collection(launch)}?labelSelector={selector}", metadata_of_items=True)
+    if not answer.found and answer.status != NOT_FOUND:
+        raise ClusterError(f"the cluster answered {answer.status} to list {_collection(launch)}; nothing is launched")
+    return bool(answer.body.get("items"))
+
+
+def _collection(launch: Mapping[str, Any]) -> str:
+    return paths.collection(launch["apiVersion"], launch["kind"], launch["metadata"]["namespace"])
+
+
+async def _release(claim: Claim, written: _Written, context: str | None) -> None:
+    """Undo the claim of a launch that was not created."""
+    api, path = await connect(context), paths.location(claim.ledger)
+    if await _exists(api, claim.launch, claim.launch["metadata"]["labels"][LAUNCH]):
         return
-    api, launch = await connect(context), claim.launch
-    metadata = launch["metadata"]
-    collection = paths.collection(launch["apiVersion"], launch["kind"], metadata["namespace"])
-    selector = quote(f"{LAUNCH}={metadata['labels'][LAUNCH]}")
-    answer = await get(api, f"{collection}?labelSelector={selector}", metadata_of_items=True)
-    if answer.found and not answer.body.get("items"):
-        await send(api, "DELETE", paths.location(claim.ledger), {"preconditions": taken}, "application/json")
+    if written.before is None or (claim.earlier and is_claim(written.before)):
+        own = {"uid": written.uid, "resourceVersion": written.version}
+        await send(api, "DELETE", path, {"preconditions": own}, "application/json")
+        return
+    # The ledger of an earlier launch.
+    annotations = {CLAIM: (written.before["metadata"].get("annotations") or {}).get(CLAIM)}
+    restored = {
+        "metadata": {"annotations": annotations, "resourceVersion": written.version},
+        "data": _merge_patch(claim.ledger["data"], written.before.get("data") or {}),
+    }
+    query = f"?fieldManager={claim.ledger['metadata']['annotations'][FIELD_MANAGER]}"
+    await send(api, "PATCH", path + query, restored, "application/merge-patch+json")

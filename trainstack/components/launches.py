@@ -46,10 +46,11 @@ def declare_launches(
 
     Returns the launched objects as `<namespace>/<name>`.
     """
-    claimed = pulumi.ResourceOptions()
+    claimed, confirmed = pulumi.ResourceOptions(), pulumi.ResourceOptions()
     if options.claims:
         name = f"sweep-{group.sweep}" if group.sweep else "runs"
-        claimed.hooks = claim_hooks(name, options.claims.values(), options.clients, options.context)
+        hooks = claim_hooks(name, options.claims.values(), options.clients, options.context)
+        claimed.hooks, confirmed.hooks = hooks.launch, hooks.ledger
     launched: dict[str, Object] = {}
     names: list[pulumi.Input[str]] = []
     for ledger in group.launches:
@@ -62,7 +63,7 @@ def declare_launches(
         (launched[launch],) = declare([manifest], parent, [*after, *companions], resource_options)
         names.append(f"{metadata['namespace']}/{metadata['name']}" if "name" in metadata else launched[launch].id)
     for launch, config_map in group.config_maps.items():
-        declare([config_map], parent, [launched[launch]] if launch in launched else [])
+        declare([config_map], parent, [launched[launch]] if launch in launched else [], confirmed)
     return pulumi.Output.all(*names)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -38,6 +40,7 @@ __all__ = [
     "reach",
     "read",
     "read_lists",
+    "read_server_time",
     "read_text",
     "run",
     "shared_clients",
@@ -108,6 +111,24 @@ def read_text(path: str, context: str | None) -> str:
         return text if status == httpx.codes.OK else ""
 
     return run(work())
+
+
+def read_server_time(context: str | None) -> datetime | None:
+    """Return the API server's time, to the second, or None if its answer has none. Raises ClusterError as `read` does.
+
+    What the API server stores has times of its clock, from which the user's may differ.
+    """
+
+    async def work() -> str:
+        api = await connect(context)
+        # Every response has the time. This path needs no right, and its response is short.
+        async with api.request("GET", "/apis/batch") as response:
+            return str(response.headers.get("Date", ""))
+
+    try:
+        return parsedate_to_datetime(run(work())).astimezone(UTC)
+    except ValueError:
+        return None
 
 
 def reach(context: str | None) -> None:

@@ -1,20 +1,30 @@
 """Reads of an environment's launches and ledgers, and of the metadata of declared objects."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from trainstack.live import paths
-from trainstack.live.client import FORBIDDEN, NOT_FOUND, PAGE, Answer, ClusterError, RightsError, read, read_lists
+from trainstack.live.client import (
+    FORBIDDEN,
+    NOT_FOUND,
+    PAGE,
+    Answer,
+    ClusterError,
+    RightsError,
+    read,
+    read_lists,
+    read_server_time,
+)
 from trainstack.objects import labels
 from trainstack.objects.launch_kinds import ALL_LAUNCHES, LAUNCHES, plural
 from trainstack.objects.ownership import Identity, identity, listed
 from trainstack.runs.launches import LiveLaunch, live_launch
-from trainstack.runs.ledgers import Claim, Ledger, read_claim, read_ledger, wrapper_sources
+from trainstack.runs.ledgers import Claim, Ledger, is_claim, read_claim, read_ledger, wrapper_sources
 from trainstack.runs.names import ledger_name
-from trainstack.runs.parameter_file import Data
+from trainstack.runs.parameter_file import Data, read_file
 from trainstack.runs.recorded import RecordedLaunch, launch_of, merged
 from trainstack.runs.status.kinds import KINDS, declared_kinds
 from trainstack.settings.model import Settings
@@ -79,7 +89,7 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
     live = [live_launch(body) for body in bodies if "deletionTimestamp" not in body["metadata"]]
     live += read_unlabelled(merged(recorded, ledgers), bodies, context)
     known = {launch.launch for launch in live} | {launch.labels.get(labels.LAUNCH, "") for launch in recorded}
-    open_claims = [claim for claim in map(read_claim, config_maps) if claim and claim.ledger.launch_name not in known]
+    open_claims = _open_claims(config_maps, known, context)
     claimed = {claim.ledger.run_id for claim in open_claims}
     # A launch that lost another label has the annotation of its state. A command's data loader does not have one.
     declared = [body for body in marked if labels.STATE in (body["metadata"].get("annotations") or {})]
@@ -87,10 +97,20 @@ def read_runs(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> Ru
         tuple(live),
         tuple(ledger for ledger in ledgers if ledger.run_id not in claimed),
         wrapper_sources(wrappers),
-        {str(body["metadata"]["name"]): body.get("data") or {} for body in files},
+        {str(body["metadata"]["name"]): read_file(body) for body in files},
         tuple(open_claims),
         {identity(body): body["metadata"] for body in (*bodies, *declared, *config_maps, *wrappers, *files)},
     )
+
+
+def _open_claims(
+    config_maps: Iterable[Mapping[str, Any]], launched: Collection[str], context: str | None
+) -> list[Claim]:
+    """Return the claims of launches whose names are not in `launched`."""
+    claims = [body for body in config_maps if is_claim(body) and read_ledger(body).launch_name not in launched]
+    # Claims are left by interruptions only, so this request is rarely sent.
+    read_at = read_server_time(context) if claims else None
+    return [read_claim(body, read_at) for body in claims]
 
 
 def launch_namespaces(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[str | None, ...]:

@@ -69,8 +69,8 @@ KIND = "trainstack.dev/kind"
 """The kind of the launch, on ledgers of the kinds in `launch_kinds.OPTIONAL` only. Read to find these launches."""
 
 CLAIM = "trainstack.dev/claim"
-"""Annotation of a ledger: the time of the claim of its launch, in RFC 3339. The ledger is a claim until its data has
-`launched`, which the engine adds after the launch. Read by the launch rules and by `doctor`."""
+"""Annotation of a ledger: a random id of the claim of its launch, whose time is in the object's managed fields. The
+ledger is a claim until its data has `launched`, which the engine adds after the launch. Read by the launch rules."""
 
 OUTCOME = "trainstack.dev/outcome"
 """Annotation of the ledger of an unmanaged trial that has ended: its outcome and the metrics in its log, as JSON.

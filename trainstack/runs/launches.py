@@ -13,17 +13,22 @@ A pure function of the declared runs and the objects in the cluster. The rules (
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal
 
 from trainstack.objects import labels
-from trainstack.runs.ledgers import Claim, Ledger
+from trainstack.runs.ledgers import Claim, Ledger, ttl_seconds
 from trainstack.runs.manifests.kind import FAILED, SUCCEEDED
+from trainstack.runs.names import ledger_name
 from trainstack.runs.parameter_file import file_of, number_of
 from trainstack.runs.status.attempts import endless, last_attempt
 from trainstack.runs.status.kinds import launch_conditions
 
+LATE_SECONDS = 90
+"""The longest time after the claim of a launch after which the request that creates it may still take effect, although
+its `up` was interrupted or got no answer. An API server gives a request up after `--request-timeout`, by default 60 s.
+"""
 EDIT_IS_LATER = "the edit (memory, queue, labels, …) takes effect at the next launch"
 """The note on an edit of an active launch."""
 
@@ -171,7 +176,7 @@ def judge(
     if before is not None:
         note = f"{wanted.run_id} was launched before and is settled; raise its `attempt` to train again"
         return Judgement(None, before, note=note)
-    if claim is not None and (refusal := may_have_ended(claim, now)):
+    if claim is not None and (refusal := may_have_ended(claim)):
         return Judgement(refusal=refusal)
     return Judgement(wanted, wanted)
 
@@ -305,20 +310,24 @@ def without_labels(launch: LiveLaunch, now: datetime) -> str:
     )
 
 
-def may_have_ended(claim: Claim, now: datetime) -> str:
-    """The refusal of a launch that may have completed and been removed by its TTL; empty if that is impossible."""
-    ledger, spec = claim.ledger, claim.ledger.launch.get("spec") or {}
-    ttl_seconds = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
-    if ttl_seconds is None or now - claim.since < timedelta(seconds=ttl_seconds):
+def may_have_ended(claim: Claim, launch: Mapping[str, Any] | None = None) -> str:
+    """The refusal of a launch that may have completed and been removed by its TTL; empty if that is impossible.
+
+    `launch`: the claimed launch as the API server would store it, if that is known: a cluster may add a TTL.
+    """
+    ledger, age = claim.ledger, claim.age
+    ttl = ttl_seconds(ledger.launch if launch is None else launch)
+    # Until LATE_SECONDS have passed, it may also be created, end and be removed while `up` waits.
+    if ttl is None or (age is not None and ttl > max(age.total_seconds(), LATE_SECONDS)):
         return ""
-    name = f"configmap -n {ledger.namespace} run-{ledger.run_id}"
-    stack = ledger.launch["metadata"]["labels"][labels.STACK]
+    name = f"configmap -n {ledger.namespace} {ledger_name(ledger.run_id)}"
+    stack = (ledger.launch["metadata"].get("labels") or {}).get(labels.STACK, "<environment>")
+    since = f"at {claim.since:%Y-%m-%d %H:%M:%S} UTC" if claim.since is not None else "at an unknown time"
     return (
-        f"run {ledger.run_id}: an `up` claimed its launch {ledger.launch_name} at {claim.since:%Y-%m-%d %H:%M:%S} UTC "
-        f"and was interrupted. Its TTL of {ttl_seconds} s has passed, so it may have been launched, ended and removed. "
-        f"Check for its record (trainstack fetch {ledger.run_id} -s {stack}). If it did not run, delete the claim "
-        f"(kubectl delete {name}) and run `up` again; if it did, confirm the claim (kubectl annotate {name} "
-        f"{labels.CLAIM}-)"
+        f"run {ledger.run_id}: an `up` claimed its launch {ledger.launch_name} {since} and was interrupted, or got no "
+        f"answer. Its TTL is {ttl} s, so it may have been launched, ended and removed. Check for its record "
+        f"(trainstack fetch {ledger.run_id} -s {stack}). If it did not run, delete the claim (kubectl delete {name}) "
+        f"and run `up` again; if it did, confirm the claim (kubectl annotate {name} {labels.CLAIM}-)"
     )
 
 

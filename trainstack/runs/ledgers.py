@@ -4,10 +4,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from trainstack.objects.labels import CLAIM, KIND, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
+from trainstack.objects.labels import CLAIM, KIND, LAUNCH, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
 from trainstack.objects.launch_kinds import LAUNCHES
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import canonical
@@ -21,6 +21,8 @@ LEDGER_OF_BATCH = "batch"
 """The value of the label LEDGER on the ledger of an Indexed Job of many trials."""
 LAUNCHED = "launched"
 """The key that marks a claim as launched; its value is always `true`."""
+_MOST_CHARACTERS = 200
+"""Of the reason why a ledger cannot be read, which contains values of it."""
 _MOST_BYTES = 1 << 20
 """The API server's limit on the data of a ConfigMap (MaxSecretSize in Kubernetes' core validation)."""
 
@@ -41,6 +43,11 @@ class Ledger:
     trials: tuple[str, ...] = ()
     """For an Indexed Job of many trials, their run ids by completion index. An entry is empty if the trial no longer
     belongs to this launch, because its set was removed or because it failed and was launched again. Empty for a run."""
+
+    @property
+    def trained(self) -> frozenset[str]:
+        """The ids of what the launch trains: its run or batch, and the trials of a batch."""
+        return frozenset((self.run_id, *filter(None, self.trials)))
 
     @property
     def objects(self) -> tuple[Mapping[str, Any], ...]:
@@ -71,21 +78,28 @@ def wrapper_sources(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def wrapper_of(objects: Sequence[Mapping[str, Any]]) -> str | None:
     """The wrapper that the pods of a launch mount, if they are managed. Raises WorkloadError for an edited ledger."""
-    try:
-        return mounted(objects, WRAPPER_VOLUME)
-    except (AttributeError, KeyError, TypeError) as error:
-        name = objects[-1]["metadata"].get("name")
-        raise WorkloadError(
-            f"the pods of launch {name} cannot be read ({error!r}): its ledger was edited. Restore the ledger"
-        ) from error
+    return mounted(objects, WRAPPER_VOLUME)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A ledger whose launch was claimed and never confirmed: an `up` was interrupted, or the launch was refused."""
+    """A ledger whose launch was claimed and never confirmed: an `up` was interrupted, or its request got no answer.
+
+    Both times are the API server's, since the clocks of the people who claim and read may differ.
+    """
 
     ledger: Ledger
-    since: datetime
+    since: datetime | None
+    """When it was written; None if its managed fields do not show that, because they were edited."""
+    read: datetime | None
+    """When it was read; None if the answer had no time."""
+
+    @property
+    def age(self) -> timedelta | None:
+        """None if it is unknown, or if the API server's clock was set back."""
+        if self.since is None or self.read is None or self.read < self.since:
+            return None
+        return self.read - self.since
 
 
 def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
@@ -124,9 +138,12 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
     }
 
 
-def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
-    """The claim that precedes a launch: the ledger that will replace it, with its owner, but not marked as launched."""
-    annotations = {**ledger["metadata"].get("annotations", {}), CLAIM: now.isoformat(timespec="seconds")}
+def claim_config_map(ledger: Mapping[str, Any], claim_id: str) -> Manifest:
+    """The claim that precedes a launch: the ledger that will replace it, with its owner, but not marked as launched.
+
+    Each claim has another id, since the API server notes the time of a write only if the write changes something.
+    """
+    annotations = {**ledger["metadata"].get("annotations", {}), CLAIM: claim_id}
     return {
         **ledger,
         "metadata": {**ledger["metadata"], "annotations": annotations},
@@ -134,60 +151,116 @@ def claim_config_map(ledger: Mapping[str, Any], now: datetime) -> Manifest:
     }
 
 
-def read_claim(config_map: Mapping[str, Any]) -> Claim | None:
-    """The claim in a ledger's ConfigMap; None if the launch was made. Raises WorkloadError as `read_ledger` does."""
-    since = (config_map["metadata"].get("annotations") or {}).get(CLAIM)
-    if since is None or LAUNCHED in (config_map.get("data") or {}):
-        return None
-    try:
-        claimed = datetime.fromisoformat(since)
-    except ValueError as error:
-        metadata = config_map["metadata"]
-        raise WorkloadError(
-            f"ConfigMap {metadata['namespace']}/{metadata['name']}: annotation {CLAIM} is {since!r}, not a valid time: "
-            "it was edited. Restore it"
-        ) from error
-    return Claim(read_ledger(config_map), claimed)
+def is_claim(config_map: Mapping[str, Any]) -> bool:
+    """Whether the launch of a ledger's ConfigMap was claimed and not confirmed."""
+    metadata, data = config_map["metadata"], config_map.get("data") or {}
+    if CLAIM not in (metadata.get("annotations") or {}) or LAUNCHED in data:
+        return False
+    # A claim is not applied. The engine has confirmed what it has applied: somebody removed the confirmation.
+    return not any(
+        entry.get("operation") == "Apply" and "f:launchName" in entry.get("fieldsV1", {}).get("f:data", {})
+        for entry in metadata.get("managedFields") or ()
+    )
+
+
+def read_claim(config_map: Mapping[str, Any], read: datetime | None) -> Claim:
+    """The claim in a ledger's ConfigMap, as the API server returned it at `read`. Raises WorkloadError."""
+    return Claim(read_ledger(config_map), _claimed_at(config_map["metadata"]), read)
+
+
+def _claimed_at(metadata: Mapping[str, Any]) -> datetime | None:
+    """When the API server stored the claim; None if not exactly one of the managed fields' entries has it."""
+    times = []
+    for entry in metadata.get("managedFields") or ():
+        annotations = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:annotations", {})
+        times += [entry.get("time")] if f"f:{CLAIM}" in annotations else []
+    return datetime.fromisoformat(times[0]) if len(times) == 1 and times[0] else None
 
 
 def read_ledger(config_map: Mapping[str, Any]) -> Ledger:
     """The inverse of `ledger_config_map`. Raises WorkloadError if the ConfigMap is not a valid ledger."""
-    name, namespace = config_map["metadata"]["name"], config_map["metadata"]["namespace"]
-    data = config_map.get("data") or {}
+    metadata, data = config_map["metadata"], config_map.get("data") or {}
     try:
-        return Ledger(
+        ledger = Ledger(
             run_id=data["run"],
             workload=data["workload"],
-            namespace=namespace,
+            namespace=metadata["namespace"],
             attempt=int(data["attempt"]),
             launch_name=data["launchName"],
-            launch=_object(json.loads(data["launch"])),
-            companions=tuple(map(_object, _list(data.get("companions", "[]")))),
-            sweep=config_map["metadata"]["labels"].get(SWEEP, ""),
-            trials=tuple(map(_text, _list(data.get("trials", "[]")))),
+            launch=json.loads(data["launch"]),
+            companions=tuple(_list(data.get("companions", "[]"))),
+            sweep=metadata["labels"].get(SWEEP, ""),
+            trials=tuple(_list(data.get("trials", "[]"))),
         )
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        _check_shapes(ledger)
+        _check_names(ledger, metadata, data)
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        StopIteration,
+        TypeError,
+        ValueError,
+    ) as error:
+        problem = f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]
         raise WorkloadError(
-            f"ConfigMap {namespace}/{name} records a launch, but cannot be read ({error!r}): it was edited. Restore "
-            "it; without it the run counts as never launched and is trained again"
+            f"ConfigMap {metadata['namespace']}/{metadata['name']} records a launch, but cannot be read ({problem}): "
+            "it was edited. Restore it; without it the run counts as never launched and is trained again"
         ) from error
+    return ledger
 
 
-def _object(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is shaped like a manifest; raise TypeError otherwise."""
-    if not isinstance(value, dict) or not isinstance(value["kind"], str) or not isinstance(value["metadata"], dict):
-        raise TypeError(f"not a manifest: {str(value)[:100]}")
-    return value
+def _check_shapes(ledger: Ledger) -> None:
+    """Raise any error that a manifest, or a value in it, causes where it is read."""
+    for manifest in ledger.objects:
+        metadata = manifest["metadata"]
+        texts = [manifest["apiVersion"], manifest["kind"], *(metadata.get("labels") or {}).values()]
+        texts += [*(metadata.get("annotations") or {}).values()]
+        texts += [metadata[key] for key in ("name", "generateName", "namespace") if key in metadata]
+        _check_texts(texts)
+    _check_texts(ledger.trials)
+    ttl_seconds(ledger.launch)
+    if ledger.trials:
+        int(ledger.launch["spec"]["parallelism"])
+
+
+def _check_names(ledger: Ledger, metadata: Mapping[str, Any], data: Mapping[str, str]) -> None:
+    """Raise ValueError or KeyError if names of runs or launches differ or are missing, or other values are wrong."""
+    launch = ledger.launch["metadata"]
+    launch_name = launch["labels"][LAUNCH]
+    for place, value, expected in (
+        ("metadata.name", metadata["name"], ledger_name(ledger.run_id)),
+        (f"metadata.labels[{RUN}]", metadata["labels"].get(RUN, ledger.run_id), ledger.run_id),
+        # That of a batch may have the manifest of another batch, as which the remaining trials would be launched.
+        (f"launch.metadata.labels[{LAUNCH}]", ledger.launch_name if ledger.trials else launch_name, ledger.launch_name),
+        ("launch.metadata.namespace", launch["namespace"], ledger.namespace),
+        (LAUNCHED, data.get(LAUNCHED, "true"), "true"),
+        ("attempt", max(ledger.attempt, 1), ledger.attempt),
+    ):
+        if value != expected:
+            raise ValueError(f"{place} is {value!r}, where {expected!r} is expected")
+    if not {"name", "generateName"} & launch.keys():
+        raise KeyError("launch.metadata.name")
+
+
+def ttl_seconds(launch: Mapping[str, Any]) -> int | None:
+    """The time after its end after which the cluster removes a launch; None: never. Raises TypeError if edited."""
+    spec = launch.get("spec", {})
+    seconds = spec.get("ttlSecondsAfterFinished", (spec.get("runPolicy") or {}).get("ttlSecondsAfterFinished"))
+    if seconds is None or (isinstance(seconds, int) and not isinstance(seconds, bool)):
+        return seconds
+    raise TypeError(f"ttlSecondsAfterFinished is {seconds!r}, not a number of seconds")
 
 
 def _list(text: str) -> list[Any]:
     value = json.loads(text)
     if not isinstance(value, list):
-        raise TypeError(f"not a list: {text[:100]}")
+        raise TypeError(f"not a list: {text}")
     return value
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"not a run id: {str(value)[:100]}")
-    return value
+def _check_texts(values: Iterable[Any]) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"not a text: {value!r}")

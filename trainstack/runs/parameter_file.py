@@ -4,6 +4,7 @@ The ConfigMap is named after its content, and a launch keeps the one that it was
 always denotes the same set within a launch, whatever happens to the sweep's files.
 """
 
+import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -98,6 +99,26 @@ def file_config_map(name: str, sweep: str, namespace: str, stack: str, data: Dat
         "metadata": metadata(name, stack, namespace=namespace, labels={SWEEP: sweep}),
         "data": dict(data),
     }
+
+
+def read_file(config_map: Mapping[str, Any]) -> Data:
+    """Return the content of a live file. Raises WorkloadError if its trials cannot be read."""
+    data: Data = config_map.get("data") or {}
+    try:
+        sets_of(data)
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
+        place = f"ConfigMap {config_map['metadata'].get('namespace')}/{config_map['metadata']['name']}"
+        raise WorkloadError(
+            f"{place}: {TRIALS_FILE} has the trials of a sweep, but cannot be read ({type(error).__name__}: "
+            f"{str(error)[:200]}): it was edited. Restore it"
+        ) from error
+    return data
+
+
+def sets_of(data: Data) -> dict[str, str]:
+    """The ids of the sets of a file's trials by run id, in the order of the completion indexes."""
+    listed = json.loads(data.get(TRIALS_FILE, '{"trials": []}'))
+    return {str(trial["run_id"]): str(trial["id"]) for trial in listed["trials"]}
 
 
 def withdrawn(data: Data, run_ids: Iterable[str], stopped: Iterable[str]) -> Data:

@@ -23,7 +23,7 @@ from trainstack.guards.platform_queues import unknown_queues
 from trainstack.guards.states import owner_of
 from trainstack.lifecycle.teardown.plan import protected
 from trainstack.live.names import wait_until_replaceable
-from trainstack.objects.labels import with_state
+from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import identity, shown
 from trainstack.settings.model import Settings
 from trainstack.stacks.exit_code import report
@@ -110,16 +110,23 @@ def _before_definitions(program: Program) -> Before:
 
 
 def _launching(program: Program, group: LaunchGroup, generating: pulumi.ProviderResource | None) -> LaunchOptions:
-    state, versions = program.state.identity, program.decided.config_map_versions
+    decided, state = program.decided, program.state.identity
+    recorded = {launch.labels.get(LAUNCH) for launch in program.recorded}
     claims = {}
     for launched in group.launches:
-        if (ledger := group.config_maps.get(launched.launch_name)) is not None:
-            # The claim is written before the engine declares the ledger, which adds the identity of the state.
-            claimed = {**ledger, "metadata": with_state(ledger["metadata"], state)}
-            version = versions.get(identity(ledger))
-            claims[launched.launch_name] = Claim(launch=launched.launch, ledger=claimed, version=version)
+        launch = launched.launch_name
+        if (ledger := group.config_maps.get(launch)) is not None:
+            claims[launch] = Claim(
+                launch=launched.launch,
+                # The claim is written before the engine declares the ledger, which adds the identity of the state.
+                ledger={**ledger, "metadata": with_state(ledger["metadata"], state)},
+                version=decided.config_map_versions.get(identity(ledger)),
+                earlier=decided.claims_of(launched),
+                is_live=launch in decided.live,
+                is_recorded=launch in recorded,
+            )
     return LaunchOptions(
-        context=program.settings.cluster.context, live=program.decided.live, claims=claims, generating=generating
+        context=program.settings.cluster.context, live=decided.live, claims=claims, generating=generating
     )
 
 

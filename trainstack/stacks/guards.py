@@ -102,7 +102,8 @@ def renamed_stack(settings: Settings, state: OwnState) -> str:
     """Return the refusal of a change of a stack that was renamed, or an empty string. Raises ClusterError."""
     if state.stack in ("", settings.stack):
         return ""
-    return renamed(read_held(state.held, settings.cluster.context), state, settings.stack)
+    versions = {who: recorded.api_version for who, recorded in state.objects.items()}
+    return renamed(read_held(versions, settings.cluster.context), state, settings.stack)
 
 
 def objects_of_other_states(

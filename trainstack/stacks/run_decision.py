@@ -12,7 +12,7 @@ from trainstack.objects.labels import Manifest
 from trainstack.objects.ownership import Identity
 from trainstack.runs import dependencies, launches
 from trainstack.runs.launches import LiveLaunch
-from trainstack.runs.ledgers import Ledger, wrapper_config_map, wrapper_of, wrapper_reference
+from trainstack.runs.ledgers import Claim, Ledger, wrapper_config_map, wrapper_of, wrapper_reference
 from trainstack.runs.parameter_file import file_config_map
 from trainstack.settings.model import Settings
 from trainstack.sweeps import decision as sweeps
@@ -30,6 +30,8 @@ class RunDecision:
     """The live objects of launches as `<namespace>/<name>`, by launch name."""
     config_map_versions: Mapping[Identity, str]
     """The resource versions of the live ConfigMaps of runs, including ledgers and claims."""
+    claims: tuple[Claim, ...]
+    """The claims whose launches neither the cluster nor the engine's state has."""
     unlabelled: frozenset[Identity]
     """The live launches without the labels of this stack."""
     refusals: tuple[str, ...]
@@ -56,6 +58,10 @@ class RunDecision:
                 if sweep.ledgers
             ),
         )
+
+    def claims_of(self, launch: Ledger) -> tuple[Claim, ...]:
+        """Return the claims of the launch's run, or of any of its trials."""
+        return tuple(claim for claim in self.claims if claim.ledger.trained & launch.trained)
 
     @property
     def all_launches(self) -> tuple[Ledger, ...]:
@@ -110,6 +116,7 @@ def runs_and_sweeps(declared: Declared, live: Runs, evicted: Collection[str] = (
         config_map_versions={
             who: str(metadata["resourceVersion"]) for who, metadata in live.metadata.items() if who[0] == "ConfigMap"
         },
+        claims=live.claims,
         unlabelled=frozenset((run.kind, run.namespace, run.name) for run in live.live if run.lost_labels),
         refusals=(
             *decision.refusals,

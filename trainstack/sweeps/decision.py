@@ -18,7 +18,7 @@ from datetime import datetime
 from trainstack.runs import launches
 from trainstack.runs.launches import Decision, LiveLaunch, age
 from trainstack.runs.ledgers import Claim, Ledger
-from trainstack.runs.parameter_file import Data, file_name, file_of
+from trainstack.runs.parameter_file import Data, file_name, file_of, sets_of
 from trainstack.sweeps import indexed as batches
 from trainstack.sweeps.launches import PlannedSweep
 
@@ -70,7 +70,7 @@ def stoppable(live: Sequence[LiveLaunch], files: Mapping[str, Data]) -> set[str]
     names = set()
     for each in live:
         if each.sweep is not None:
-            names |= {each.run_id, each.sweep.name, *batches.sets_of(files.get(each.sweep.file or "", {}))}
+            names |= {each.run_id, each.sweep.name, *sets_of(files.get(each.sweep.file or "", {}))}
     return names
 
 
@@ -199,7 +199,7 @@ class _Decider:
         """Decide on claims by their trials that are still in the sweep and have no other launch."""
         for claim in claims:
             trials = {claim.ledger.run_id, *claim.ledger.trials} & ({*self.planned.trials} - self.known)
-            if trials and (refusal := launches.may_have_ended(claim, self.now)):
+            if trials and (refusal := launches.may_have_ended(claim)):
                 self.refusals.append(refusal)
                 self.known |= trials
 

@@ -8,7 +8,6 @@ lists its trials by completion index. The rules (docs/decisions/0008-sweeps.md):
 - of one that has failed, the trials that have not succeeded are launched again when its launch part was edited since.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,8 +15,7 @@ from datetime import datetime
 from trainstack.runs.launches import EDIT_IS_LATER, Judgement, LiveLaunch, left_behind, state_of
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import is_dispatched
-from trainstack.runs.manifests.trial_pod import TRIALS_FILE
-from trainstack.runs.parameter_file import Data, withdrawn
+from trainstack.runs.parameter_file import Data, sets_of, withdrawn
 from trainstack.sweeps.launches import PlannedSweep
 
 
@@ -65,12 +63,6 @@ def batches(live: Sequence[LiveLaunch], ledgers: Sequence[Ledger], files: Mappin
         taken.update(own)
         result.append(replace(each, members=own))
     return result[::-1]
-
-
-def sets_of(data: Data) -> dict[str, str]:
-    """The ids of the sets of a file's trials by run id, in the order of the completion indexes."""
-    listed = json.loads(data.get(TRIALS_FILE, '{"trials": []}'))
-    return {str(each["run_id"]): str(each["id"]) for each in listed["trials"]}
 
 
 def judge(batch: Batch, planned: PlannedSweep, stop: Sequence[str], now: datetime) -> BatchJudgement:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainstack.runs.launches import Decision, LiveLaunch, OfSweep, Phase, decide, idle_stops, live_launch
+from trainstack.runs.launches import LATE_SECONDS, Decision, LiveLaunch, OfSweep, Phase, decide, idle_stops, live_launch
 from trainstack.runs.ledgers import Claim, Ledger
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -107,22 +107,32 @@ def test_a_declared_run(
     ("spec", "age_seconds", "launched"),
     [
         pytest.param({}, 10**6, True, id="no TTL: nothing removes it"),
+        pytest.param({}, None, True, id="no TTL, of an unknown age"),
         pytest.param({"ttlSecondsAfterFinished": 600}, 599, True, id="younger than the TTL"),
+        pytest.param({"ttlSecondsAfterFinished": 600}, -600, False, id="from the future"),
         pytest.param({"ttlSecondsAfterFinished": 600}, 600, False, id="older than the TTL"),
+        pytest.param({"ttlSecondsAfterFinished": 600}, None, False, id="of an unknown age"),
         pytest.param({"ttlSecondsAfterFinished": 0}, 0, False, id="removed at once"),
+        pytest.param({"ttlSecondsAfterFinished": LATE_SECONDS}, 0, False, id="removed while it is waited for"),
+        pytest.param({"ttlSecondsAfterFinished": LATE_SECONDS + 1}, 0, True, id="not removed while it is waited for"),
+        pytest.param({"ttlSecondsAfterFinished": 10**400}, 10**6, True, id="a TTL beyond any time"),
         pytest.param({"runPolicy": {"ttlSecondsAfterFinished": 600}}, 700, False, id="a PyTorchJob's"),
     ],
 )
 def test_a_claimed_launch_is_created_unless_it_may_have_ended(
-    spec: dict[str, Any], age_seconds: int, launched: bool
+    spec: dict[str, Any], age_seconds: int | None, launched: bool
 ) -> None:
-    """An interrupted `up` claimed it; neither the cluster nor the engine's state has it."""
+    """An `up` claimed it, and was interrupted; neither the cluster nor the engine's state has it.
+
+    The claim's age is by the API server's clock: the reader's, here `now`, does not matter.
+    """
     ledger = make_ledger(SECOND, **spec)
-    claim = Claim(ledger, NOW - timedelta(seconds=age_seconds))
-    decision = decide([ledger], [], [], (), NOW, [claim])
-    assert [launch.launch_name for launch in decision.launches] == ([SECOND] if launched else [])
-    for remedy in (f"kubectl delete configmap -n research run-{RUN}", f"trainstack fetch {RUN} -s lab"):
-        assert [remedy in text for text in decision.refusals] == ([] if launched else [True])
+    claim = Claim(ledger, NOW, None if age_seconds is None else NOW + timedelta(seconds=age_seconds))
+    for now in (NOW, NOW - timedelta(days=400), NOW + timedelta(days=400)):
+        decision = decide([ledger], [], [], (), now, [claim])
+        assert [launch.launch_name for launch in decision.launches] == ([SECOND] if launched else [])
+        for remedy in (f"kubectl delete configmap -n research run-{RUN}", f"trainstack fetch {RUN} -s lab"):
+            assert [remedy in text for text in decision.refusals] == ([] if launched else [True])
 
 
 def test_of_two_active_launches_none_is_chosen() -> None:

@@ -24,6 +24,7 @@ from trainstack.live.client import (
     get,
     reach,
     read,
+    read_server_time,
     shared_clients,
 )
 from trainstack.live.snapshot import read_launches, read_metadata
@@ -39,6 +40,8 @@ class Server(ThreadingHTTPServer):
     """Paths that are always answered with 200."""
     throttled: tuple[int, ...] = ()
     """The Retry-After seconds of the 429 answers that precede all others."""
+    date: str | None = None
+    """The header of every answer; None: the right time, "": no such header."""
     connections: int = 0
     requests: tuple[str, ...] = ()
     authorization: str | None = None
@@ -77,6 +80,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def send_header(self, keyword: str, value: str) -> None:
+        """Replace the time."""
+        if keyword == "Date" and self.server.date is not None:
+            value = self.server.date
+        if value:
+            super().send_header(keyword, value)
 
     def log_message(self, *_: object) -> None:
         """Keep the test output free of request logs."""
@@ -237,3 +247,27 @@ def test_missing_kinds_and_objects_count_as_absent(server: Server) -> None:
     server.status = 404
     assert read_launches(make_settings(), ["research"]) == []
     assert read_metadata([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}], None) == {}
+
+
+@pytest.mark.parametrize("status", [200, 403, 404])
+@pytest.mark.parametrize(
+    ("date", "time"),
+    [
+        ("Fri, 02 Jan 2026 03:04:05 GMT", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("Fri, 02 Jan 2026 03:04:05 +0900", datetime(2026, 1, 1, 18, 4, 5, tzinfo=UTC)),
+        ("", None),
+        ("yesterday", None),
+    ],
+)
+def test_the_time_of_the_api_server(server: Server, status: int, date: str, time: datetime | None) -> None:
+    """Every answer has it. A proxy may remove it, or change it to what is not a time."""
+    server.status, server.date = status, date
+    assert read_server_time(None) == time
+
+
+def test_without_an_answer_there_is_no_time(server: Server) -> None:
+    """That is an error, as for other reads."""
+    server.server_close()
+    server.shutdown()
+    with pytest.raises(ClusterError):
+        read_server_time(None)

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -14,7 +16,9 @@ from tests.unit.workloads.test_object_manifest import make_object
 from trainstack.live import snapshot
 from trainstack.live.client import Answer, ClusterError
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
-from trainstack.runs.ledgers import Ledger, ledger_config_map
+from trainstack.objects.labels import SWEEP
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.ledgers import Ledger, claim_config_map, ledger_config_map
 from trainstack.runs.manifests.build import manifest
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 
@@ -150,3 +154,60 @@ def test_a_kind_with_an_unusual_path_stops_every_change(
         return
     with pytest.raises(ClusterError, match=f"the cluster serves JAXJob of kubeflow.org/v1 {problem}"):
         read_launches(make_settings(make_object()), (None,))
+
+
+def make_claim(launch_name: str = "train-1-2") -> dict[str, Any]:
+    """Return the claim that an interrupted `up` left at NOW, by the API server's clock."""
+    launch = manifest(make_run(), "dev", replace(make_launch(), name=launch_name))
+    ledger = Ledger(
+        run_id="train-1", workload="train", namespace="research", attempt=1, launch_name=launch_name, launch=launch
+    )
+    claim = claim_config_map(ledger_config_map("dev", ledger), "c1")
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:trainstack.dev/claim": {}}}}
+    managed = [{"manager": "trainstack", "operation": "Update", "time": CLAIMED, "fieldsV1": fields}]
+    return {**claim, "metadata": {**claim["metadata"], "managedFields": managed}}
+
+
+CLAIMED = "2026-01-02T03:04:05Z"
+
+
+def test_the_age_of_a_claim_is_by_the_clock_of_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the claim itself, and of the answer. The user's clock may be wrong."""
+    answered = datetime.fromisoformat(CLAIMED) + timedelta(minutes=7)
+    monkeypatch.setattr(snapshot, "read_server_time", lambda _: answered)
+    make_served(monkeypatch, {"configmaps": [make_claim()]})
+    monkeypatch.setattr(snapshot, "read", lambda paths, _: {path: Answer(404, {}) for path in paths})
+    (claim,) = read_runs(make_settings()).claims
+    assert (claim.ledger.launch_name, claim.age) == ("train-1-2", timedelta(minutes=7))
+
+
+def test_the_time_is_not_read_without_an_open_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more request of each `up` would be slow. The claim of a launch that exists is not open."""
+
+    def unexpected(_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(snapshot, "read_server_time", unexpected)
+    live = manifest(make_run(), "dev", make_launch())
+    live["metadata"] |= {"uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    make_served(monkeypatch, {"configmaps": [make_claim()], "jobs": [live]})
+    runs = read_runs(make_settings())
+    assert (runs.claims, [ledger.launch_name for ledger in runs.ledgers]) == ((), ["train-1-2"])
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "5", '{"trials": 5}', '{"trials": [{}]}', '{"trials": [["a"]]}', "[" * 9999]
+)
+def test_a_parameter_file_that_was_edited_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """The trials of its launch are unknown."""
+    file = {
+        "metadata": {"name": "sweep-a-1", "namespace": "lab", "labels": {SWEEP: "a"}},
+        "data": {"trials.json": text},
+    }
+
+    def read(paths: Sequence[str], _: object, **__: object) -> dict[str, Answer]:
+        return {path: Answer(200, {"items": [file] if quote(f"{SWEEP},!") in path else []}) for path in paths}
+
+    monkeypatch.setattr(snapshot, "read_lists", read)
+    with pytest.raises(WorkloadError, match=r"^ConfigMap lab/sweep-a-1: trials\.json .* cannot be read .* Restore it$"):
+        read_runs(make_settings())

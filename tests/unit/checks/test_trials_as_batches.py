@@ -50,7 +50,7 @@ def test_an_added_value_is_another_job_with_the_new_trials() -> None:
 def make_claim(ledger: Ledger) -> Claim:
     """Return the claim of an interrupted `up`, older than its launch's TTL."""
     spec = {**ledger.launch["spec"], "ttlSecondsAfterFinished": 600}
-    return Claim(replace(ledger, launch={**ledger.launch, "spec": spec}), NOW - timedelta(hours=1))
+    return Claim(replace(ledger, launch={**ledger.launch, "spec": spec}), NOW - timedelta(hours=1), NOW)
 
 
 def test_a_claim_refuses_only_its_own_trials() -> None:

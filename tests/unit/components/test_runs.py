@@ -81,7 +81,7 @@ def test_a_launch_follows_the_wrapper_and_precedes_its_ledger() -> None:
         "on_error": ["runs-release"],
     }
     assert "ignoreChanges" not in launch.options
-    assert not ledger.hooks
+    assert ledger.hooks == {"before_create": ["runs-confirm"], "before_update": ["runs-confirm"]}
 
 
 def test_a_live_launch_is_never_edited() -> None:

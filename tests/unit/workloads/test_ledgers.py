@@ -1,6 +1,7 @@
 """The ConfigMaps of a launch: ledger, claim and wrapper."""
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -9,13 +10,14 @@ import pytest
 from tests.unit.make import make_distributed, make_run
 from tests.unit.workloads.launches import make_launch
 from trainstack.guards.states import OwnState, of_others
-from trainstack.objects.labels import with_state
+from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import identity
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.ledgers import (
     Claim,
     Ledger,
     claim_config_map,
+    is_claim,
     ledger_config_map,
     read_claim,
     read_ledger,
@@ -38,7 +40,7 @@ def make_ledger(**changes: Any) -> Ledger:
         "namespace": "research",
         "attempt": 2,
         "launch_name": "train-1-2",
-        "launch": {"kind": "Job", "metadata": {"name": "train-1-2"}},
+        "launch": {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train-1-2"}},
     }
     return Ledger(**{**base, **changes})
 
@@ -64,7 +66,7 @@ def test_the_config_map_of_a_ledger() -> None:
             "workload": "train",
             "attempt": "2",
             "launchName": "train-1-2",
-            "launch": '{"kind":"Job","metadata":{"name":"train-1-2"}}',
+            "launch": '{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train-1-2"}}',
             "launched": "true",
         },
     }
@@ -73,21 +75,69 @@ def test_the_config_map_of_a_ledger() -> None:
 def test_a_claim_is_its_ledger_without_the_confirmation() -> None:
     """A ledger of an earlier release has no annotation, and is not a claim."""
     ledger = ledger_config_map("dev", make_ledger())
-    posted = claim_config_map(ledger, NOW)
+    posted = claim_config_map(ledger, "c1")
     assert posted["data"] == {key: value for key, value in ledger["data"].items() if key != "launched"}
-    assert read_claim(posted) == Claim(make_ledger(), NOW)
-    assert read_claim(ledger) is None
-    assert read_claim({**posted, "data": ledger["data"]}) is None
-    assert read_claim({**ledger, "data": posted["data"]}) is None
-    posted["metadata"]["annotations"]["trainstack.dev/claim"] = "yesterday"
-    with pytest.raises(WorkloadError, match=r"run-train-1: annotation trainstack.dev/claim is 'yesterday'"):
-        read_claim(posted)
+    assert is_claim(posted)
+    assert not is_claim(ledger)
+    assert not is_claim({**posted, "data": ledger["data"]})
+    assert not is_claim({**ledger, "data": posted["data"]})
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields", "claimed"),
+    [
+        ("Apply", {"f:data": {"f:launchName": {}, "f:run": {}}}, False),
+        ("Apply", {"f:data": {"f:run": {}}}, True),
+        ("Apply", {"f:metadata": {"f:labels": {}}}, True),
+        ("Update", {"f:data": {"f:launchName": {}}}, True),
+    ],
+    ids=["confirmed", "of an earlier launch", "of labels", "claimed"],
+)
+def test_a_ledger_without_its_confirmation_is_no_claim(operation: str, fields: dict[str, Any], claimed: bool) -> None:
+    """Somebody removed the key: the run would be launched again. The engine has applied the launch in it."""
+    posted = claim_config_map(ledger_config_map("dev", make_ledger()), "c1")
+    posted["metadata"]["managedFields"] = [{"manager": "trainstack", "operation": operation, "fieldsV1": fields}]
+    assert is_claim(posted) is claimed
+
+
+def written(manager: str, time: str | None, annotation: str = "trainstack.dev/claim") -> dict[str, Any]:
+    """Return an entry of managed fields."""
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{annotation}": {}}}, "f:data": {}}
+    return {"manager": manager, "operation": "Update", "fieldsV1": fields, **({"time": time} if time else {})}
+
+
+@pytest.mark.parametrize(
+    ("managed_fields", "since"),
+    [
+        pytest.param([written("trainstack-a", "2026-01-02T03:04:05Z")], NOW, id="as written"),
+        pytest.param(
+            [written("kubectl", "2020-01-01T00:00:00Z", "other"), written("a", "2026-01-02T03:04:05Z")],
+            NOW,
+            id="beside another writer",
+        ),
+        pytest.param([written("a", None)], None, id="without a time"),
+        pytest.param([written("a", "2026-01-02T03:04:05Z"), written("b", "2020-01-01T00:00:00Z")], None, id="of two"),
+        pytest.param([{"fieldsV1": {"f:metadata": {"f:annotations": {}}}}, {}], None, id="of none"),
+        pytest.param([], None, id="removed"),
+        pytest.param(None, None, id="missing"),
+    ],
+)
+@pytest.mark.parametrize("value", ["c1", "2026-01-02T03:04:05", "2126-01-02T03:04:05+09:00", "yesterday", ""])
+def test_a_claim_is_as_old_as_the_api_server_says(managed_fields: object, since: datetime | None, value: str) -> None:
+    """The annotation is from the claimer, whose clock may be wrong, or from somebody who edited it."""
+    posted = claim_config_map(ledger_config_map("dev", make_ledger()), value)
+    posted["metadata"]["managedFields"] = managed_fields
+    assert read_claim(posted, NOW + timedelta(hours=1)) == Claim(make_ledger(), since, NOW + timedelta(hours=1))
+    age = None if since is None else timedelta(hours=1)
+    assert read_claim(posted, NOW + timedelta(hours=1)).age == age
+    assert read_claim(posted, None).age is None
+    assert read_claim(posted, NOW - timedelta(hours=1)).age is None
 
 
 def test_a_claim_belongs_to_the_state_that_created_it() -> None:
     """After an interrupted `up` the claim is not in the state, which identifies it only by this annotation."""
     ledger = ledger_config_map("dev", make_ledger())
-    claim = claim_config_map({**ledger, "metadata": with_state(ledger["metadata"], "a" * 32)}, NOW)
+    claim = claim_config_map({**ledger, "metadata": with_state(ledger["metadata"], "a" * 32)}, "c1")
     assert of_others({identity(claim): claim["metadata"]}, OwnState("a" * 32), "dev") == {}
     assert of_others({identity(claim): claim["metadata"]}, OwnState("b" * 32), "dev") == {"a" * 32: (identity(claim),)}
 
@@ -103,7 +153,7 @@ def test_a_ledger_survives_a_round_trip() -> None:
     """A frozen launch is declared again from its ledger, byte for byte."""
     ledger = make_ledger(launch=manifest(make_run(env={"A": "ü $$"}), "dev", make_launch()))
     assert read_ledger(ledger_config_map("dev", ledger)) == ledger
-    both = make_ledger(companions=({"kind": "TrainingRuntime", "metadata": {"name": "train-1-2"}},))
+    both = make_ledger(companions=({"apiVersion": "v1", "kind": "Runtime", "metadata": {"name": "train-1-2"}},))
     assert read_ledger(ledger_config_map("dev", both)) == both
 
 
@@ -180,6 +230,57 @@ def test_a_ledger_that_was_edited_to_another_type_is_refused() -> None:
         assert all(isinstance(body["kind"], str) and isinstance(body["metadata"], dict) for body in ledger.objects)
         assert all(isinstance(trial, str) for trial in ledger.trials)
     assert accepted == {("companions", "[]"), ("trials", "[]"), ("attempt", "5")}
+
+
+JOB: dict[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "train-1-2", "namespace": "research", "labels": {LAUNCH: "train-1-2"}},
+    "spec": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "launch"),
+    [
+        pytest.param({"run": "other-1"}, {}, id="another run"),
+        pytest.param({"launchName": "train-1-3"}, {}, id="another launch"),
+        pytest.param({"launched": "false"}, {}, id="not launched"),
+        pytest.param({"launched": ""}, {}, id="launched, or not"),
+        pytest.param({"attempt": "two"}, {}, id="an attempt in words"),
+        pytest.param({"attempt": "0"}, {}, id="no attempt"),
+        pytest.param({"attempt": "-1"}, {}, id="a negative attempt"),
+        pytest.param({"attempt": "1e400"}, {}, id="an infinite attempt"),
+        pytest.param({"attempt": "9" * 5000}, {}, id="a long attempt"),
+        pytest.param({"trials": '["train-1", 5]'}, {}, id="a trial that is a number"),
+        pytest.param({"trials": '["train-1"]'}, {}, id="a batch without parallelism"),
+        pytest.param({}, {"apiVersion": None}, id="no API version"),
+        pytest.param({}, {"kind": ["Job"]}, id="a list of kinds"),
+        pytest.param({}, {"metadata": {"name": 5}}, id="a number as name"),
+        pytest.param({}, {"metadata": {"labels": ["a"]}}, id="a list of labels"),
+        pytest.param({}, {"metadata": {"labels": {"a": 5}}}, id="a number as label"),
+        pytest.param({}, {"metadata": {"annotations": {"a": None}}}, id="no annotation"),
+        pytest.param({}, {"metadata": {"namespace": "other"}}, id="another namespace"),
+        pytest.param({}, {"spec": []}, id="a list as spec"),
+        pytest.param({}, {"spec": {"ttlSecondsAfterFinished": "600"}}, id="a TTL as text"),
+        pytest.param({}, {"spec": {"ttlSecondsAfterFinished": float("inf")}}, id="an infinite TTL"),
+        pytest.param({}, {"spec": {"ttlSecondsAfterFinished": True}}, id="a TTL that is true"),
+        pytest.param({}, {"spec": {"runPolicy": 5}}, id="a number as policy"),
+        pytest.param({}, {"spec": {"runPolicy": {"ttlSecondsAfterFinished": {}}}}, id="an object as TTL"),
+    ],
+)
+def test_an_edited_value_of_a_ledger_is_refused_in_one_line(data: dict[str, str], launch: dict[str, Any]) -> None:
+    """Its run counted as never launched, or a command ended with a traceback. A claim is read in the same way."""
+    config_map = ledger_config_map("dev", make_ledger(launch=JOB))
+    read_ledger(config_map)
+    config_map["data"] = {**config_map["data"], "launch": json.dumps({**JOB, **launch}), **data}
+    for read in (read_ledger, lambda edited: read_claim(edited, NOW)):
+        with pytest.raises(
+            WorkloadError, match=r"^ConfigMap research/run-train-1 records a launch, but cannot be"
+        ) as caught:
+            read(config_map)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("spec", [None, [], 5, {"template": None}, {"template": {"spec": {"volumes": [5]}}}])

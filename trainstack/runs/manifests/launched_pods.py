@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from trainstack.objects.labels import OBJECT
+from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.kind import Body, LaunchedPods
 from trainstack.runs.manifests.registry import WORKLOAD_KINDS
 
@@ -15,7 +16,20 @@ def launched_pods(launch: Body, companions: Iterable[Body] = ()) -> tuple[Launch
 
 
 def mounted(objects: Sequence[Body], volume: str) -> str | None:
-    """The ConfigMap that the pods of a launch mount as this volume, if any. `objects`: as in `Ledger.objects`."""
+    """The ConfigMap that the pods of a launch mount as this volume, if any. `objects`: as in `Ledger.objects`.
+
+    Raises WorkloadError if the objects are from a ledger that was edited.
+    """
+    try:
+        return _mounted(objects, volume)
+    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
+        name = objects[-1]["metadata"].get("name")
+        raise WorkloadError(
+            f"the pods of launch {name} cannot be read ({error!r:.200}): its ledger was edited. Restore the ledger"
+        ) from error
+
+
+def _mounted(objects: Sequence[Body], volume: str) -> str | None:
     *companions, launch = objects
     for pods in launched_pods(launch, companions):
         for each in pods.spec.get("volumes") or ():
