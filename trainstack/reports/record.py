@@ -66,7 +66,7 @@ def parse_object(text: str | bytes, *, file_names: bool = False) -> dict[str, An
 def parse_json(text: str | bytes, *, file_names: bool = False) -> Any:
     """Parse JSON. Raises ValueError, also for a value that is nested too deeply and for a number that is too long.
 
-    Strings can be printed and written: lone surrogates are replaced, unless they stand for the bytes of `file_names`.
+    Strings can be printed and written: lone surrogates are replaced, unless they encode the bytes of `file_names`.
     """
     text = text if isinstance(text, str) else text.decode()
     try:

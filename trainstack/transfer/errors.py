@@ -8,7 +8,7 @@ class TransferError(TrainstackError):
 
 
 class DamagedRecordError(TransferError):
-    """A finished run's record on the volume is not what its run.json says."""
+    """A finished run's record on the volume differs from its run.json."""
 
 
 class BrokenConnectionError(TrainstackError):

@@ -71,9 +71,10 @@ def _mismatch(path: str, first: str, first_total: tuple[int, int], second: str, 
 def _damage_error(path: str, target: Path, texts: Sequence[str]) -> DamagedRecordError:
     more = f"; and {len(texts) - _MOST_FAULTS} more" if len(texts) > _MOST_FAULTS else ""
     return DamagedRecordError(
-        f"{path} on the volume is not what its run.json says: {'; '.join(texts[:_MOST_FAULTS])}{more}. The other files "
-        f"are in {target}. If the files were changed there, restore them and run the same command again; if they are "
-        "gone, raise the run's `attempt` to train again. The path of a file or folder fetches it as it is"
+        f"{path} on the volume differs from its run.json: {'; '.join(texts[:_MOST_FAULTS])}{more}. The other files "
+        f"were fetched to {target}. If the files were changed on the volume, restore them and run the same command again; "
+        "if they were lost, raise the run's `attempt` to train again. To fetch a file or folder without this comparison, "
+        "use its path"
     )
 
 
@@ -171,7 +172,7 @@ class _Fetch(Transfer):
         return {root: found for root, found in faults.items() if found}
 
     def _compare_fetched(self, recorded: Sequence[Record], target: Target, tree: Tree) -> dict[str, list[Fault]]:
-        """The differences of records to their run.json. Removes the markers of those that are not complete here."""
+        """The differences of records to their run.json. Removes the markers of records that are incomplete here."""
         names = [f"{record.root}{path}" for record in recorded for path in record.files]
         unknown = {name: tree.files[name] for name in names if name in tree.files}
         # The sum of a big file in chunks is another one.

@@ -34,7 +34,7 @@ class Record:
     root: str
     """What the paths of its files begin with: nothing, or a folder with `/`."""
     files: Mapping[str, Any]
-    """What run.json says of each published file, by its path in the record."""
+    """The entry of each published file in run.json, by its path in the record."""
     faults: tuple[Fault, ...]
     """Why run.json cannot be relied on."""
 

@@ -262,7 +262,7 @@ def _inode(state: Stat) -> str:
 
 
 def _stats(loader: Loader, folder: str, names: Collection[str]) -> dict[str, Stat]:
-    """The state of files, also of those that a link of the volume leads to."""
+    """The state of files, also where a link of the volume leads to them."""
     operation, found = "check of the volume's files", dict[str, Stat]()
     with run_script(loader, operation, _STATS, folder, stdin=encode_names(f"./{name}" for name in names)) as script:
         frames = Frames(script.stdout, operation)
@@ -312,7 +312,7 @@ def list_files(loader: Loader, path: str) -> dict[str, dict[str, str | int]]:
 
 
 def others_warning(tree: Tree, verb: str) -> str:
-    """Say that a folder contains something besides files and folders, to which something is not done."""
+    """The warning that a folder has links or special files, which are not fetched or listed (`verb`)."""
     return f"{len(tree.others)} links or special files are not {verb}, for example {tree.others[0]!r}"
 
 

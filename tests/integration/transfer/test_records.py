@@ -174,9 +174,7 @@ def test_each_record_of_a_folder_is_compared(
     (volume.root / "runs" / "2" / "result" / "model.pt").unlink()
     with transfer_fails():
         fetch(LOADER, "runs", tmp_path / "target")
-    assert (
-        "runs on the volume is not what its run.json says: '2/result/model.pt' is missing." in capsys.readouterr().err
-    )
+    assert "runs on the volume differs from its run.json: '2/result/model.pt' is missing." in capsys.readouterr().err
     marked = {path.parent.name for path in (tmp_path / "target").rglob("_SUCCESS")}
     assert marked == {"target", "1", "spark"}
 

@@ -26,6 +26,7 @@ from tests.integration.wrapper.pods import (
     run,
     wait_until,
 )
+from trainstack.runs.wrapper import run as wrapper
 
 WRITER = """
 import os, signal, sys, time
@@ -63,6 +64,23 @@ def test_what_the_command_left_running_is_ended_before_its_files_are_hashed(tmp_
     assert all(text.startswith(b"line\n") for text in (before[0]["log"], before[1]))
     assert not processes_with(str(record))
     assert (published(record), (record / "logs" / "rank-0.pod-a-1.log").read_bytes()) == before
+
+
+def test_a_process_that_does_not_end_fails_the_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may still write: a disk that does not answer holds it, for example. The failure has its name and number."""
+    monkeypatch.setattr(wrapper, "adopt_orphans", lambda: None)  # of this test's process
+    monkeypatch.setattr(wrapper, "KILLED_SECONDS", 0)
+    monkeypatch.setattr(wrapper, "LEFT_OWN_SECONDS", 0)
+    monkeypatch.setattr(wrapper, "LEFT_SECONDS", 0)
+    monkeypatch.setattr(wrapper, "reap", lambda _=0: True)
+    monkeypatch.setattr(wrapper, "descendants", lambda: {2**22 + 1: "dd"})
+    settings = wrapper.Settings({"TRAINSTACK_RUN_ID": RUN_ID, "TRAINSTACK_RECORD": str(tmp_path), "PATH": ""})
+    record = tmp_path / RUN_ID
+    with pytest.raises(wrapper.WrapperError, match=r"do not end: 'dd' \(4194305\)") as caught:
+        wrapper.run_first(settings, record, python(WRITE_RESULT))
+    assert caught.value.code == 65
+    assert "'dd'" in read_json(next(record.glob("attempts/*/failure.json")))["last_lines"][-1]
+    assert not (record / "result").exists()
 
 
 def processes_with(text: str) -> list[str]:

@@ -260,7 +260,7 @@ def test_a_damaged_record_does_not_hide_the_others(
     captured = capsys.readouterr()
     assert f"digits-{RUN}" in captured.out
     stderr = " ".join(captured.err.split())
-    assert f"runs/lost-{RUN} on the volume is not what its run.json says" in stderr
+    assert f"runs/lost-{RUN} on the volume differs from its run.json" in stderr
     assert "metrics.jsonl:1: invalid JSON (it is nested more than 50 levels deep)" in stderr
     with pytest.raises(DamagedRecordError):
         files.fetch(f"lost-{RUN}", "dev")
