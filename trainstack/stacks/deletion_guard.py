@@ -108,7 +108,7 @@ class DeletionGuard:
             return (
                 f"{shown(who)} is declared, and its replacement would delete "
                 f"{'all objects in it' if who[0] == _NAMESPACE else 'the record of a launch'}: leave out `--replace` "
-                "and the like"
+                "and the like, or delete the whole stack with `trainstack destroy`"
             )
         if who[0] == _CLAIM and body["spec"].get("volumeName") and f"{who[1]}/{who[2]}" not in self._discarded:
             return (
@@ -123,7 +123,7 @@ class DeletionGuard:
             return (
                 f"{shown(who)} belongs to a launch of run {labels.get(RUN)} that this change keeps. Its replacement "
                 "would launch the run a second time: leave out `--replace` and the like, and raise the run's `attempt` "
-                "to train again"
+                "to train again. `trainstack destroy` deletes the whole stack"
             )
         if who[0] == _COMPANION or {labels.get(RUN), labels.get(SWEEP)} & self._stop:
             return ""

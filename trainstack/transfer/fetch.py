@@ -72,9 +72,9 @@ def _damage_error(path: str, target: Path, texts: Sequence[str]) -> DamagedRecor
     more = f"; and {len(texts) - _MOST_FAULTS} more" if len(texts) > _MOST_FAULTS else ""
     return DamagedRecordError(
         f"{path} on the volume differs from its run.json: {'; '.join(texts[:_MOST_FAULTS])}{more}. The other files "
-        f"were fetched to {target}. If the files were changed on the volume, restore them and run the same command again; "
-        "if they were lost, raise the run's `attempt` to train again. To fetch a file or folder without this comparison, "
-        "use its path"
+        f"were fetched to {target}. If the files were changed on the volume, restore them and run the same command "
+        "again; if they were lost, raise the run's `attempt` to train again. To fetch a file or folder without this "
+        "comparison, use its path"
     )
 
 
