@@ -57,8 +57,8 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
                   digest, because a tag can be moved to other content
     command       the program
     workingDir    which files the program finds by relative paths
-    pods          for each role: how many (the world size, or a Job's completions), arguments and environment; the
-                  command of Jobs of a JobSet that have their own
+    pods          for each role: how many (the world size, or a Job's completions, which are its parallelism if unset),
+                  arguments and environment; the command of Jobs of a JobSet that have their own
     secretEnv     variables from Secrets, by Secret name and key; only if there are any
     code          the repository, independent of the protocol, and the commit; only if there is any
     data          the digest of the data's manifest
@@ -103,7 +103,7 @@ def identity(workload: Workload, facts: Facts) -> Manifest:
     if workload.replicated_jobs:
         result["jobs"] = {
             job.name: {
-                "counts": [job.replicas, job.completions or job.parallelism],
+                "counts": [job.replicas, job.pods_to_succeed],
                 "after": [[each.name, each.status] for each in job.depends_on],
             }
             for job in workload.replicated_jobs

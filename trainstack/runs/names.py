@@ -53,4 +53,4 @@ def object_name(workload: Workload, launch: str, number: int | None = None) -> s
 
 def indexed(workload: Workload) -> bool:
     """Whether the pods of a Job have completion indexes: a managed Job records each completion separately."""
-    return workload.kind == "Job" and workload.managed and workload.completions > 1
+    return workload.kind == "Job" and workload.managed and workload.pods_to_succeed > 1

@@ -20,7 +20,7 @@ class Pod:
 
     role: str
     replicas: int
-    """The role's replicas, or the Job's completions."""
+    """The role's replicas, or the pods of a Job that must succeed."""
     command: tuple[str, ...]
     args: tuple[str, ...]
     env: Mapping[str, str]
@@ -36,11 +36,10 @@ def pods(workload: Workload) -> tuple[Pod, ...]:
     """The workload's pods by role, the master first; for a JobSet in the order of its Jobs."""
     if workload.replicated_jobs:
         return tuple(
-            _overridden(workload, job, job.name, job.replicas * (job.completions or job.parallelism))
-            for job in workload.replicated_jobs
+            _overridden(workload, job, job.name, job.replicas * job.pods_to_succeed) for job in workload.replicated_jobs
         )
     if not workload.roles:
-        return (_overridden(workload, PodOverrides(), ONLY_ROLE, workload.completions),)
+        return (_overridden(workload, PodOverrides(), ONLY_ROLE, workload.pods_to_succeed),)
     return tuple(_overridden(workload, role, name, role.replicas) for name, role in sorted(workload.roles.items()))
 
 

@@ -293,4 +293,13 @@ SLIP_CASES: dict[str, list[Case]] = {
             "warning",
         ),
     ],
+    "parallelism-unused": [
+        Case(
+            make_settings(make_run(parallelism=4)),
+            "workloads.runs[train].parallelism",
+            "parallelism is 4, but the run has one pod, because completions is 1 by default",
+            "set `completions` to the number of pods, or leave out `parallelism`",
+            "warning",
+        ),
+    ],
 }

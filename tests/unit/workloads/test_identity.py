@@ -64,7 +64,7 @@ EDITS: list[tuple[dict[str, Any], bool]] = [
     ({"image_pull_policy": "Always"}, SAME),
     ({"image_pull_secrets": ("registry",)}, SAME),
     ({"volumes": (make_mount(mount_path="/elsewhere"),)}, SAME),
-    ({"parallelism": 2}, SAME),
+    ({"parallelism": 2}, SAME),  # A managed Job has one pod unless `completions` are set.
     ({"backoff_limit": 3}, SAME),
     ({"restart_policy": "OnFailure"}, SAME),
     ({"active_deadline_seconds": 60}, SAME),

@@ -172,6 +172,21 @@ def discard_unknown(context: RuleContext) -> Iterator[Violation]:
             yield Violation(f"storage.discard[{index}]", message, remedy)
 
 
+@Rule(
+    id="parallelism-unused",
+    severity="warning",
+    summary="A managed Job sets `parallelism` without `completions`, so it runs one pod.",
+    details="An unmanaged Job would run as many pods as its `parallelism`.",
+    example="A managed Job with `parallelism: 4` alone.",
+    remedy="Set `completions` to the number of pods, or leave out `parallelism`.",
+)
+def parallelism_unused(context: RuleContext) -> Iterator[Violation]:
+    for path, run in context.settings.trained():
+        if run.managed and "completions" not in run.model_fields_set and run.parallelism > 1:
+            message = f"parallelism is {run.parallelism}, but the run has one pod, because completions is 1 by default"
+            yield Violation(f"{path}.parallelism", message)
+
+
 def _paths(context: RuleContext) -> Iterator[tuple[str, str]]:
     """Yield the paths of files and folders in the settings."""
     for path, run in context.runs():

@@ -38,21 +38,27 @@ def job(workload: Workload, stack: str, launch: Launch, *, container: str = CONT
 
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
-    return [f"{name}-{workload.completions - 1}{SUFFIX}" if indexed(workload) else f"{name}{SUFFIX}"]
+    return [f"{name}-{workload.pods_to_succeed - 1}{SUFFIX}" if indexed(workload) else f"{name}{SUFFIX}"]
 
 
 def job_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods]:
     """The pods of a Job, or of a Job in a JobSet."""
     spec = launch["spec"]
-    at_once = spec.get("parallelism", 1)
-    yield LaunchedPods(ONLY, min(at_once, spec.get("completions", at_once)), spec["template"])
+    at_once, to_succeed = _pods_of(spec)
+    yield LaunchedPods(ONLY, min(at_once, to_succeed), spec["template"])
+
+
+def _pods_of(spec: Body) -> tuple[int, int]:
+    """How many pods of a Job run at once, and how many must succeed. The API server sets both if both are unset."""
+    at_once, to_succeed = spec.get("parallelism"), spec.get("completions")
+    # With `completions` alone its pods run one after another. With `parallelism` alone the Job is a work queue, of
+    # which Kueue counts `parallelism` pods.
+    at_once = 1 if at_once is None else at_once
+    return at_once, at_once if to_succeed is None else to_succeed
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:
-    spec = body["spec"]
-    return (
-        count_replicas(ONLY_ROLE, spec.get("completions") or spec.get("parallelism") or 1, body.get("status") or {}),
-    )
+    return (count_replicas(ONLY_ROLE, _pods_of(body["spec"])[1], body.get("status") or {}),)
 
 
 JOB = WorkloadKind(

@@ -45,7 +45,7 @@ def jobset(workload: Workload, stack: str, launch: Launch) -> Manifest:
 
 
 def _replicated_job(workload: Workload, job: ReplicatedJob, pod: Pod, launch: Launch) -> Manifest:
-    completions = job.completions or job.parallelism
+    completions = job.pods_to_succeed
     name = object_name(workload, launch.name, launch.number)
     subdomain = (workload.network.subdomain if workload.network else None) or name
     spec: Manifest = {
@@ -76,8 +76,7 @@ def _section(section: BaseModel) -> Manifest:
 
 def _derived_names(workload: Workload, name: str) -> list[str]:
     return [
-        f"{name}-{job.name}-{job.replicas - 1}-{(job.completions or job.parallelism) - 1}{SUFFIX}"
-        for job in workload.replicated_jobs
+        f"{name}-{job.name}-{job.replicas - 1}-{job.pods_to_succeed - 1}{SUFFIX}" for job in workload.replicated_jobs
     ]
 
 
@@ -91,8 +90,7 @@ def jobset_pods(launch: Body, _: tuple[Body, ...] = ()) -> Iterator[LaunchedPods
 def _pod_sets(path: str, run: Workload) -> Iterator[PodSet]:
     jobs = run.replicated_jobs
     for own_path, job in zip(elements(f"{path}.replicatedJobs", [job.name for job in jobs]), jobs, strict=True):
-        count = job.replicas * min(job.parallelism, job.completions or job.parallelism)
-        yield overridden(own_path, path, run, job, job.name, count)
+        yield overridden(own_path, path, run, job, job.name, job.pods_at_once)
 
 
 def _replicas(body: Body) -> tuple[Replicas, ...]:

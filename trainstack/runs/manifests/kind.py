@@ -30,7 +30,7 @@ class Replicas:
 
     role: str
     of: int
-    """How many there are to be: the role's replicas, or a Job's completions."""
+    """How many there are to be: the role's replicas, or the pods of a Job that must succeed."""
     active: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -148,8 +148,7 @@ def count_jobs(declared: Mapping[str, int], counted: Sequence[Body] | None) -> t
 
 
 def only_pod_set(path: str, run: Workload) -> Iterator[PodSet]:
-    count = min(run.parallelism, run.completions)
-    yield PodSet(path, run.kind, count, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
+    yield PodSet(path, run.kind, run.pods_at_once, run.resources, f"{path}.resources", run.volumes, f"{path}.volumes")
 
 
 def role_pod_sets(path: str, run: Workload, names: Iterable[str] | None = None) -> Iterator[PodSet]:

@@ -74,7 +74,7 @@ def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:
         yield "form indexed creates several Jobs, which cannot share a fixed name: leave out run.naming"
     if run.restart_policy != "Never":
         yield "form indexed retries in new pods (counted by backoffLimit): leave out run.restartPolicy"
-    if run.completions != 1 or run.parallelism != 1:
+    if run.pods_to_succeed != 1 or run.parallelism != 1:
         yield "form indexed has one index for each trial: leave out run.completions and run.parallelism"
     if sweep.parallelism is None:
         yield "form indexed requires the size of its gang: set parallelism"
@@ -83,7 +83,7 @@ def _faults_of_indexed(sweep: Sweep) -> Iterator[str]:
 
 
 def _faults(sweep: Sweep) -> Iterator[str]:
-    if sweep.run.managed and sweep.run.completions != 1:
+    if sweep.run.managed and sweep.run.pods_to_succeed != 1:
         yield "a trial is one run with one record: leave out run.completions, or set run.managed to false"
     for field in ("active_deadline_seconds", "max_failed_indexes"):
         if getattr(sweep, field) is not None:

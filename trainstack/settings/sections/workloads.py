@@ -122,6 +122,16 @@ class ReplicatedJob(PodOverrides):
     restart_policy: Literal["Never", "OnFailure"] = "OnFailure"
     depends_on: tuple[DependsOn, ...] = Field((), max_length=5)
 
+    @property
+    def pods_to_succeed(self) -> int:
+        """Of each Job."""
+        return self.completions or self.parallelism
+
+    @property
+    def pods_at_once(self) -> int:
+        """Of all Jobs together."""
+        return self.replicas * min(self.parallelism, self.pods_to_succeed)
+
 
 class Workload(Section):
     """A training workload. Each change that may affect its result makes a new run."""
@@ -207,7 +217,8 @@ class Workload(Section):
     """None: the finished object is kept. A run is launched once, even if its object is deleted."""
     backoff_limit: NonNegative = 0
     completions: Positive = 1
-    """Job: how many pods must succeed."""
+    """Job: how many pods must succeed. An unmanaged Job that leaves it out runs as many pods as its `parallelism`, and
+    Kubernetes starts no further one once any has succeeded."""
     parallelism: Parallelism = 1
     """Job: concurrent pods."""
     min_parallelism: Parallelism | None = None
@@ -269,6 +280,16 @@ class Workload(Section):
     def has_field(self, field: str) -> bool:
         """Whether the manifest has this field: for an unmanaged workload, the cluster's defaults apply."""
         return self.managed or field in self.model_fields_set
+
+    @property
+    def pods_to_succeed(self) -> int:
+        """Of a Job."""
+        return self.completions if self.has_field("completions") else self.parallelism
+
+    @property
+    def pods_at_once(self) -> int:
+        """Of a Job, as Kueue counts them."""
+        return min(self.parallelism, self.pods_to_succeed)
 
     @property
     def restarts_always(self) -> bool:
@@ -446,7 +467,7 @@ def _faults_of_object(workload: Workload) -> Iterator[str]:
 
 
 def _faults_of_job(workload: Workload) -> Iterator[str]:
-    least, at_once = workload.min_parallelism, min(workload.parallelism, workload.completions)
+    least, at_once = workload.min_parallelism, workload.pods_at_once
     if least is not None and least >= at_once:
         yield (
             f"minParallelism is {least}, but must be less than {at_once} (the smaller of parallelism and completions): "
@@ -486,15 +507,12 @@ def _faults_of_managed(workload: Workload) -> Iterator[str]:
 def _faults_of_topology_requests(workload: Workload) -> Iterator[str]:
     parts: list[tuple[str, int, PodOverrides]] = [
         *((name, role.replicas, role) for name, role in sorted(workload.roles.items())),
-        *(
-            (job.name, job.replicas * min(job.parallelism, job.completions or job.parallelism), job)
-            for job in workload.replicated_jobs
-        ),
+        *((job.name, job.pods_at_once, job) for job in workload.replicated_jobs),
     ]
     if workload.kind == "TrainJob" and parts:
         # For Kueue the nodes are one pod set, whatever their roles.
         parts = [(workload.kind, sum(count for _, count, _ in parts), parts[0][2])]
-    alone = (workload.kind, min(workload.parallelism, workload.completions), PodOverrides())
+    alone = (workload.kind, workload.pods_at_once, PodOverrides())
     pod_sets = [
         (name, count, own.topology_request or workload.topology_request) for name, count, own in parts or [alone]
     ]
