@@ -12,6 +12,7 @@ from trainstack.cli.session import Session
 from trainstack.live.sweeps import read_trial_logs
 from trainstack.objects.labels import OUTCOME
 from trainstack.runs.logs.metrics_collector import collect
+from trainstack.runs.logs.printed_numbers import Figure
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.sweeps.search.ranking import thinned
 from trainstack.sweeps.status import LiveTrial, SweepObjects, trial_clusters, trial_pods
@@ -124,7 +125,7 @@ class TrialLogs:
             last_lines=last_lines(log[-_MOST_OF_LAST_LINES:]) if live.state == "failed" else (),
         )
 
-    def _shortened(self, line: Mapping[str, float]) -> dict[str, float]:
+    def _shortened(self, line: Mapping[str, Figure]) -> dict[str, Figure]:
         """Keep the objective and as many other metrics as fit into an annotation."""
         first = [key for key in ("epoch", self._metric) if key in line]
         others = [key for key in line if key not in first and len(key) <= _MOST_CHARACTERS]

@@ -145,7 +145,7 @@ def from_record(folder: Path, run_id: str) -> Run:
             data=definition.data,
             revision=definition.code.revision if definition.code else None,
         ),
-        notes=() if metrics or record.state != "succeeded" else (f"no {METRICS}; its figures are from its log",),
+        notes=() if metrics else _without_metrics(record, first),
         placements=_placements(record),
     )
 
@@ -179,7 +179,7 @@ def from_logs(
         test_loss=first.test_loss,
         test_accuracy=first.test_accuracy,
         definition=definition,
-        notes=tuple(notes),
+        notes=(*notes, *_unread(first)),
         placements=tuple(placements),
     )
 
@@ -188,6 +188,16 @@ def with_logs(run: Run, texts: Mapping[int, str]) -> Run:
     """Add the logs of ranks without a volume to a run from its record."""
     more = {rank: parse(text.split("\n"), timestamps=True) for rank, text in texts.items() if rank not in run.logs}
     return replace(run, logs={**run.logs, **more})
+
+
+def _without_metrics(record: RunRecord, log: Log) -> tuple[str, ...]:
+    origin = (f"no {METRICS}; its figures are from its log",) if record.state == "succeeded" else ()
+    return (*origin, *_unread(log))
+
+
+def _unread(log: Log) -> tuple[str, ...]:
+    """The note on figures of the first replica's log that are missing."""
+    return (f"not read, because they are not numbers: {', '.join(log.unread)}",) if log.unread else ()
 
 
 def _placements(record: RunRecord) -> tuple[Placement, ...]:

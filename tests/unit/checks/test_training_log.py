@@ -16,6 +16,7 @@ from tests.unit.checks.example_logs import (
     quickstart_test,
 )
 from tests.unit.reports.make import make_classic, make_log, make_stamped
+from trainstack.runs.logs.printed_numbers import Figure
 from trainstack.runs.logs.training_log import Epoch, Log, Reader, parse
 
 
@@ -141,7 +142,7 @@ def test_metrics_of_a_log_have_the_keys_of_a_metrics_file() -> None:
     assert metrics("starting epoch 1/2\nnothing else") == []
 
 
-def metrics(text: str) -> list[dict[str, float]]:
+def metrics(text: str) -> list[dict[str, Figure]]:
     """Return the lines of a metrics file that correspond to a log."""
     reader = Reader()
     for line in text.split("\n"):

@@ -40,6 +40,17 @@ def test_the_revision_of_the_code_is_part_of_what_ran(tmp_path: Path) -> None:
     assert run.definition == Definition(revision="3f78")
 
 
+def test_values_of_a_log_that_are_no_numbers_are_noted(tmp_path: Path) -> None:
+    """They are left out of the figures, unless the metrics have them."""
+    log = make_log().replace("val_loss 0.2000", "val_loss 1,234.5")
+    note = "not read, because they are not numbers: val_loss '1,234.5'"
+    recorded = from_record(make_record(tmp_path / "run", {"0.pod-1": log}), "digits-0123456789")
+    live = from_logs("d-1", {0: make_stamped(log)}, workload="d", finished=True, world_size=1, definition=None)
+    assert [run.notes[-1] for run in (recorded, live)] == [note, note]
+    assert [run.epochs[2].loss for run in (recorded, live)] == [None, None]
+    assert from_record(make_record(tmp_path / "other", {"0.pod-1": log}, METRICS), "digits-0123456789").notes == ()
+
+
 def test_the_attempts_of_a_replica_are_one_training(tmp_path: Path) -> None:
     """A resumed run's steps are counted once, over all its logs."""
     log_lines = make_log().splitlines(keepends=True)

@@ -111,8 +111,9 @@ def test_kueue_admits_all_of_them_or_none() -> None:
 
 def test_a_topology_request_is_about_all_of_them() -> None:
     """A slice may have as many pods as there are."""
-    levels = {"required": "example.com/rack", "pod_set_slice_required_topology": "kubernetes.io/hostname"}
-    request = TopologyRequest(**levels, pod_set_slice_size=3)
+    request = TopologyRequest(
+        required="example.com/rack", pod_set_slice_required_topology="kubernetes.io/hostname", pod_set_slice_size=3
+    )
     assert make_queue_of_work(4, topology_request=request).topology_request == request
     with pytest.raises(ValueError, match="podSetSliceSize is 3, but Job has 2 pods"):
         make_queue_of_work(2, topology_request=request)

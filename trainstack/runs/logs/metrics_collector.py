@@ -1,39 +1,52 @@
 """Collect the metrics of a trial from its log, like Katib's metrics collector."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
-from trainstack.runs.logs.training_log import Reader, number, pieces
+from trainstack.runs.logs.printed_numbers import Figure, figure_at, figure_in
+from trainstack.runs.logs.terminal_text import pieces
+from trainstack.runs.logs.training_log import Reader
 from trainstack.settings.search_space.space import Objective
-from trainstack.settings.values.metrics_format import default_format, matches
-
-_MOST_CHARACTERS = 10_000
-"""Of a line; the rest is not read."""
+from trainstack.settings.values.metrics_format import matches
 
 
-def collect(log: str, objective: Objective) -> tuple[Mapping[str, float], ...]:
-    """The lines of the metrics.jsonl that the program could have written.
+def collect(log: str, objective: Objective) -> tuple[Mapping[str, Figure], ...]:
+    """The lines of the metrics.jsonl that the program could have written. A value that could not be read is a text.
 
     Only matches of `objective.metricsFormat` count if it is set. Otherwise the lines are read in the formats of
-    runs.logs.training_log. If none has the metric, its values are read in the default format from all lines but those
-    of PyTorch's examples.
+    runs.logs.training_log. If none has the metric, its values are read as `<metric>=<number>` or `<metric>: <number>`
+    from all lines but those of PyTorch's examples.
     """
-    reader, printed = Reader(), []
-    expression = objective.metrics_format or default_format(objective.metric)
+    reader, printed, expression = Reader(), list[Mapping[str, Figure]](), objective.metrics_format
+    named = re.compile(rf"""(?:^|[^\w-])["']?{re.escape(objective.metric)}["']?\s*[=:]\s*""")
     for line in log.split("\n"):
-        for piece in pieces(line[:_MOST_CHARACTERS]):
-            position = reader.read(piece)
-            of_an_example = position is not None and position.epochs is None
-            if of_an_example and objective.metrics_format is None:
-                continue
-            for value, epoch in matches(expression, piece):
-                printed.append(_line(objective.metric, value, epoch if epoch is not None else reader.epoch))
+        for piece in pieces(line):
+            reader.read(piece)
+            if expression is not None:
+                values = _of_expression(expression, piece)
+            else:
+                values = _named("" if reader.is_of_example else piece, named)
+            for value, epoch in values:
+                printed.append(_line(objective.metric, value, reader.epoch if epoch is None else epoch))
     metrics = reader.metrics()
-    if objective.metrics_format is None and any(objective.metric in line for line in metrics):
+    if expression is None and any(objective.metric in line for line in metrics):
         return tuple(metrics)
-    return tuple(printed) or (tuple(metrics) if objective.metrics_format is None else ())
+    return tuple(printed) or (tuple(metrics) if expression is None else ())
 
 
-def _line(metric: str, value: str, epoch: str | int | None) -> dict[str, float]:
-    if epoch is None:
-        return {metric: number(value)}
-    return {"epoch": number(str(epoch)), metric: number(value)}
+def _named(text: str, name: re.Pattern[str]) -> Iterator[tuple[Figure, Figure | None]]:
+    """Yield the values that follow the metric's name, as in Katib's format, or in a dictionary."""
+    for match in name.finditer(text):
+        if (value := figure_at(text, match.end())) is not None:
+            yield value, None
+
+
+def _of_expression(expression: str, text: str) -> Iterator[tuple[Figure, Figure | None]]:
+    for match in matches(expression, text):
+        epoch = None if match.epoch is None else figure_in(text, match.epoch, match.whole)
+        yield figure_in(text, match.value, match.whole), epoch
+
+
+def _line(metric: str, value: Figure, epoch: Figure | None) -> Mapping[str, Figure]:
+    # An epoch that cannot be read is not that of the lines before.
+    return {"epoch": epoch, metric: value} if isinstance(epoch, int | float) else {metric: value}

@@ -14,37 +14,40 @@ them too:
     Epoch 1                                                              PyTorch's quickstart
     loss: 2.303494  [   64/60000]
     Accuracy: 45.9%, Avg loss: 2.151
+
+Also as `Epoch [3/12], Step [20/45]`, and those of `runs.logs.trainer_formats`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
+from trainstack.runs.logs import example_formats
 from trainstack.runs.logs.log_lines import timed
+from trainstack.runs.logs.printed_numbers import Figure, figure, number_in, numbers
+from trainstack.runs.logs.terminal_text import pieces
+from trainstack.runs.logs.trainer_formats import TrainerLine, TrainerReader
 
-_WORLD = re.compile(r"\bworld size (?P<size>\d{1,18})\b")
+_END = r"(?![.,:_']?\d)(?![^\W\d]|/)"
+"""Of a whole number: no digit, letter or fraction follows."""
+_WORLD = re.compile(rf"\bworld size (?P<size>\d{{1,18}}){_END}")
 _NUMBERED = re.compile(
     r"(?P<begins>\b(?:[Ss]tart|[Bb]egin)\w*:? )?"
-    r"\bepoch (?P<epoch>\d{1,18})/(?P<epochs>\d{1,18})(?: step (?P<step>\d{1,18})/(?P<steps>\d{1,18}))?"
+    rf"\b[Ee]poch:? \[?(?P<epoch>\d{{1,18}})/(?P<epochs>\d{{1,18}}){_END}\]?"
+    rf"(?:,? [Ss]tep:? \[?(?P<step>\d{{1,18}})/(?P<steps>\d{{1,18}}){_END})?"
 )
+_HEADING = re.compile(r"Epoch:? \[?\d+/\d+\]?:?")
+"""A line that Keras and others print before an epoch."""
 _DONE = re.compile(r"\bepoch \d{1,18}/\d{1,18} done\b(?P<values>.*)")
 _TESTED = re.compile(r"\btest loss (?P<loss>\S+) accuracy (?P<accuracy>\S+)")
-_MNIST = re.compile(
-    r"\bTrain Epoch: (?P<epoch>\d{1,18}) \[(?P<rows>\d{1,18})/(?P<of>\d{1,18}) \((?P<percent>[\d.]+)%\)\]"
-    r"\s+[Ll]oss[:=]\s*(?P<loss>\S+)"
-)
-_MNIST_TEST = re.compile(
-    r"\bTest set: Average loss: (?P<loss>[^\s,]+), Accuracy: (?P<right>\d{1,18})/(?P<total>[1-9]\d{0,17})\b"
-)
-_KUBEFLOW_TEST = re.compile(r"^accuracy=(?P<accuracy>\d\S*|nan)")
-_QUICKSTART_EPOCH = re.compile(r"^Epoch (?P<epoch>\d{1,18})$")
-_QUICKSTART = re.compile(r"\bloss:\s+(?P<loss>\S+)\s+\[\s*(?P<rows>\d{1,18})/\s*(?P<of>\d{1,18})\]")
-_QUICKSTART_TEST = re.compile(r"\bAccuracy: (?P<percent>[\d.]+)%, Avg loss:\s+(?P<loss>\S+)")
 _FIGURE = re.compile(r"(?<!\S)(?P<name>[^\s=:\d][^\s=:]*) (?P<value>[-+]?[\d.]\S*|nan|[-+]?inf)(?!\S)")
 """A name and a number after `done`."""
+_OF_A_TRAINING = "train_runtime"
+"""In the last dictionary of Transformers, whose figures are of all epochs."""
+_MOST_UNREAD = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,8 @@ class Log:
     """Images between two progress lines, if progress lines are counted."""
     test_loss: float | None = None
     test_accuracy: float | None = None
+    unread: tuple[str, ...] = ()
+    """Values that look like numbers but were not read, with their names: `val_loss '1,234.5'`."""
 
 
 def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
@@ -113,23 +118,22 @@ def parse(lines: Iterable[str], *, timestamps: bool = False) -> Log:
     return reader.log()
 
 
-def pieces(line: str) -> Iterator[str]:
-    """The texts of a line, split at carriage returns: an overwritten text was printed too."""
-    yield from (piece.strip() for piece in line.split("\r"))
-
-
 class Reader:
     """The figures of the lines read so far."""
 
     def __init__(self) -> None:
         self.epoch: int | None = None
         """The last epoch that a line has named."""
-        self.values: dict[int, dict[str, float]] = {}
+        self.is_of_example = False
+        """Whether the last line was in a format of PyTorch's or Kubeflow's examples."""
+        self.values: dict[int, dict[str, Figure]] = {}
         """The figures by epoch, under the names that the program prints; `loss` and `accuracy` if it prints no
         names."""
-        self.evaluations: list[dict[str, float]] = []
+        self.evaluations: list[dict[str, Figure]] = []
         """Evaluations before the first line that names an epoch."""
-        self.test: dict[str, float] = {}
+        self.logged: list[dict[str, Figure]] = []
+        """Evaluations that trainers log one by one, several in an epoch."""
+        self.test: dict[str, Figure] = {}
         self._evaluated: tuple[float | None, float | None] = None, None
         """Loss and accuracy of the last evaluation."""
         self._world: int | None = None
@@ -137,15 +141,22 @@ class Reader:
         """For PyTorch's examples, the loss by number of rows, by epoch."""
         self._times: dict[int, list[int]] = {}
         """The first and the last timestamp by epoch, in nanoseconds since 1970."""
+        self._trainer = TrainerReader()
+        self._reports: dict[int, dict[str, Figure]] = {}
+        """The figures that a trainer has printed of each epoch."""
+        self._epochs: int | None = None
+        """The number of epochs, if the heading of an epoch has named it."""
+        self._unread: dict[str, None] = {}
 
     def read(self, text: str, time: int | None = None) -> Position | None:
-        """Read one line, without surrounding spaces, and return its position if it has one."""
-        position = self._numbered(text) or self._rows(text) or self._evaluation(text)
-        if match := _TESTED.search(text):
-            self._evaluated = number(match["loss"]), number(match["accuracy"])
-            self.test = {"test_loss": number(match["loss"]), "test_accuracy": number(match["accuracy"])}
-        elif match := _WORLD.search(text):
-            self._world = int(match["size"])
+        """Read one piece of a line (see `terminal_text.pieces`) and return its position if it has one."""
+        line = self._trainer.read(text)
+        position = self._of_trainer(line) if line is not None else self._numbered(text)
+        self.is_of_example = False
+        if line is None and position is None:
+            position = self._rows(text) or self._evaluation(text)
+            self.is_of_example = position is not None
+        self._other(text)
         if position and position.epoch is not None and time is not None:
             self._times.setdefault(position.epoch, [time])[1:] = [time]
         return position
@@ -154,21 +165,23 @@ class Reader:
         strides = [after - before for rows in self._losses.values() for before, after in pairwise(sorted(rows))]
         return Log(
             world_size=self._world,
-            epochs={number: self._epoch(number) for number in sorted(self.values)},
+            epochs={number: self._epoch(number) for number in sorted(self.values.keys() | self._reports.keys())},
             counted="progress lines" if self._losses else "steps",
             # The last line of an epoch may cover fewer.
             images_per_line=max(strides, default=None),
             test_loss=self._evaluated[0],
             test_accuracy=self._evaluated[1],
+            unread=tuple(self._unread),
         )
 
-    def metrics(self) -> list[dict[str, float]]:
-        """The figures as lines of a metrics.jsonl: one for each epoch, and one for the test."""
-        lines = [
+    def metrics(self) -> list[dict[str, Figure]]:
+        """The figures as lines of a metrics.jsonl: one for each epoch or logged evaluation, and one for the test."""
+        lines: list[dict[str, Figure]] = [
             {"epoch": epoch, **self._train_loss(epoch), **{key: values[key] for key in values if key != "steps"}}
             for epoch, values in sorted(self.values.items())
         ]
-        return [*self.evaluations, *(line for line in lines if len(line) > 1), *([self.test] if self.test else [])]
+        of_epochs = (line for line in lines if len(line) > 1)
+        return [*self.evaluations, *of_epochs, *self.logged, *([self.test] if self.test else [])]
 
     def _numbered(self, text: str) -> Position | None:
         """`epoch 3/12`, alone or with steps or figures."""
@@ -180,64 +193,107 @@ class Reader:
         if not epochs or steps == 0:
             return None
         values = self._enter(epoch)
+        self._epochs = epochs
         if step is not None and steps is not None:
-            values["steps"] = max(step, values.get("steps", 0))
+            self._count(epoch, step)
             return Position(epoch=epoch, epochs=epochs, step=step, steps=steps, epoch_fraction=min(1.0, step / steps))
         done = _DONE.search(text)
         figures = _FIGURE.finditer(done["values"]) if done else ()
-        values.update({figure["name"]: number(figure["value"]) for figure in figures})
-        return Position(epoch=epoch, epochs=epochs, epoch_fraction=0.0 if match["begins"] else 1.0)
+        values.update(self._figures({each["name"]: figure(each["value"]) for each in figures}))
+        begins = match["begins"] or _HEADING.fullmatch(text)
+        return Position(epoch=epoch, epochs=epochs, epoch_fraction=0.0 if begins else 1.0)
+
+    def _of_trainer(self, line: TrainerLine) -> Position:
+        """A line of a common trainer. Most print figures of the epoch, some a line for each evaluation."""
+        figures = self._figures(line.figures)
+        epoch = self.epoch if line.epoch is None else line.epoch
+        if line.logged_epoch is not None:
+            self.epoch = epoch
+            self.logged.append({"epoch": line.logged_epoch, **figures})
+        elif epoch is not None:
+            self._enter(epoch).update(figures)
+            self._count(epoch, line.step or 0)
+        if epoch is not None and _OF_A_TRAINING not in figures:
+            self._reports.setdefault(epoch, {}).update(figures)
+        return Position(
+            epoch=epoch,
+            epochs=line.epochs or self._epochs,
+            step=line.step,
+            steps=line.steps,
+            epoch_fraction=line.fraction,
+        )
 
     def _rows(self, text: str) -> Position | None:
-        """The progress lines of PyTorch's examples, which count the rows of the data set."""
-        if match := _QUICKSTART_EPOCH.search(text):
-            self._enter(int(match["epoch"]))
-            return Position(epoch=self.epoch, epoch_fraction=0.0)
-        match, percent = _MNIST.search(text), 0.0
-        if match:
-            self._enter(int(match["epoch"]))
-            percent = number(match["percent"])
-        else:
-            match = _QUICKSTART.search(text)
-        if match is None or not int(match["of"]):
+        """The progress lines of PyTorch's examples."""
+        if (epoch := example_formats.heading(text)) is not None:
+            self._enter(epoch)
+            return Position(epoch=epoch, epoch_fraction=0.0)
+        line = example_formats.rows(text)
+        if line is None:
             return None
-        rows, of = int(match["rows"]), int(match["of"])
-        if self.epoch is not None:
-            self._losses.setdefault(self.epoch, {})[rows] = number(match["loss"])
-        # In a distributed run the example relates one replica's rows to the rows of all; its percentage is correct.
-        fraction = min(1.0, max(rows / of, percent / 100))
-        return Position(epoch=self.epoch, rows=rows, rows_of_epoch=of, epoch_fraction=fraction)
+        if line.epoch is not None:
+            self._enter(line.epoch)
+        loss = self._figures({"loss": line.loss}).get("loss")
+        if self.epoch is not None and isinstance(loss, float):
+            self._losses.setdefault(self.epoch, {})[line.rows] = loss
+        return Position(epoch=self.epoch, rows=line.rows, rows_of_epoch=line.of, epoch_fraction=line.fraction)
 
     def _evaluation(self, text: str) -> Position | None:
         """The evaluation that PyTorch's examples print after each epoch; the last one is the result."""
-        if match := _MNIST_TEST.search(text):
-            loss, accuracy = number(match["loss"]), int(match["right"]) / int(match["total"])
-        elif match := _QUICKSTART_TEST.search(text):
-            loss, accuracy = number(match["loss"]), number(match["percent"]) / 100
-        elif match := _KUBEFLOW_TEST.search(text):
-            loss, accuracy = None, number(match["accuracy"])
-        else:
+        line = example_formats.evaluation(text)
+        if line is None:
             return None
-        self._evaluated = loss, accuracy
-        values = {"accuracy": accuracy} if loss is None else {"loss": loss, "accuracy": accuracy}
+        figures = self._figures(line.figures)
+        self._evaluated = number_in(figures, "loss"), number_in(figures, "accuracy")
         if self.epoch is None:
-            self.evaluations.append(values)
+            self.evaluations.append(figures)
             return None
-        self._enter(self.epoch).update(values)
+        self._enter(self.epoch).update(figures)
         return Position(epoch=self.epoch, epoch_fraction=1.0)
 
-    def _enter(self, epoch: int) -> dict[str, float]:
+    def _other(self, text: str) -> None:
+        """Lines without a position, or with more than the position."""
+        if match := _TESTED.search(text):
+            self.test = self._figures({f"test_{name}": figure(value) for name, value in match.groupdict().items()})
+            self._evaluated = number_in(self.test, "test_loss"), number_in(self.test, "test_accuracy")
+        elif match := _WORLD.search(text):
+            self._world = int(match["size"])
+        elif row := self._trainer.row(text):
+            kind, name, value = row
+            figures = self._figures({name: value})
+            if kind == "Test":
+                self.test |= figures
+                self._evaluated = number_in(self.test, "test_loss"), number_in(self.test, "test_accuracy", "test_acc")
+            else:
+                self.logged.append(figures)
+
+    def _figures(self, figures: Mapping[str, Figure | None]) -> dict[str, Figure]:
+        """Return the values among these, and note those that were not read."""
+        found = {name: value for name, value in figures.items() if value is not None}
+        for name, value in found.items():
+            if isinstance(value, str) and len(self._unread) < _MOST_UNREAD:
+                self._unread[f"{name} {value!r}"] = None
+        return found
+
+    def _enter(self, epoch: int) -> dict[str, Figure]:
         self.epoch = epoch
         return self.values.setdefault(epoch, {})
 
+    def _count(self, epoch: int, step: int) -> None:
+        values = self.values.setdefault(epoch, {})
+        values["steps"] = max(step, values.get("steps", 0))
+
     def _epoch(self, epoch: int) -> Epoch:
-        values = {**self._train_loss(epoch), **self.values[epoch]}
-        found = epoch_of(values)
+        values = self.values.get(epoch, {})
+        if epoch in self._reports:
+            found = _epoch_of_trainer(self._reports[epoch])
+        else:
+            found = epoch_of(numbers({**self._train_loss(epoch), **values}))
         steps = len(self._losses[epoch]) if epoch in self._losses else values.get("steps")
         seconds = self._duration(epoch) if found.seconds is None else found.seconds
-        return replace(found, steps=None if steps is None else int(steps), seconds=seconds)
+        return replace(found, steps=int(steps) if steps else None, seconds=seconds)
 
-    def _train_loss(self, epoch: int) -> dict[str, float]:
+    def _train_loss(self, epoch: int) -> dict[str, Figure]:
         losses = self._losses.get(epoch)
         return {"train_loss": fmean(losses.values())} if losses else {}
 
@@ -259,9 +315,10 @@ def epoch_of(values: Mapping[str, float]) -> Epoch:
     )
 
 
-def number(text: str) -> float:
-    """Parse a number as programs print it, ignoring trailing punctuation; NaN for any other text."""
-    try:
-        return float(text.rstrip(",;%"))
-    except ValueError:
-        return float("nan")
+def _epoch_of_trainer(figures: Mapping[str, Figure]) -> Epoch:
+    """Build an epoch from the figures of a trainer, which calls those of the training `loss` and `accuracy`."""
+    return Epoch(
+        train_loss=number_in(figures, "train_loss", "loss", "Loss"),
+        loss=number_in(figures, "val_loss", "eval_loss"),
+        accuracy=number_in(figures, "val_accuracy", "val_acc", "eval_accuracy"),
+    )

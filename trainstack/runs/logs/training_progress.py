@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from trainstack.runs.logs.log_lines import LogLine
+from trainstack.runs.logs.terminal_text import pieces
 from trainstack.runs.logs.training_log import Position, Reader
 
 
@@ -25,7 +26,7 @@ def progress(lines: Sequence[LogLine], started: datetime | None, now: datetime) 
     not appear twice as fast; with only one such line, since `started`, when the container started, if that is known.
     """
     reader = Reader()
-    found = [(line.at, position) for line in lines if (position := reader.read(line.text.strip()))]
+    found = [(line.at, position) for line in lines for piece in pieces(line.text) if (position := reader.read(piece))]
     if not found:
         return None
     last = found[-1][1]

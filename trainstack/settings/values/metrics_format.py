@@ -4,6 +4,7 @@ RE2 evaluates it in linear time: the expression may be from an untrusted pull re
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,8 @@ MOST_CHARACTERS = 1_000
 _MEMORY_BYTES = 1 << 18
 """The limit of a compiled expression."""
 _VALUE, _EPOCH = "value", "epoch"
+_NOWHERE = (-1, -1)
+"""Where a group is that is not part of the match."""
 
 
 def fault(expression: str) -> str:
@@ -33,18 +36,22 @@ def fault(expression: str) -> str:
     return f"has an unknown group: {unknown[0]}" if unknown else ""
 
 
-def default_format(metric: str) -> str:
-    """Return the default expression for a metric: `<metric>=<number>`, as Katib's, or `<metric>: <number>`."""
-    number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-    return rf"(?:^|[^\w|-]){re2.escape(metric)}\s*[=:]\s*(?P<value>{number}|nan|[-+]?inf)"
+@dataclass(frozen=True)
+class Match:
+    """Where an expression matches a text: the first character, and the one behind the last."""
+
+    whole: tuple[int, int]
+    value: tuple[int, int]
+    epoch: tuple[int, int] | None
 
 
-def matches(expression: str, text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the value and the epoch, if any, of each match."""
+def matches(expression: str, text: str) -> Iterator[Match]:
+    """Yield the matches that have a value."""
+    groups: Mapping[str, int] = _compiled(expression).groupindex
     for match in _compiled(expression).finditer(text):
-        found = match.groupdict()
-        if found[_VALUE] is not None:
-            yield found[_VALUE], found.get(_EPOCH)
+        value, epoch = (match.span(groups[name]) if name in groups else _NOWHERE for name in (_VALUE, _EPOCH))
+        if value != _NOWHERE:
+            yield Match(match.span(), value, None if epoch == _NOWHERE else epoch)
 
 
 @cache

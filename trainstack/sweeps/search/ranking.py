@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from trainstack.settings.search_space.space import Objective, of_test_data
-from trainstack.sweeps.search.results import TrialResult, number, objective_line, objective_value
+from trainstack.sweeps.search.results import TrialResult, is_unread, number, objective_line, objective_value
 
 Line = Mapping[str, Any]
 
@@ -147,6 +147,10 @@ def _silence(metrics: Sequence[Line], objective: Objective) -> str:
         near = get_close_matches(name, known, n=1)
         guess = f" (did you mean {near[0]}?)" if near else ""
         return f"no line of its metrics has {name}; they have {', '.join(known)}{guess}"
+    if unread := [line[name] for line in having if is_unread(line[name])]:
+        remedy = "print it with a decimal point, and without separators and units"
+        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+        return f"its {name} {unread[-1]!r}{more} was not read, because it is not a number: {remedy}"
     numbers = [line for line in having if number(line[name]) is not None]
     if not numbers:
         return f"its {name} was never a number, but {having[-1][name]!r}"

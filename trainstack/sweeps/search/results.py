@@ -1,5 +1,6 @@
 """The results of a sweep's trials as plain data, and their form as JSON."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import isfinite
@@ -38,14 +39,22 @@ _TRIALS = TypeAdapter(tuple[TrialResult, ...])
 
 
 def objective_line(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> Mapping[str, Any] | None:
-    """The line with the figure that trials are compared by, the first of equals; None if none has it as a number."""
-    lines = [line for line in metrics if number(line.get(objective.metric)) is not None]
+    """The line with the figure that trials are compared by, the first of equals.
+
+    None if none has it as a number, or if a value that could not be read might be that figure.
+    """
+    name = objective.metric
+    lines = [line for line in metrics if number(line.get(name)) is not None or is_unread(line.get(name))]
     if objective.epoch == "best":
         best = max if objective.direction == "maximize" else min
-        return best(lines, key=lambda line: float(line[objective.metric]), default=None)
+        if any(is_unread(line[name]) for line in lines):
+            return None
+        return best(lines, key=lambda line: float(line[name]), default=None)
     if objective.epoch == "last":
-        return lines[-1] if lines else None
-    return next((line for line in lines if line.get("epoch") == objective.epoch), None)
+        line = lines[-1] if lines else None
+    else:
+        line = next((line for line in lines if line.get("epoch") == objective.epoch), None)
+    return None if line is None or is_unread(line[name]) else line
 
 
 def objective_value(metrics: Sequence[Mapping[str, Any]], objective: Objective) -> float | None:
@@ -89,6 +98,11 @@ def from_json(text: str, sweep: str) -> tuple[TrialResult, ...]:
 def _written(value: object) -> object:
     """A value for JSON, which has no NaN and no infinity."""
     return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def is_unread(value: object) -> bool:
+    """Whether a value is a text that begins like a number, such as `1,234.5`."""
+    return isinstance(value, str) and re.match(r"\W{0,3}[\d½¼¾]", value) is not None
 
 
 def number(value: object) -> float | None:

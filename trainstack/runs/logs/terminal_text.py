@@ -1,0 +1,32 @@
+"""The texts of a line of a log, without the control sequences of terminals."""
+
+import re
+from collections.abc import Iterator
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*(?P<final>[@-~])"
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|\x1b[PX^_][^\x1b]*\x1b\\"
+    r"|\x1b[ -/]*[0-~]"
+    r"|\x1b"
+)
+"""Control sequences, commands of the operating system (links, titles), strings, and other escapes."""
+_MOVES = "ABEFGHf"
+"""The last characters of sequences after which a text is printed elsewhere."""
+_MOST_CHARACTERS = 10_000
+"""Of a text; the rest is not read."""
+
+
+def pieces(line: str) -> Iterator[str]:
+    """Yield the texts of a line without colors, split where a terminal would overwrite: such a text was printed too."""
+    if "\x1b" in line or "\x9b" in line:
+        line = _SEQUENCE.sub(_replacement, line)
+    if "\b" in line:
+        line = re.sub("\b+", "\r", line)
+    yield from (piece[:_MOST_CHARACTERS].strip() for piece in line.split("\r"))
+
+
+def _replacement(sequence: re.Match[str]) -> str:
+    if sequence["final"] == "C":
+        return " "
+    return "\r" if sequence["final"] and sequence["final"] in _MOVES else ""

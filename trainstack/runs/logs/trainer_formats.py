@@ -1,0 +1,147 @@
+"""The lines by which common trainers report: Transformers, Lightning, Keras, torchtune, and bars of tqdm.
+
+docs/runs.md lists them:
+
+    {'eval_loss': 0.25, 'eval_accuracy': 0.9, 'epoch': 1.0}              Transformers' Trainer, and lines of JSON
+    Epoch 0: 100%|███| 938/938 [00:08<00:00, 110it/s, v_num=0, val_loss=0.25]     Lightning, which counts from 0
+    Epoch 3/12:  50%|█   | 469/938 [00:08<00:08, 110it/s, loss=0.25]     tqdm with `desc=f"Epoch {epoch}/{epochs}"`
+    1|938|Loss: 0.25: 100%|███| 938/938 [00:08<00:00, 110it/s]           torchtune
+    938/938 [====] - 8s 9ms/step - loss: 0.3 - val_loss: 0.25            Keras, after `Epoch 3/12`
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil, isfinite
+
+from trainstack.runs.logs.printed_numbers import Figure, figure, figure_at
+
+_DICTIONARY = re.compile(r"\{[^{}]*\}")
+_KEY = re.compile(r"([\"'])(?P<name>[^\"'\s]{1,100})\1\s*:\s*")
+_BAR = re.compile(
+    r"\b[Ee]poch:? (?P<epoch>\d{1,18})(?:/(?P<epochs>\d{1,18}))?(?![\d/.,])[^|]{0,100}\|[^|]{0,300}\|\s*"
+    r"(?P<step>\d{1,18})/(?P<steps>\d{1,18}) \[(?P<postfix>[^\]]*)"
+)
+_TORCHTUNE = re.compile(
+    r"(?:^|\s)(?P<epoch>\d{1,18})\|\d{1,18}\|Loss: (?P<loss>\S+):\s+\d{1,3}%\|[^|]*\|\s*"
+    r"(?P<step>\d{1,18})/(?P<steps>\d{1,18}) \["
+)
+_KERAS = re.compile(r"(?P<step>\d{1,18})/(?P<steps>\d{1,18}) ")
+_KERAS_TIME = re.compile(r"(?:^|\s)(?:ETA: )?\d+[mu]?s(?:/\w+)?(?:\s|$)")
+_KERAS_FIGURE = re.compile(r"(?P<name>[^\s:]{1,100}): (?P<value>\S+)")
+_NUMBER_OF_EPOCHS = re.compile(r"\bNum [Ee]pochs = (?P<epochs>\d{1,18})$")
+_OF_LIGHTNING = "v_num"
+"""The version of its logger, in each of its bars."""
+_TABLE = re.compile(r"^[┃|\s]*(?P<kind>Validate|Test) metric[┃|\s]+DataLoader 0[┃|\s]*$")
+_ROW = re.compile(r"^[│|\s]*(?P<name>[A-Za-z_][^\s│|]*)[│|\s]+(?P<value>[^\s│|]+)[│|\s]*$")
+_RULE = re.compile(r"^[\s─━┏┓┡┩╇┳┴└┘┃│+-]*$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerLine:
+    """What a line of a trainer reports."""
+
+    epoch: int | None = None
+    """From 1; None: that of the lines before."""
+    epochs: int | None = None
+    step: int | None = None
+    steps: int | None = None
+    fraction: float
+    """Of the epoch, from 0 to 1."""
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    """Under the names that are printed."""
+    logged_epoch: float | None = None
+    """The epoch in a dictionary, which may be a fraction; each dictionary is an evaluation of its own."""
+
+
+class TrainerReader:
+    """Reads lines in their order: some trainers count epochs from 0, and tables have several lines."""
+
+    def __init__(self) -> None:
+        self.epochs: int | None = None
+        """As Transformers prints it at the start."""
+        self._from_zero = False
+        self._table = ""
+        """The kind of the table whose rows are read; empty outside of tables."""
+
+    def read(self, text: str) -> TrainerLine | None:
+        if match := _NUMBER_OF_EPOCHS.search(text):
+            self.epochs = int(match["epochs"])
+        return self._bar(text) or _torchtune(text) or _keras(text) or self._dictionary(text)
+
+    def row(self, text: str) -> tuple[str, str, Figure] | None:
+        """Read a row of a table of Lightning: the kind of the table, the metric's name and its value."""
+        if header := _TABLE.match(text):
+            self._table = header["kind"]
+        elif self._table and not _RULE.match(text):
+            match = _ROW.match(text)
+            value = figure(match["value"]) if match else None
+            if match is not None and value is not None:
+                return self._table, match["name"], value
+            self._table = ""
+        return None
+
+    def _bar(self, text: str) -> TrainerLine | None:
+        match = _BAR.search(text) if "|" in text else None
+        if match is None or not int(match["steps"]):
+            return None
+        figures = dict(_postfix(match["postfix"]))
+        epoch, step, steps = (int(match[name]) for name in ("epoch", "step", "steps"))
+        self._from_zero |= epoch == 0 or _OF_LIGHTNING in figures
+        return TrainerLine(
+            epoch=epoch + self._from_zero,
+            epochs=int(match["epochs"]) if match["epochs"] else None,
+            step=step,
+            steps=steps,
+            fraction=min(1.0, step / steps),
+            figures={name: value for name, value in figures.items() if name != _OF_LIGHTNING},
+        )
+
+    def _dictionary(self, text: str) -> TrainerLine | None:
+        for match in _DICTIONARY.finditer(text) if "{" in text else ():
+            figures = dict(_entries(match[0]))
+            epoch = figures.pop("epoch", None)
+            if isinstance(epoch, float) and isfinite(epoch) and figures:
+                number = max(1, ceil(epoch))
+                fraction = max(0.0, epoch - number + 1)
+                return TrainerLine(
+                    epoch=number, epochs=self.epochs, fraction=fraction, figures=figures, logged_epoch=epoch
+                )
+        return None
+
+
+def _torchtune(text: str) -> TrainerLine | None:
+    match = _TORCHTUNE.search(text) if "|Loss: " in text else None
+    if match is None or not int(match["steps"]):
+        return None
+    epoch, step, steps = (int(match[name]) for name in ("epoch", "step", "steps"))
+    loss = figure(match["loss"])
+    figures = {} if loss is None else {"Loss": loss}
+    return TrainerLine(epoch=epoch, step=step, steps=steps, fraction=min(1.0, step / steps), figures=figures)
+
+
+def _keras(text: str) -> TrainerLine | None:
+    match = _KERAS.match(text)
+    if match is None or not int(match["steps"]) or not _KERAS_TIME.search(text):
+        return None
+    parts = [_KERAS_FIGURE.fullmatch(part.strip()) for part in text.split(" - ")[1:]]
+    figures = {entry["name"]: value for entry in parts if entry and (value := figure(entry["value"])) is not None}
+    step, steps = int(match["step"]), int(match["steps"])
+    # Those of an unfinished epoch are means so far.
+    final = figures if step >= steps else {}
+    return TrainerLine(step=step, steps=steps, fraction=min(1.0, step / steps), figures=final) if figures else None
+
+
+def _postfix(text: str) -> Iterator[tuple[str, Figure]]:
+    for part in text.split(", "):
+        name, equals, printed = part.strip().partition("=")
+        value = figure(printed) if equals else None
+        if value is not None:
+            yield name, value
+
+
+def _entries(text: str) -> Iterator[tuple[str, Figure]]:
+    for match in _KEY.finditer(text):
+        value = figure_at(text, match.end())
+        if value is not None:
+            yield match["name"], value
