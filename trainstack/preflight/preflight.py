@@ -22,6 +22,7 @@ from trainstack.preflight.rules import (
     operators,
     pod_patches,
     pools,
+    programs,
     queues,
     references,
     resources,
@@ -35,7 +36,7 @@ from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[RuleContext]] = checks(
     *(references, dependencies, queues, multikueue, pools, admission, operators, volumes, names),
-    *(files, images, namespaces, pod_patches, tenant, sweeps, loaders, resources, likely_mistakes),
+    *(files, images, namespaces, pod_patches, tenant, sweeps, loaders, resources, programs, likely_mistakes),
 )
 """The rules by id, in the order of docs/checks.md."""
 

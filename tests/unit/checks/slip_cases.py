@@ -3,6 +3,7 @@
 from tests.unit.checks.cases import Case
 from tests.unit.make import (
     make_cluster_queue,
+    make_distributed,
     make_group,
     make_mount,
     make_queues,
@@ -291,6 +292,42 @@ SLIP_CASES: dict[str, list[Case]] = {
             "unknown claim research/trainin",
             "did you mean research/training?",
             "warning",
+        ),
+    ],
+    "program-refused": [
+        Case(
+            make_settings(make_run(args=("--output=$TRAINSTACK_OUTPTU",))),
+            "workloads.runs[train].args",
+            "unknown in the command: $TRAINSTACK_OUTPTU; known are $TRAINSTACK_OUTPUT, $TRAINSTACK_CHECKPOINT, "
+            "$TRAINSTACK_RESUME, $TRAINSTACK_RUN_ID and $TRAINSTACK_SEED, which only a workload with a seed has",
+            "correct the name. `$TRAINSTACK_SEED` requires `seed`",
+        ),
+        Case(
+            make_settings(make_run(env={"TRAINSTACK_DATA_TIMEOUT": "soon"})),
+            "workloads.runs[train].env",
+            "TRAINSTACK_DATA_TIMEOUT is 'soon': it must be a number",
+            "correct or remove the variable",
+        ),
+    ],
+    "variable-unexpanded": [
+        Case(
+            make_settings(make_distributed(args=("--rank=$RANK",))),
+            "workloads.runs[train].args",
+            "'--rank=$RANK' refers to $RANK, which no shell expands",
+            "write $(RANK), or have a shell start the program",
+        ),
+        Case(
+            make_settings(make_run(args=("--data=${DATA}",), env={"DATA": "/data"})),
+            "workloads.runs[train].args",
+            "'--data=${DATA}' refers to ${DATA}, which no shell expands",
+            "write $(DATA), unless the program expands it",
+            "warning",
+        ),
+        Case(
+            make_settings(make_run(env={"DATA": "$TRAINSTACK_OUTPUT"})),
+            "workloads.runs[train].env.DATA",
+            "variable DATA refers to $TRAINSTACK_OUTPUT, which is not set before it",
+            "move it to the command or the arguments",
         ),
     ],
     "parallelism-unused": [

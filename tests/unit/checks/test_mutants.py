@@ -25,6 +25,7 @@ from tests.unit.checks.environment_cases import every_case
 from tests.unit.checks.mutants import Judge, functions, limited, mutants, noticed_by
 from tests.unit.checks.node_cases import every_live_case
 from tests.unit.checks.test_published_passphrase import OTHER, PUBLISHED
+from tests.unit.preflight.rules import test_programs
 from trainstack.kueue import node_capacity
 from trainstack.preflight import against_cluster, preflight, silences, versions
 from trainstack.preflight.live_rules import nodes, platform, queueing, registry, secrets, storage, workers
@@ -42,6 +43,7 @@ from trainstack.preflight.rules import (
     operators,
     pod_patches,
     pools,
+    programs,
     queues,
     references,
     resources,
@@ -69,6 +71,7 @@ MODULES = (
         sweeps,
         loaders,
         resources,
+        programs,
         likely_mistakes,
     ),
     *(platform, storage, queueing, nodes, registry, secrets, workers),
@@ -78,6 +81,7 @@ TESTS = (
     *(test_preflight, test_against_cluster, test_live_verdicts),
     *(test_silences, test_likely_mistakes, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
     test_published_passphrase,
+    test_programs,
 )
 """Tests of rules in addition to their cases."""
 RECENT: dict[str, list[Judge]] = {}

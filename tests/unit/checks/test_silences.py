@@ -166,7 +166,7 @@ REFUSED = {
     *("lending-over-nominal", "limit-without-cohort", "multikueue-checks", "multikueue-parameters"),
     *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
     "patch-refused",
-    *("resources-refused", "tenant-cluster-scoped", "webhook-silent"),
+    *("program-refused", "resources-refused", "tenant-cluster-scoped", "webhook-silent"),
     *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing", "trainjob-misfit"),
 }
 """Rules whose faults Kueue's webhooks or its controller, the API server, or a build refuses."""

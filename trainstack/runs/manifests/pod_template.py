@@ -27,13 +27,17 @@ GRACE_SECONDS = 60
 WRAPPER_VOLUME = "trainstack-wrapper"
 _SHARED_MEMORY_VOLUME = "trainstack-shared-memory"
 _SCRATCH_VOLUME = "trainstack-scratch-{}"
-_SET_BY_WRAPPER = (
-    "TRAINSTACK_CHECKPOINT",
-    "TRAINSTACK_OUTPUT",
-    "TRAINSTACK_POD",
-    "TRAINSTACK_RESUME",
-    "TRAINSTACK_SEED",
-)
+_RESERVED = "TRAINSTACK_"
+"""The prefix of variables that the stack or the wrapper sets in managed pods."""
+WRAPPER_SETTINGS = ("TRAINSTACK_DATA_TIMEOUT", "TRAINSTACK_HEARTBEAT_SECONDS", "TRAINSTACK_STALE_SECONDS")
+"""Variables with that prefix that a workload may set."""
+MOST_BYTES_OF_A_VARIABLE = 131_071
+"""Linux limits each argument, and each variable with its name, to 32 pages of 4 KiB with the zero at the end
+(MAX_ARG_STRLEN)."""
+_LONG_DEFINITION = 32 << 10
+"""Characters of a run's definition from which on it leaves out what the pod has anyway."""
+_PART = MOST_BYTES_OF_A_VARIABLE - 71
+"""Characters of a definition in one variable, after whose name there is room for the number of the part."""
 
 
 def pod_template(
@@ -157,7 +161,7 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
         "TRAINSTACK_RUN_ID": launch.run_id,
         "TRAINSTACK_LAUNCH": launch.name,
         "TRAINSTACK_RECORD": _record_path(workload, pod),
-        "TRAINSTACK_RUN": _verbatim(canonical(_run_record(workload, pod, launch))),
+        **_definition(_run_record(workload, pod, launch)),
     }
     if workload.data is not None:
         data = mount_of(pod, workload.data.volume)
@@ -166,12 +170,34 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
             values["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
     if workload.seed is not None:
         values["TRAINSTACK_SEED"] = str(workload.seed)
-    _check_reserved(workload, pod, {*values, *_SET_BY_WRAPPER}, "managed workload")
+    own = {name for name in (*pod.env, *workload.secret_env) if name.startswith(_RESERVED)}
+    _check_reserved(workload, pod, own - {*WRAPPER_SETTINGS}, "managed workload")
     # apiVersion is set because the API server defaults it: a reference that differs from the live one is a conflict
     # under server-side apply, and an interrupted `up` could not be resumed.
     field = {"apiVersion": "v1", "fieldPath": "metadata.name"}
     pod_name = {"name": "TRAINSTACK_POD", "valueFrom": {"fieldRef": field}}
     return [{"name": key, "value": value} for key, value in values.items()] + [pod_name]
+
+
+def _definition(record: Manifest) -> dict[str, str]:
+    """The variables with the definition of a run, which must not limit the size of its arguments and environment.
+
+    Of a long one, texts that the pod has unchanged are null, and the wrapper puts them in. Kubernetes changes texts
+    with `$(` and `$$`: the definition has them as they are declared.
+    """
+    text = canonical(record)
+    if len(text) > _LONG_DEFINITION:
+        env = {name: _declared(value) for name, value in record["env"].items()}
+        listed = {key: list(map(_declared, record[key])) for key in ("command", "args")}
+        text = canonical({**record, **listed, "env": env})
+    parts = [text[start : start + _PART] for start in range(0, len(text), _PART)]
+    names = ("TRAINSTACK_RUN", *(f"TRAINSTACK_RUN_PART_{number}" for number in range(2, len(parts) + 1)))
+    return dict(zip(names, map(_verbatim, parts), strict=True))
+
+
+def _declared(text: str) -> str | None:
+    """A text, if the pod has another one; else None."""
+    return text if "$(" in text or "$$" in text else None
 
 
 def _verbatim(text: str) -> str:

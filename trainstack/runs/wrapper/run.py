@@ -18,9 +18,10 @@ indices are runs of their own, see class Trial, `<run-id>/`):
 Only rank 0 (RANK, else PET_NODE_RANK, else 0) reads and writes the record. Other ranks write their log and see the
 checkpoints if they have the volume (TRAINSTACK_RECORD is set and can be written), else get folders of their own.
 
-In COMMAND, $TRAINSTACK_OUTPUT, $TRAINSTACK_CHECKPOINT, $TRAINSTACK_RESUME and $TRAINSTACK_RUN_ID are replaced
-(Kubernetes expands no variable that comes to be in the pod); any other $TRAINSTACK_... is an error. The command has
-them in its environment too. TRAINSTACK_RESUME is 1 where checkpoints/ has a file, else 0.
+In COMMAND, $TRAINSTACK_OUTPUT, $TRAINSTACK_CHECKPOINT, $TRAINSTACK_RESUME, $TRAINSTACK_RUN_ID and, if there is one,
+$TRAINSTACK_SEED are replaced, also as ${...} and $(...) (Kubernetes expands no variable that comes to be in the pod);
+any other $TRAINSTACK_... is an error. The command has them in its environment too. TRAINSTACK_RESUME is 1 where
+checkpoints/ has a file, else 0.
 
 The image's STOPSIGNAL, which is sent to this process when the pod is deleted, may be any signal that ends a program.
 The command gets it if it catches it, else SIGTERM. Processes that the command leaves behind, daemons too, are ended
@@ -28,7 +29,10 @@ before the record is completed: they have a second to end by themselves, then ge
 
 Environment:
     TRAINSTACK_RUN_ID, TRAINSTACK_LAUNCH, TRAINSTACK_RECORD
-    TRAINSTACK_RUN                JSON object, copied into run.json as "definition"
+    TRAINSTACK_RUN                JSON object, copied into run.json as "definition"; null in its "command", "args" and
+                                  "env" is what the pod has there
+    TRAINSTACK_RUN_PART_2, ...    the rest of it, if it is too long for one variable
+    TRAINSTACK_SEED               the workload's seed, if it has one
     TRAINSTACK_POD                name of the attempt folders; default: the host name
     TRAINSTACK_DATA               JSON {"path": folder, "manifest": sha256 of its manifest.json}: wait for that data,
     TRAINSTACK_DATA_TIMEOUT       this many seconds at most; default 1800
@@ -63,11 +67,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 TOKENS = ("TRAINSTACK_OUTPUT", "TRAINSTACK_CHECKPOINT", "TRAINSTACK_RESUME", "TRAINSTACK_RUN_ID")
+SEED = "TRAINSTACK_SEED"
+TOKEN = re.compile(r"\$(?:\{(TRAINSTACK_\w*)\}|\((TRAINSTACK_\w*)\)|(TRAINSTACK_\w*))", re.ASCII)
+"""A variable of ours as a shell or Kubernetes spells it; with an operator of a shell it is left to the shell."""
 USAGE, BAD_OUTPUT, NO_DATA, NO_RECORD, TAKEN_OVER, NOT_REACHED, STOPPED = 64, 65, 66, 73, 75, 79, 128 + signal.SIGTERM
 LOST = "another pod took this run over while this one was silent: nothing is published here"
 WITHDRAWN = "this run is withdrawn, and the change that did so names it to be stopped"
@@ -247,7 +254,7 @@ def as_finite(value: Any) -> float | None:
 class Settings:
     """The environment, read and checked."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], command: Sequence[str] = ()) -> None:
         self.environment = environment
         self.launch = environment.get("TRAINSTACK_LAUNCH", "")
         self.pod = environment.get("TRAINSTACK_POD") or socket.gethostname()
@@ -265,7 +272,10 @@ class Settings:
                 raise WrapperError(USAGE, f"{name} is {value!r}: it names a folder, of letters, digits, '.', '_', '-'")
         root = environment.get("TRAINSTACK_RECORD") or (None if self.rank else self._text("TRAINSTACK_RECORD"))
         self.record = Path(root) / self.run_id / ("" if self.trial else index) if root else None
-        self.definition = self._json("TRAINSTACK_RUN", {})
+        try:
+            self.definition = completed(self._json("TRAINSTACK_RUN", {}), command, environment)
+        except (TypeError, AttributeError) as error:
+            raise WrapperError(USAGE, f"TRAINSTACK_RUN is not as the stack makes it: {error!r}") from None
         if self.trial:
             self.definition = self.trial.define(self.definition)
             self.environment = {**environment, **self.trial.env}
@@ -301,13 +311,30 @@ class Settings:
         return seconds
 
     def _json(self, name: str, unset: Any) -> Any:
+        text, part = self.environment.get(name, ""), 2
+        while f"{name}_PART_{part}" in self.environment:
+            text, part = text + self.environment[f"{name}_PART_{part}"], part + 1
         try:
-            value = json.loads(self.environment[name]) if self.environment.get(name) else unset
+            value = json.loads(text) if text else unset
         except (ValueError, RecursionError) as error:
             raise WrapperError(USAGE, f"the variable {name} is not JSON: {error}") from None
         if value is not None and not isinstance(value, dict):
             raise WrapperError(USAGE, f"the variable {name} must be a JSON object")
         return value
+
+
+def completed(definition: dict[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
+    """The definition with the texts that it leaves out, because the pod has them as they were declared."""
+
+    def text(declared: str | None, own: str) -> str:
+        # Whatever the locale, they are UTF-8.
+        return os.fsencode(own).decode(errors="replace") if declared is None else declared
+
+    count = len(definition.get("command", ()))
+    parts = {"command": command[:count], "args": command[count:]}
+    listed = {key: list(map(text, definition[key], parts[key])) for key in parts if None in definition.get(key, ())}
+    env = {name: text(value, environment.get(name, "")) for name, value in definition.get("env", {}).items()}
+    return {**definition, **listed, **({"env": env} if env else {})}
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -967,18 +994,27 @@ def prepare(
     resume = checkpoint.is_dir() and any(not entry.name.startswith(".") for entry in checkpoint.iterdir())
     texts = (str(output), str(checkpoint), "1" if resume else "0", settings.run_id)
     values = {name: texts[position] for position, name in enumerate(TOKENS)}
-    filled = [re.sub(r"\$(TRAINSTACK_\w*)", lambda match: values[match.group(1)], argument) for argument in command]
+    known = {SEED: settings.environment.get(SEED, ""), **values}
+    filled = [TOKEN.sub(lambda match: known[match.group(match.lastindex or 0)], argument) for argument in command]
     return filled, {"PYTHONUNBUFFERED": "1", **settings.environment, **values}
 
 
-def checked_command(arguments: Sequence[str]) -> Sequence[str]:
-    """The command of our command line. Raises WrapperError for a missing one and for unknown tokens."""
+def unknown_variables(command: Sequence[str], environment: Collection[str]) -> list[str]:
+    """The variables of ours in a command that do not exist; `environment`: the names of those of the pod."""
+    used = {match.group(match.lastindex or 0) for argument in command for match in TOKEN.finditer(argument)}
+    return sorted(used - {*TOKENS, *({SEED} & {*environment})})
+
+
+def checked_command(arguments: Sequence[str], environment: Collection[str] = ()) -> Sequence[str]:
+    """The command of our command line. Raises WrapperError for a missing one and for unknown variables."""
     command = arguments[1:]
     if not command or arguments[0] != "--":
         raise WrapperError(USAGE, "usage: run.py -- COMMAND [ARGUMENT...]")
-    used = {name for argument in command for name in re.findall(r"\$(TRAINSTACK_\w*)", argument)}
-    if unknown := sorted(used - set(TOKENS)):
-        raise WrapperError(USAGE, f"unknown in the command: ${', $'.join(unknown)}; known are ${', $'.join(TOKENS)}")
+    if unknown := unknown_variables(command, environment):
+        seed = f" and ${SEED}, which only a workload with a seed has"
+        raise WrapperError(
+            USAGE, f"unknown in the command: ${', $'.join(unknown)}; known are ${', $'.join(TOKENS)}{seed}"
+        )
     return command
 
 
@@ -1111,8 +1147,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     # Names of files may be no text.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        settings = Settings(environment)
-        command = checked_command([*arguments, *(settings.trial.args if settings.trial else ())])
+        settings = Settings(environment, arguments[1:])
+        command = checked_command([*arguments, *(settings.trial.args if settings.trial else ())], environment)
         if settings.rank or not settings.record:
             return run_other(settings, command)
         return run_first(settings, settings.record, command)

@@ -32,6 +32,8 @@ _RESERVED = (
 )
 _KUBERNETES = re.compile(r"\$[$(]")
 """Kubernetes expands `$(NAME)` to a variable, and `$$` to `$`, in arguments and variables."""
+_WRAPPER = re.compile(r"\$\{?TRAINSTACK_")
+"""The wrapper expands its variables in arguments, also as `${NAME}`."""
 
 
 @dataclass(frozen=True)
@@ -223,12 +225,13 @@ def _expanded(space: Space, steps: tuple[str | int, ...], text: str) -> Iterator
     where, expanded, in_args = f"env.{steps[1]}", "$(…) and $$", steps[0] == "args"
     if in_args:
         where, expanded = f"args[{steps[1]}]", "$(…), $$ and $TRAINSTACK_…"
+    in_template = len(_WRAPPER.findall(templates.filled(text, dict.fromkeys(names, "(")) or ""))
     for name in sorted(names & space.parameters.keys()):
         key = "values" if space.parameters[name].values else "categorical"
         for index, value in space.parameters[name].texts.items():
             # The bracket represents another parameter's value, which must not follow `$`.
             filled = templates.filled(text, {**dict.fromkeys(names, "("), name: value}) or ""
-            if _KUBERNETES.search(filled) or (in_args and "$TRAINSTACK_" in value):
+            if _KUBERNETES.search(filled) or (in_args and len(_WRAPPER.findall(filled)) > in_template):
                 message = f"{value} would be changed in {where}, where {expanded} are expanded"
                 remedy = "write it without them, or set file to the program's path of hyperparams.yml"
                 yield Fault(("parameters", name, key, index), message, remedy)
