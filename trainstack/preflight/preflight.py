@@ -26,6 +26,7 @@ from trainstack.preflight.rules import (
     queues,
     references,
     resources,
+    sizes,
     sweeps,
     tenant,
     volumes,
@@ -36,7 +37,7 @@ from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[RuleContext]] = checks(
     *(references, dependencies, queues, multikueue, pools, admission, operators, volumes, names),
-    *(files, images, namespaces, pod_patches, tenant, sweeps, loaders, resources, programs, likely_mistakes),
+    *(files, images, namespaces, pod_patches, tenant, sweeps, loaders, resources, programs, sizes, likely_mistakes),
 )
 """The rules by id, in the order of docs/checks.md."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainstack.objects.labels import CLAIM, KIND, LAUNCH, LEDGER, RUN, SWEEP, WORKLOAD, WRAPPER, Manifest, metadata
 from trainstack.objects.launch_kinds import LAUNCHES
+from trainstack.objects.limits import MOST_BYTES_OF_DATA
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import canonical
 from trainstack.runs.manifests.launched_pods import mounted
@@ -23,8 +24,6 @@ LAUNCHED = "launched"
 """The key that marks a claim as launched; its value is always `true`."""
 _MOST_CHARACTERS = 200
 """Of the reason why a ledger cannot be read, which contains values of it."""
-_MOST_BYTES = 1 << 20
-"""The API server's limit on the data of a ConfigMap (MaxSecretSize in Kubernetes' core validation)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +112,30 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
         labels[SWEEP] = ledger.sweep
     if ledger.launch["kind"] not in LAUNCHES:
         labels[KIND] = ledger.launch["kind"]
-    data = {
+    data = _data(ledger)
+    if (size := sum(map(len, data.values()))) > MOST_BYTES_OF_DATA:
+        raise WorkloadError(
+            f"workload {ledger.workload}: the ledger of {ledger.run_id} needs {size} bytes, but a ConfigMap holds "
+            f"at most {MOST_BYTES_OF_DATA}; a run that cannot be recorded is not launched. Shorten its arguments, "
+            "variables or annotations, or move long values into files in the image or on a volume"
+        )
+    name = ledger_name(ledger.run_id)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(name, stack, namespace=ledger.namespace, labels=labels, adopt=True),
+        "data": data,
+    }
+
+
+def ledger_bytes(ledger: Ledger) -> int:
+    """The size of the data of a ledger's ConfigMap."""
+    return sum(map(len, _data(ledger).values()))
+
+
+def _data(ledger: Ledger) -> dict[str, str]:
+    # All of it is ASCII.
+    return {
         "run": ledger.run_id,
         "workload": ledger.workload,
         "attempt": str(ledger.attempt),
@@ -122,19 +144,6 @@ def ledger_config_map(stack: str, ledger: Ledger) -> Manifest:
         **({"companions": canonical(ledger.companions)} if ledger.companions else {}),
         **({"trials": canonical(ledger.trials)} if ledger.trials else {}),
         LAUNCHED: "true",
-    }
-    if (size := sum(len(key) + len(value) for key, value in data.items())) > _MOST_BYTES:
-        raise WorkloadError(
-            f"workload {ledger.workload}: the ledger of {ledger.run_id} needs {size} bytes, but a ConfigMap holds "
-            f"at most {_MOST_BYTES}; a run that cannot be recorded is not launched. Shorten its arguments, environment "
-            "or annotations, or move long values into files in the image or on a volume"
-        )
-    name = ledger_name(ledger.run_id)
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata(name, stack, namespace=ledger.namespace, labels=labels, adopt=True),
-        "data": data,
     }
 
 

@@ -330,6 +330,22 @@ SLIP_CASES: dict[str, list[Case]] = {
             "move it to the command or the arguments",
         ),
     ],
+    "argument-too-long": [
+        Case(
+            make_settings(make_run(command=("sh", "-c", "x" * 131_072))),
+            "workloads.runs[train]",
+            f"argument '{'x' * 39}…' of 131,072 bytes; the limit is 131,071",
+            "move long values into files in the image or on a volume",
+        ),
+    ],
+    "object-too-large": [
+        Case(
+            make_settings(make_run(args=("x" * 100_000,) * 11)),
+            "workloads.runs[train]",
+            "the ledger of train of 1,101,911 bytes; the limit is 1,040,384",
+            "shorten arguments, variables or annotations, or move long values into files in the image or on a volume",
+        ),
+    ],
     "parallelism-unused": [
         Case(
             make_settings(make_run(parallelism=4)),

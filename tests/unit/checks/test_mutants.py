@@ -25,7 +25,7 @@ from tests.unit.checks.environment_cases import every_case
 from tests.unit.checks.mutants import Judge, functions, limited, mutants, noticed_by
 from tests.unit.checks.node_cases import every_live_case
 from tests.unit.checks.test_published_passphrase import OTHER, PUBLISHED
-from tests.unit.preflight.rules import test_programs
+from tests.unit.preflight.rules import test_programs, test_sizes
 from trainstack.kueue import node_capacity
 from trainstack.preflight import against_cluster, preflight, silences, versions
 from trainstack.preflight.live_rules import nodes, platform, queueing, registry, secrets, storage, workers
@@ -47,6 +47,7 @@ from trainstack.preflight.rules import (
     queues,
     references,
     resources,
+    sizes,
     sweeps,
     tenant,
     volumes,
@@ -72,6 +73,7 @@ MODULES = (
         loaders,
         resources,
         programs,
+        sizes,
         likely_mistakes,
     ),
     *(platform, storage, queueing, nodes, registry, secrets, workers),
@@ -82,6 +84,7 @@ TESTS = (
     *(test_silences, test_likely_mistakes, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
     test_published_passphrase,
     test_programs,
+    test_sizes,
 )
 """Tests of rules in addition to their cases."""
 RECENT: dict[str, list[Judge]] = {}

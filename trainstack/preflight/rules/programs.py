@@ -51,7 +51,7 @@ class Reference:
 
 
 def references(text: str) -> Iterator[Reference]:
-    for match in _REFERENCE.finditer(text):
+    for match in _REFERENCE.finditer(text) if "$" in text else ():
         spelling = match.lastgroup if match.lastgroup in ("kubernetes", "operator") else "shell"
         spelling = "operator" if match["operator"] else spelling
         name = match["bare"] or match["braces"] or match["kubernetes"] or match["operator"]

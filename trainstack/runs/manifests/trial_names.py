@@ -54,12 +54,12 @@ class Trial:
 
 def trials(sweep: Sweep) -> tuple[Trial, ...]:
     """The trials in the order of their numbers; none of a sweep that is not expanded."""
-    result = []
-    for parameter_set in sweep.sets:
-        overrides = overrides_of(sweep, parameter_set)
-        workload = with_overrides(sweep.run, overrides)
-        result.append(Trial(parameter_set=parameter_set, overrides=overrides, workload=workload))
-    return tuple(result)
+    return tuple(trial_of(sweep, parameter_set) for parameter_set in sweep.sets)
+
+
+def trial_of(sweep: Sweep, parameter_set: ParameterSet) -> Trial:
+    overrides = overrides_of(sweep, parameter_set)
+    return Trial(parameter_set=parameter_set, overrides=overrides, workload=with_overrides(sweep.run, overrides))
 
 
 def overrides_of(sweep: Sweep, parameter_set: ParameterSet) -> Overrides:

@@ -19,7 +19,7 @@ def expanded(text: str, variables: Mapping[str, str | None]) -> str:
         known = variables.get(match[1])
         return match[0] if known is None else known
 
-    return _REFERENCE.sub(value, text)
+    return _REFERENCE.sub(value, text) if "$" in text else text
 
 
 def environment(container: Mapping[str, Any]) -> dict[str, str | None]:
