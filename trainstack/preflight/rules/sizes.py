@@ -86,7 +86,7 @@ def _too_long(container: Mapping[str, Any]) -> Iterator[str]:
 
 def _is_short(container: Mapping[str, Any]) -> bool:
     """Return whether no text can be too long, even if each reference were replaced by all texts."""
-    texts = [*(container.get("command") or ()), *(container.get("args") or ())]
+    texts: list[str] = [*(container.get("command") or ()), *(container.get("args") or ())]
     texts += [variable.get("value") or "" for variable in container.get("env") or ()]
     size = sum(map(len, texts))
     return 4 * (size + (size + 500) * sum(text.count("$") for text in texts)) < MOST_BYTES_OF_A_VARIABLE
