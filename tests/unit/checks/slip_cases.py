@@ -305,7 +305,7 @@ SLIP_CASES: dict[str, list[Case]] = {
         Case(
             make_settings(make_run(env={"TRAINSTACK_DATA_TIMEOUT": "soon"})),
             "workloads.runs[train].env",
-            "TRAINSTACK_DATA_TIMEOUT is 'soon': it must be a number",
+            "TRAINSTACK_DATA_TIMEOUT is 'soon': it must be a number of seconds, of a year at most",
             "correct or remove the variable",
         ),
     ],
