@@ -1,6 +1,7 @@
 """The answers of an API server: JSON of the form that its path has. Anything else is an error.
 
-Spec, status and data of an object are the API server's to validate; the rest every command relies on.
+What all objects have is checked, and the parts of a spec without which no command can go on. The other fields are the
+API server's to validate.
 """
 
 import json
@@ -13,6 +14,7 @@ import httpx
 
 from trainstack.live import paths
 from trainstack.live.errors import unexpected
+from trainstack.live.selectors import selects
 
 NOT_FOUND = 404
 
@@ -43,6 +45,24 @@ _DISCOVERY = (
 )
 """The shapes of `/apis`, of a group, `/apis/apps`, and of a version, `/apis/apps/v1`."""
 _VERSION = {"gitVersion": str}
+_SUMMARY = {"node": {"nodeName": str}, "pods": [{"podRef": {"uid": str}}]}
+"""Of a kubelet."""
+_POD = {"containers": [{"name": str}]}
+_TEMPLATE = {"template": {"spec": _POD}}
+_SPECS: Mapping[str, Shape] = {
+    "clusterqueues": {},
+    "deployments": _TEMPLATE,
+    "jobs": _TEMPLATE,
+    "jobsets": {},
+    "localqueues": {},
+    "persistentvolumeclaims": {},
+    "persistentvolumes": {},
+    "pods": _POD,
+    "pytorchjobs": {},
+    "trainjobs": {},
+    "workloads": {},
+}
+"""The required fields of `spec`, by plural."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +90,16 @@ class _ShapeError(Exception):
     """What is wrong with an answer, as the end of a sentence about it."""
 
 
-def read_body(cluster: str, path: str, status: int, text: str) -> dict[str, Any]:
+def read_body(cluster: str, path: str, status: int, text: str, *, metadata_only: bool = False) -> dict[str, Any]:
     """Return the body of an answer to a GET, without the fields of objects that are null, which means unset.
 
-    `cluster` names it in errors. Raises UnexpectedAnswerError.
+    `cluster` names it in errors; `metadata_only`: objects have no spec. Raises UnexpectedAnswerError.
     """
     try:
         body = _decode(text)
-        _check(body, path)
+        _check(body, path, metadata_only=metadata_only)
+        if "labelSelector" in path and "items" in body:
+            body["items"] = [item for item in body["items"] if selects(path, item)]
     except _ShapeError as fault:
         raise unexpected(cluster, path, status, str(fault), text) from None
     return body
@@ -89,7 +111,7 @@ def read_written(cluster: str, verb: str, path: str, status: int, text: str) -> 
         body = _decode(text)
         _expect(body, {"kind": str})
         if verb != "DELETE":
-            _check_kind(body, None)
+            _check_kind(body, paths.kind_of(_resource(path)[0]))
         _check_fields(body)
     except _ShapeError as fault:
         raise unexpected(cluster, path, status, str(fault), text) from None
@@ -99,7 +121,7 @@ def read_written(cluster: str, verb: str, path: str, status: int, text: str) -> 
 def _decode(text: str) -> dict[str, Any]:
     try:
         body = json.loads(text, parse_constant=_refuse_constant)
-        if "\\ud" in text.lower():
+        if "\\ud" in text or "\\uD" in text:
             # Half of a surrogate pair could not be printed.
             json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
@@ -113,36 +135,47 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _check(body: dict[str, Any], path: str) -> None:
-    root, *parts = (part for part in path.partition("?")[0].split("/") if part)
-    if root == "api":
-        # As if the core had a name: `/api/v1` is like `/apis/apps/v1`.
-        parts = ["", *parts]
-    if root == "version":
+def _check(body: dict[str, Any], path: str, *, metadata_only: bool) -> None:
+    parts = _parts(path)
+    if path.startswith("/version"):
         _expect(body, _VERSION)
     elif len(parts) < len(_DISCOVERY):
         _expect(body, _DISCOVERY[len(parts)])
     else:
-        parts = parts[2:]
-        # Of a namespace's own object, the namespace is the name.
-        plural, *names = parts[2:] if parts[0] == "namespaces" and len(parts) > 2 else parts
-        _check_objects(body, plural, names)
+        plural, *names = _resource(path)
+        required: dict[str, Shape] = {"metadata": {"name": str, "uid": str}}
+        if plural in _SPECS and not metadata_only:
+            required["spec"] = _SPECS[plural]
+        _check_objects(body, paths.kind_of(plural), names, required)
 
 
-def _check_objects(body: dict[str, Any], plural: str, names: list[str]) -> None:
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path after its root, as if the core had a name: `/api/v1` is like `/apis/apps/v1`."""
+    root, *parts = (part for part in path.partition("?")[0].split("/") if part)
+    return ["", *parts] if root == "api" else parts
+
+
+def _resource(path: str) -> list[str]:
+    """Return the plural of a path of objects, and the names after it."""
+    parts = _parts(path)[2:]
+    # Of a namespace's own object, the namespace is the name.
+    return parts[2:] if parts[0] == "namespaces" and len(parts) > 2 else parts
+
+
+def _check_objects(body: dict[str, Any], kind: str | None, names: list[str], required: Shape) -> None:
     """Check a list; or, with its name, an object; or a subresource, which may be a list."""
-    kind = paths.kind_of(plural)
     if not names:
         _check_kind(body, f"{kind}List" if kind else None)
         _expect(body, {"items": _LIST})
     elif len(names) == 1:
         _check_kind(body, kind)
-        _expect(body, {"metadata": {"name": str, "uid": str}})
+        _expect(body, required)
+    elif names[-2:] == ["stats", "summary"]:
+        _expect(body, _SUMMARY)
     if "items" in body:
         # An empty list of PartialObjectMetadata has null.
         body["items"] = body["items"] or []
-        required = {"name": str} if names else {"name": str, "uid": str}
-        _expect(body["items"], [{"metadata": required}], "items")
+        _expect(body["items"], [{"metadata": {"name": str}} if names else required], "items")
         for number, item in enumerate(body["items"]):
             _check_fields(item, f"items[{number}]")
     _check_fields(body)

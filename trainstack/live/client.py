@@ -246,8 +246,10 @@ async def get(api: Api, path: str, *, metadata_only: bool = False, metadata_of_i
     """GET one path; the keywords are those of `read`."""
     accept = _METADATA_ONLY if metadata_only else _METADATA_OF_ITEMS if metadata_of_items else "application/json"
     reply = await _exchange(api, "GET", path, accept)
-    found = reply.status == httpx.codes.OK
-    return Answer(reply.status, read_body(api.described, path, reply.status, reply.text) if found else {})
+    if reply.status != httpx.codes.OK:
+        return Answer(reply.status, {})
+    is_partial = metadata_only or metadata_of_items
+    return Answer(reply.status, read_body(api.described, path, reply.status, reply.text, metadata_only=is_partial))
 
 
 async def get_list(api: Api, path: str, *, metadata_of_items: bool = False, managed_fields: bool = True) -> Answer:

@@ -256,6 +256,8 @@ async def served_kinds(api: Api) -> list[ServedKind]:
         versions += [preferred, *(item["groupVersion"] for item in group["versions"])]
     by_version = {version: paths.version(version) for version in versions}
     answers = await get_available(api, by_version.values())
+    # The core is not an aggregated API: if it is unavailable, this raises the error.
+    answers |= await get_all(api, [by_version["v1"]] if by_version["v1"] not in answers else ())
     found: dict[tuple[str, str], ServedKind] = {}
     for version, path in by_version.items():
         for item in answers[path].body.get("resources", []) if path in answers else []:

@@ -62,7 +62,9 @@ class Handler(BaseHTTPRequestHandler):
                 "phase": "Succeeded" if ended else "Running",
                 "containerStatuses": [{"name": "training", "restartCount": self.server.restarts + restarted}],
             }
-            self._send(json.dumps({"metadata": {"name": "a-1", "uid": "uid-1"}, "status": status}))
+            self._send(
+                json.dumps({"metadata": {"name": "a-1", "uid": "uid-1"}, "spec": {"containers": []}, "status": status})
+            )
         else:
             self._send(json.dumps({"gitVersion": "v1.34.4"}))
 

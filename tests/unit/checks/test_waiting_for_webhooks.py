@@ -54,10 +54,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Return the next answer."""
-        self.rfile.read(int(self.headers["Content-Length"]))
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(self.path)
         status, message = self.server.answers[min(len(self.server.requests), len(self.server.answers)) - 1]
-        self._answer(status, {"kind": "Status" if status >= 400 else "TrainJob", "message": message})
+        self._answer(status, {"kind": "Status" if status >= 400 else sent["kind"], "message": message})
 
     def do_PATCH(self) -> None:
         """Return the next answer."""

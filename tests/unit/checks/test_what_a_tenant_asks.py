@@ -89,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Accept a dry run."""
         self.server.requests.append(self.path.partition("?")[0])
-        self._send(201, {"kind": "Review"})
+        self._send(201, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
     def _selects(self, value: str) -> bool:
         """Return whether the label selector includes a value."""

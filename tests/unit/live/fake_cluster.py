@@ -157,10 +157,6 @@ OTHERS: dict[str, Body] = {
 }
 
 
-WRITTEN = b'{"kind": "Review", "metadata": {"name": "x", "uid": "x"}, "status": {"allowed": true}}'
-"""The answer to a write, a dry run or a review."""
-
-
 def good_answer(path: str, query: str) -> tuple[int, bytes]:
     """Return the status and the body of a working API server's answer."""
     if path in OTHERS:
@@ -251,11 +247,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Accept a review or a dry run."""
-        self.rfile.read(int(self.headers["Content-Length"]))
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         endpoint = f"{self.command} {self.path.partition('?')[0]}"
         self.server.requests.append(endpoint)
         if not self._is_odd(endpoint):
-            self.respond(201 if self.command == "POST" else 200, WRITTEN)
+            self.respond(
+                201 if self.command == "POST" else 200, json.dumps({**sent, "status": {"allowed": True}}).encode()
+            )
 
     def do_PATCH(self) -> None:
         """Accept an apply."""

@@ -1,7 +1,9 @@
 """Answers that no API server gives: of proxies, of login pages, of broken servers and networks."""
 
 import gzip
+import json
 from collections.abc import Callable
+from typing import Any
 
 LOGIN = b"<!DOCTYPE html>\n<html><head><title>Sign in\x1b[2J</title></head></html>"
 
@@ -19,6 +21,16 @@ def answer(body: bytes, status: str = "200 OK", *headers: str, length: int | Non
 
 def _chunked(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n" + body
+
+
+def _without(good: bytes, *names: str) -> bytes:
+    """Return a body without some fields, also of its items."""
+
+    def left(item: Any) -> Any:
+        return {name: value for name, value in item.items() if name not in names} if isinstance(item, dict) else item
+
+    body = left(json.loads(good))
+    return json.dumps({**body, "items": [*map(left, body["items"])]} if "items" in body else body).encode()
 
 
 _HTML = "Content-Type: text/html"
@@ -44,6 +56,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "a number as kind": lambda _: answer(b'{"kind": 7, "metadata": {"name": "a", "uid": "a"}, "items": [7]}'),
     "no metadata": lambda _: answer(b'{"metadata": null, "items": [{"metadata": null}]}'),
     "empty metadata": lambda _: answer(b'{"metadata": {}, "items": [{"metadata": {}}]}'),
+    "no spec": lambda good: answer(_without(good, "spec", "gitVersion", "groups", "resources", "versions")),
     "no items": lambda _: answer(b'{"apiVersion": "v1", "metadata": {}}'),
     "null as item": lambda _: answer(b'{"metadata": {}, "items": [null]}'),
     "an object as items": lambda _: answer(b'{"metadata": {}, "items": {"a": 1}}'),
