@@ -16,7 +16,7 @@ from trainstack.review import static as files
 from trainstack.review.comment import comment as comment_of
 from trainstack.review.github import GitHub
 from trainstack.review.post import post as post_reviews
-from trainstack.review.selection import Selection, ignored, require_reports, reviews
+from trainstack.review.selection import Selection, ignored, require_success, reviews
 from trainstack.settings.values.stack_name import stacks as stacks_in
 
 app = typer.Typer(no_args_is_help=True, help="Review pull requests: the steps of the workflows in .github/.")
@@ -54,32 +54,41 @@ def environments(
 def preview(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stacks: StacksOption = None) -> None:
     """Preview environments with the engine, against their clusters. This executes the program of the pull request.
 
-    Without a kubeconfig, and for an environment that the pull request deletes, compares the files instead.
+    Without a kubeconfig, and for an environment that the pull request deletes, compares the files instead. Exits with
+    4 if a change cannot be applied or a preview fails; the report has the reasons.
 
     Example:
       trainstack review preview --base ../base --head . --stack dev --reports reports
     """
     pull = _pull_number()
+    results = []
     for stack in _selected(base, head, stacks):
         if engine.configured() and (head / f"Pulumi.{stack}.yaml").is_file():
-            _write(engine.preview(head.resolve(), stack, pull), reports)
+            results.append(engine.preview(head.resolve(), stack, pull))
         else:
             err.print(f"{stack}: comparing the files: no kubeconfig is set, or the head lacks this environment")
-            _write(files.reviewed(base, head, stack, pull), reports)
+            results.append(files.reviewed(base, head, stack, pull))
+        _write(results[-1], reports)
+    require_success(results)
 
 
 @app.command()
 def static(*, base: BaseOption, head: HeadOption, reports: ReportsOption, stacks: StacksOption = None) -> None:
     """Compare environments by their files alone. This runs no code of the pull request.
 
+    Exits with 4 if a change cannot be applied, or if the name of a file is invalid.
+
     Example:
       trainstack review static --base . --head ../head --reports reports
     """
+    results = []
     for stack in _selected(base, head, stacks):
-        _write(files.reviewed(base, head, stack, _pull_number()), reports)
+        results.append(files.reviewed(base, head, stack, _pull_number()))
+        _write(results[-1], reports)
     if misnamed := files.misnamed_files(base, head):
         # The other environments have been reviewed.
         fail("not reviewed: " + "; ".join(misnamed), ExitCode.FINDINGS)
+    require_success(results)
 
 
 @app.command()
@@ -89,7 +98,9 @@ def comment(
     post: Annotated[bool, typer.Option("--post", help="Put the comment on the pull request.")] = False,
     stacks: StacksOption = None,
 ) -> None:
-    """Print the comment for a folder of reports, or post it; exit with 4 if an environment is not reviewed.
+    """Print the comment for a folder of reports, or post it.
+
+    Exits with 4 if an environment is not reviewed, or if a change cannot be applied.
 
     Examples:
       trainstack review comment --reports reports --stack dev
@@ -103,7 +114,7 @@ def comment(
     selection = Selection(tuple(stacks or stacks_in(Path.cwd())))
     found = reviews(reports, selection, lambda _: f"{reports} has none")
     sys.stdout.write(comment_of(found, "this checkout", "", ignored(reports, selection)))
-    require_reports(found)
+    require_success(found)
 
 
 def _post(reports: Path) -> None:
@@ -117,7 +128,7 @@ def _post(reports: Path) -> None:
         err.print("no open pull request has this commit as its head: nothing to comment on")
     for address in posted.addresses:
         err.print(address)
-    require_reports(posted.reviews)
+    require_success(posted.reviews)
     if not posted.complete:
         fail("GitHub lists only the first 3000 changed files, so added environments may be missing")
 

@@ -3,8 +3,8 @@
 from trainstack.errors import ExitCode, TrainstackError
 
 
-class UnreviewedError(TrainstackError):
-    """Environments are not reviewed; the message names the causes."""
+class ReviewError(TrainstackError):
+    """Environments are not reviewed, or a change cannot be applied to them; the message names them."""
 
     exit_code = ExitCode.FINDINGS
 

@@ -91,10 +91,10 @@ class GitHub:
         """Create the comment that begins with `marker`, or update it; return its address."""
         return self._retried(lambda: self._put(pull, marker, body))
 
-    def put_status(self, commit: str, context: str, description: str, address: str, *, reviewed: bool) -> None:
+    def put_status(self, commit: str, context: str, description: str, address: str, *, success: bool) -> None:
         """Set the commit status `context`, which branch protection can require; `address` is the page to link to."""
         status = {
-            "state": "success" if reviewed else "failure",
+            "state": "success" if success else "failure",
             "context": context,
             "description": description[:_MAX_DESCRIPTION],
             "target_url": address,

@@ -12,6 +12,8 @@ from trainstack.review.selection import Run, by_pull, ignored, reviews
 from trainstack.review.text import clean
 from trainstack.settings.values.stack_name import fault
 
+_REFUSED = "this change cannot be applied: see the comment"
+
 
 @dataclass(frozen=True)
 class Posted:
@@ -44,12 +46,12 @@ def post(reports: Path, run: Mapping[str, Any], github: GitHub) -> Posted:
 
 
 def _put_statuses(github: GitHub, commit: str, address: str, found: Sequence[Report | Unreviewed]) -> None:
-    """Set a status for each environment; a later run of the same commit replaces a failure."""
-    missing = {review.stack: review.why for review in found if isinstance(review, Unreviewed)}
+    """Set a status for each environment, success only if no review of it failed; a later run replaces a failure."""
+    failures = {review.stack: _REFUSED for review in found if isinstance(review, Report) and review.error}
+    failures |= {review.stack: f"not reviewed: {review.why}" for review in found if isinstance(review, Unreviewed)}
     for stack in dict.fromkeys(review.stack for review in found[:MAX_REPORTS]):
         if fault(stack):
             # The comment lists it. No rule can require the status of an environment that cannot exist.
             continue
-        reviewed = stack not in missing
-        description = "see the comment" if reviewed else f"not reviewed: {missing[stack]}"
-        github.put_status(commit, f"trainstack/{stack}", clean(description), address, reviewed=reviewed)
+        description = clean(failures.get(stack, "see the comment"))
+        github.put_status(commit, f"trainstack/{stack}", description, address, success=stack not in failures)

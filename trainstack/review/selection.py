@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from trainstack.review.errors import UnreviewedError
+from trainstack.review.errors import ReviewError
 from trainstack.review.report import MAX_REPORTS, Report, ReportError, Unreviewed, read
 from trainstack.review.text import clean
 from trainstack.settings.values.stack_name import fault, stack_of
@@ -77,10 +77,18 @@ def reviews(folder: Path, selection: Selection, reason: Callable[[str], str]) ->
     ]
 
 
-def require_reports(reviews: Iterable[Report | Unreviewed]) -> None:
-    """Raise UnreviewedError if an environment has no report."""
-    if missing := [f"{review.stack}: {review.why}" for review in reviews if isinstance(review, Unreviewed)]:
-        raise UnreviewedError(clean(f"not reviewed: {'; '.join(missing[:_MAX_NAMED])}"))
+def require_success(reviews: Iterable[Report | Unreviewed]) -> None:
+    """Raise ReviewError if an environment has no report, or if its report has an error."""
+    reviews = list(reviews)
+    missing = [f"{review.stack}: {review.why}" for review in reviews if isinstance(review, Unreviewed)]
+    refused = dict.fromkeys(review.stack for review in reviews if isinstance(review, Report) and review.error)
+    messages = [f"not reviewed: {'; '.join(missing[:_MAX_NAMED])}"] if missing else []
+    if refused:
+        reports = "the report has" if len(refused) == 1 else "their reports have"
+        names = ", ".join(list(refused)[:_MAX_NAMED])
+        messages.append(f"this change cannot be applied to {names}; {reports} the reasons")
+    if messages:
+        raise ReviewError(clean("; ".join(messages)))
 
 
 def by_pull(found: Mapping[Pull, Sequence[Report | Unreviewed]]) -> Mapping[Pull, Sequence[Report | Unreviewed]]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.review.samples import DATA, make_claim, make_job, recorded, steps_json
+from tests.unit.review.samples import DATA, make_claim, make_job, recorded, review, steps_json
 from trainstack.review import engine
 from trainstack.review.engine import KUBECONFIG_TEXT, report
+from trainstack.review.report import read
 
 ENV = """
 import os, sys
@@ -98,13 +99,29 @@ def test_a_preview_creates_no_stack(checkout: Path, monkeypatch: pytest.MonkeyPa
     assert list(states.iterdir()) == []
 
 
-def test_a_checkout_without_tools_is_a_result(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report has the error."""
+def test_a_preview_that_cannot_run_fails_with_a_report(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has the error, and the command ends with the code of findings."""
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
     (checkout / "trainstack" / "cli" / "__main__.py").write_text(
         "raise SystemExit('run `make tools`')", encoding="utf-8"
     )
-    assert engine.preview(checkout, "dev", None).error == "run `make tools`"
+    result = review("preview", "--base", checkout, "--head", checkout, "--reports", checkout / "reports")
+    written = read(checkout / "reports", "dev")
+    assert written is not None
+    assert (result.exit_code, written.error) == (4, "run `make tools`")
+
+
+def test_a_refused_change_fails_with_a_report(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine exits with 255, whatever the refusal."""
+    monkeypatch.setenv("KUBECONFIG", str(checkout / "Pulumi.dev.yaml"))
+    monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
+    refusing = PULUMI.replace("queues.", "refused.") + "    pass\nif words[0] == 'preview':\n    sys.exit(255)\n"
+    (checkout / "bin" / "pulumi").write_text(refusing.format(python=sys.executable, data=DATA), encoding="utf-8")
+    result = review("preview", "--base", checkout, "--head", checkout, "--reports", checkout / "reports")
+    written = read(checkout / "reports", "dev")
+    assert written is not None
+    assert (result.exit_code, "this change would delete it" in written.error) == (4, True)
 
 
 def test_the_engines_output_becomes_counts_facts_and_notes() -> None:

@@ -317,6 +317,10 @@ def test_the_workflow_is_safe() -> None:
         "comment": {"pull-requests": "write"}
     }
     assert {name for name, job in jobs.items() if "secrets." in str(job)} == {"preview"}
+    # A change that cannot be applied fails the preview, whose report the comment needs.
+    assert [step.get("if") for step in jobs["preview"]["steps"] if "upload-artifact@" in step.get("uses", "")] == [
+        "always()"
+    ]
     pinned = {step["uses"] for step in steps if step.get("uses", "").startswith("actions/")}
     known = "".join(file.read_text() for file in (ROOT / ".github" / "workflows").glob("*.yml"))
     assert [action for action in pinned if action not in known and "setup-python" not in action] == []

@@ -93,6 +93,28 @@ def test_an_environment_without_a_report_is_not_reviewed(
     assert "| 0 | 1 | 0 | 0 | 0 |" in body
 
 
+@pytest.mark.parametrize("kind", ["preview", "static"])
+def test_a_change_that_cannot_be_applied_fails_its_environment(posting: Server, tmp_path: Path, kind: str) -> None:
+    """Branch protection may require the status; the comment has the reason, and the command fails too."""
+    write_both(tmp_path)
+    write(make_report(stack="prod", pull=7, kind=kind, counts={}, error="digits is running"), tmp_path)
+    code, body = posted(posting, tmp_path)
+    assert code == 4
+    assert statuses(posting) == {"trainstack/dev": "success", "trainstack/prod": "failure"}
+    described = {status["context"]: status["description"] for status in posting.statuses}
+    assert described["trainstack/prod"] == "this change cannot be applied: see the comment"
+    assert "### `prod`\n\n**This change cannot be applied:**" in body
+
+
+def test_one_error_among_the_pull_requests_of_a_commit_fails_the_status(posting: Server, tmp_path: Path) -> None:
+    """A commit has one status for each environment, whichever pull request is reported first."""
+    posting.pulls = [make_pull(6), make_pull(7)]
+    write_both(tmp_path)
+    write(make_report(stack="prod", pull=7, error="refused"), tmp_path)
+    assert review("comment", "--reports", tmp_path, "--post").exit_code == 4
+    assert statuses(posting) == {"trainstack/dev": "success", "trainstack/prod": "failure"}
+
+
 def test_a_run_without_reports_reviews_nothing(posting: Server, tmp_path: Path) -> None:
     """The comment lists every environment."""
     code, body = posted(posting, tmp_path / "none")
@@ -217,6 +239,15 @@ def test_by_hand_environments_can_be_chosen(tmp_path: Path, monkeypatch: pytest.
     result = review("comment", "--reports", tmp_path, "--stack", "dev")
     assert result.exit_code == 0
     assert "### `dev`" in result.stdout
+
+
+def test_by_hand_a_change_that_cannot_be_applied_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comment is printed first; the error names the environment."""
+    monkeypatch.delenv("GITHUB_EVENT_PATH", raising=False)
+    write(make_report(error="digits is running"), tmp_path)
+    result = review("comment", "--reports", tmp_path, "--stack", "dev")
+    assert (result.exit_code, "digits is running" in result.stdout) == (4, True)
+    assert result.stderr == "error: this change cannot be applied to dev; the report has the reasons\n"
 
 
 def test_a_posted_comment_is_of_the_environments_that_github_selects(tmp_path: Path) -> None:

@@ -154,6 +154,25 @@ def test_the_program_compares_every_environment(
 
 
 @pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("command", ["static", "preview"])
+def test_a_change_that_cannot_be_applied_fails(
+    base: Path, head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """All reports are written before; a preview that only compares files ends in the same way."""
+    for name in ("KUBECONFIG", "TRAINSTACK_KUBECONFIG", "GITHUB_EVENT_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    shutil.copy(head / "Pulumi.dev.yaml", head / "Pulumi.new.yaml")
+    edit(head, "nominalQuota: 2}", "nominalQuota: two}")
+    result = review(command, "--base", base, "--head", head, "--reports", tmp_path)
+    assert result.exit_code == 4
+    assert result.stderr.endswith("error: this change cannot be applied to dev; the report has the reasons\n")
+    dev, new = read(tmp_path, "dev"), read(tmp_path, "new")
+    assert dev is not None
+    assert new is not None
+    assert ("nominalQuota" in dev.error, new.error) == (True, "")
+
+
+@pytest.mark.usefixtures("in_process")
 def test_a_preview_without_a_cluster_falls_back_to_the_files(
     base: Path, head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
