@@ -1,6 +1,13 @@
-"""The base of all errors whose cause a user can remove. Any other exception is a bug, and keeps its traceback."""
+"""The base of all errors whose cause a user can remove, and the texts of the operating system's errors.
 
+Any other exception is a bug, and keeps its traceback.
+"""
+
+import errno
+from collections.abc import Mapping
 from enum import IntEnum
+from io import IOBase
+from traceback import walk_tb
 from typing import ClassVar
 
 
@@ -42,3 +49,38 @@ class RefusedError(TrainstackError):
     """A guard refuses a change, before anything is changed. The message has every reason with its remedy."""
 
     exit_code = ExitCode.REFUSED
+
+
+_REMEDIES: Mapping[int, str] = {
+    errno.ENOSPC: "free space on its file system, then run the command again",
+    errno.EDQUOT: "free space within the quota, then run the command again",
+    errno.EFBIG: "raise the limit on the size of files (`ulimit -f`), then run the command again",
+    errno.EROFS: "choose a place that can be written, or mount it for writing",
+    errno.EIO: "check the disk and the kernel's log",
+    errno.EMFILE: "raise the limit on open files (`ulimit -n`), then run the command again",
+}
+"""The remedies for errors of the operating system whose names do not suggest one."""
+
+
+def expected_message(error: Exception) -> str | None:
+    """Return the message of an expected error; None for any other, which is a bug and keeps its traceback."""
+    if isinstance(error, OSError) and not (error.errno is None and error.filename is None):
+        return describe_os_error(error)
+    return str(error) if isinstance(error, TrainstackError) else None
+
+
+def describe_os_error(error: OSError, path: str = "") -> str:
+    """Return the text for users, `<path>: <message>; <remedy>`; `path` is used if no file is known."""
+    name = next((known for known in (error.filename2, error.filename, _written_file(error)) if known is not None), path)
+    file = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+    return str(TrainstackError(error.strerror or str(error), _REMEDIES.get(error.errno or 0, ""), path=file))
+
+
+def _written_file(error: OSError) -> str | None:
+    """Return the file that was being written, which the error of a write does not name: that of a full disk."""
+    for frame, _ in reversed([*walk_tb(error.__traceback__)]):
+        for value in frame.f_locals.values():
+            name, mode = (getattr(value, key, None) if isinstance(value, IOBase) else None for key in ("name", "mode"))
+            if isinstance(name, str) and isinstance(mode, str) and not {*mode}.isdisjoint("wax+"):
+                return name
+    return None

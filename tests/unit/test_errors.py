@@ -1,11 +1,14 @@
 """One base for all errors with a text for users."""
 
+import errno
 import importlib
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from trainstack.errors import ExitCode, RefusedError, TrainstackError
+from trainstack.errors import ExitCode, RefusedError, TrainstackError, expected_message
 from trainstack.live.client import ClusterError, PermanentError, RightsError
 from trainstack.settings.errors import SettingsError
 
@@ -63,3 +66,54 @@ def test_the_text_has_place_message_and_remedy(error: TrainstackError, text: str
 def test_an_error_has_the_exit_code_of_its_class(error: type[TrainstackError], code: ExitCode) -> None:
     """Subclasses inherit it."""
     assert error.exit_code == code
+
+
+def write_text(path: Path) -> None:
+    """Write a file in one call."""
+    path.write_text("x" * 100_000, encoding="utf-8")
+
+
+def write_small(path: Path) -> None:
+    """Write a text that reaches the disk when the file is closed."""
+    with path.open("a") as file:
+        file.write("x")
+
+
+def copy(path: Path) -> None:
+    """Copy a file, of which only the target is written."""
+    with Path(__file__).open("rb") as source, path.open("r+b", buffering=0) as target:
+        shutil.copyfileobj(source, target)
+
+
+@pytest.mark.parametrize("write", [write_text, write_small, copy])
+def test_a_full_disk_names_the_file_that_was_written(write: Callable[[Path], None]) -> None:
+    """The system's error does not name it."""
+    with pytest.raises(OSError, match="No space left") as caught:
+        write(Path("/dev/full"))
+    assert caught.value.filename is None
+    assert expected_message(caught.value) == (
+        "/dev/full: No space left on device; free space on its file system, then run the command again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "a"), "a: Permission denied"),
+        (OSError(errno.ENOSPC, "No space left on device", "a", None, "b"), "b: No space left on device; free space"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", b"\xff"), "\ufffd: Disk quota exceeded; free space within"),
+        (OSError(errno.EROFS, "Read-only file system", "a"), "a: Read-only file system; choose a place"),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error; check the disk"),
+        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found"), "No usable temporary directory found"),
+    ],
+)
+def test_an_error_of_the_system_has_a_text_for_users(error: OSError, message: str) -> None:
+    """The remedy is there if the name of the error does not suggest it."""
+    assert (expected_message(error) or "").startswith(message)
+
+
+def test_any_other_error_is_a_bug() -> None:
+    """An OSError without a number is not the system's."""
+    assert expected_message(OSError("of no file")) is None
+    assert expected_message(ValueError("x")) is None
+    assert expected_message(RefusedError("x")) == "x"

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     "errors",
     "files",
+    "printable",
     "settings",
     "objects",
     "platform",
@@ -36,7 +37,7 @@ LAYERS = (
     "transfer",
     "cli",
 )
-"""The module `errors` and the sub-packages of `trainstack`; each may import those before it."""
+"""The modules `errors` and `printable` and the sub-packages of `trainstack`; each may import those before it."""
 
 NARROW = {
     "trainstack.sweeps.search": ("trainstack.sweeps.search", "trainstack.settings", "trainstack.errors"),
@@ -55,6 +56,7 @@ NARROW = {
         "trainstack.dev.toolchain",
         "trainstack.errors",
         "trainstack.files",
+        "trainstack.printable",
         "trainstack.settings.values.published_passphrase",
     ),
     # The names of images belong to the workloads: the program names the images that the local cluster builds.

@@ -1,5 +1,6 @@
 """Refusals of the program before it reads the cluster."""
 
+import errno
 import runpy
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -9,7 +10,8 @@ import pulumi
 import pytest
 from pulumi.runtime import resource
 
-from trainstack.stacks import program
+from trainstack.errors import RefusedError
+from trainstack.stacks import declare_stack, program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,3 +37,27 @@ def test_a_section_that_holds_a_secret_is_refused() -> None:
         "trainstack:queues: contains a secret, which would be written into objects in plain text; move the value to "
         "trainstack:secrets"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (RefusedError("pod a\x1b[2J\u202e is active"), "pod a\\u202e is active"),
+        (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), "/tmp/x: No space left on device; free space on"),
+    ],
+)
+def test_an_error_is_one_message_without_what_controls_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    """The engine prints it as it is."""
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "dev")
+    monkeypatch.setattr(declare_stack, "_sections", lambda _: {})
+    monkeypatch.setattr(declare_stack, "teardown_permission", lambda *_: None)
+    monkeypatch.setattr(declare_stack, "check_files", refuse)
+    with pytest.raises(pulumi.RunError) as caught:
+        declare_stack.declare_stack(ROOT, Future())
+    assert str(caught.value).startswith(message)

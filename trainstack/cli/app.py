@@ -1,19 +1,18 @@
 """The command `trainstack`."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
-from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trainstack.cli.console import err, expected_message, fail, out
-from trainstack.errors import ExitCode, TrainstackError
+from trainstack.cli.console import err, fail, out
+from trainstack.cli.standard_streams import end_with
+from trainstack.errors import ExitCode, TrainstackError, expected_message
 from trainstack.files.temporary import remove_leftovers
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -189,8 +188,4 @@ def trainstack(
 
 
 def main() -> None:
-    # Arguments and file names may contain bytes that are not valid UTF-8.
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    app()
+    end_with(app)

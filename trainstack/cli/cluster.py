@@ -1,14 +1,14 @@
 import dataclasses
 import subprocess
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from trainstack.cli.console import fail, out, report, show_json
+from trainstack.cli.console import fail, out, report, show_json, write
 from trainstack.cli.session import JsonOption, checkout
 from trainstack.dev.cluster import access, drivers
 from trainstack.dev.cluster.cluster import Cluster
@@ -247,13 +247,26 @@ def logs(
       trainstack cluster logs apiserver --follow
     """
     if drivers.existing(_folder(state)) == "kind":
-        command = kind.logs(_folder(state), component, follow=follow)
-        raise typer.Exit(subprocess.run(command, check=False).returncode)
+        raise typer.Exit(_print_output(kind.logs(_folder(state), component, follow=follow)))
     folder = Layout.of(_folder(state)).log
     path = folder / f"{component}.log"
     if not path.exists():
         known = ", ".join(sorted(file.stem for file in folder.glob("*.log"))) or "none, since it was never started"
         fail(f"no log of component {component!r} in {folder}; components with a log: {known}")
     if follow:
-        raise typer.Exit(subprocess.run(["tail", "-n", "100", "-f", str(path)], check=False).returncode)
-    sys.stdout.write(path.read_text(errors="replace"))
+        raise typer.Exit(_print_output(["tail", "-n", "100", "-f", str(path)]))
+    write(path.read_text(errors="replace"))
+
+
+def _print_output(command: Sequence[str]) -> int:
+    """Print the output of a program without what controls a terminal; return its exit code."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                write(line)
+        except BaseException:
+            process.terminate()
+            raise
+    return process.returncode

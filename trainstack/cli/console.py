@@ -1,26 +1,50 @@
 """Output of the commands: results on stdout, progress and errors on stderr."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
-from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
+from rich.console import Console, ConsoleOptions, JustifyMethod, OverflowMethod, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from trainstack.errors import ExitCode, TrainstackError
+from trainstack.errors import ExitCode
 from trainstack.files.project import write_output
+from trainstack.printable import clean, clean_colored
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+class _CleanConsole(Console):
+    """A console that prints text without markup such as `:cat:` or `[bold]`, and without effect on the terminal."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, highlight=False, emoji=False, markup=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Clean strings before their width is measured."""
+        return super().render_str(clean(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Clean what is not a string before. Only Rich itself moves the cursor, by its control segments."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text == "\n" or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(clean(segment.text), segment.style)
 
 
 def _console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """Create a console that prints data verbatim, without markup such as `:cat:` or `[bold]`."""
-    return Console(stderr=stderr, width=width, soft_wrap=width is None, highlight=False, emoji=False, markup=False)
+    return _CleanConsole(stderr=stderr, width=width, soft_wrap=width is None)
 
 
 out = _console()
@@ -30,6 +54,7 @@ err = _console(stderr=True)
 
 WIDE = 240
 """Columns of output to a file or pipe."""
+_NOT_ASCII = re.compile(r"[^\n\r\t -~]")
 _WIDEST = 10_000
 """Maximum columns of a table in a file or pipe."""
 
@@ -57,24 +82,20 @@ def make_table(
         wraps = name in fold
         justify: JustifyMethod = "right" if name in right else "left"
         overflow: OverflowMethod = "fold" if wraps else "ellipsis"
-        table.add_column(Text(name.upper()), justify=justify, no_wrap=not wraps, overflow=overflow)
+        table.add_column(styled(name.upper()), justify=justify, no_wrap=not wraps, overflow=overflow)
     for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        table.add_row(*(styled(cell) if isinstance(cell, str) else cell for cell in row))
     return table
+
+
+def styled(text: str, style: str = "") -> Text:
+    return Text(clean(text), style=style)
 
 
 def fail(message: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
     """Print an error and exit."""
     err.print(f"error: {message}", style="red")
     raise typer.Exit(code)
-
-
-def expected_message(error: Exception) -> str | None:
-    """Return the message of an expected error; None for any other, which is a bug and keeps its traceback."""
-    if isinstance(error, OSError) and error.filename is not None:
-        path = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
-        return f"{path}: {error.strerror or error}"
-    return str(error) if isinstance(error, TrainstackError) else None
 
 
 def ensure_confirmable(*, yes: bool) -> None:
@@ -90,16 +111,52 @@ def interactive() -> bool:
 def confirm(question: str, *, yes: bool) -> None:
     """Ask on stderr unless `yes`; exits if the answer is no."""
     if not yes:
-        typer.confirm(question, abort=True, err=True)
+        typer.confirm(clean(question), abort=True, err=True)
+
+
+def print_with_prefix(prefix: str, text: str, style: str = "") -> None:
+    """Print a line of a log; if it has several lines for a terminal, such as a progress bar's, each with the prefix."""
+    for line in clean(text).split("\n"):
+        out.print(Text.assemble((prefix, style), line))
 
 
 def report(line: str) -> None:
     err.print(f"  {line}")
 
 
+def report_in(live: "Live", line: str) -> None:
+    """Show a message in a live view, or on stderr if nothing is redrawn, as in a pipe or on a dumb terminal."""
+    if out.is_interactive:
+        live.update(styled(line, "yellow"), refresh=True)
+    else:
+        report(line)
+
+
+def write(text: str) -> None:
+    """Write text to stdout as it is, without what controls a terminal."""
+    sys.stdout.write(clean(text))
+    sys.stdout.flush()
+
+
+def copy_output(text: str) -> None:
+    """Write what a program of the project prints to stdout, with its colors."""
+    sys.stdout.write(clean_colored(text))
+    sys.stdout.flush()
+
+
+def copy_errors(text: str) -> None:
+    sys.stderr.write(clean_colored(text))
+    sys.stderr.flush()
+
+
 def show_json(value: Any) -> None:
     """Print a result as JSON; times as RFC 3339."""
-    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=datetime.isoformat) + "\n")
+    write_json(json.dumps(value, indent=2, sort_keys=True, default=datetime.isoformat) + "\n")
+
+
+def write_json(text: str) -> None:
+    """Write JSON to stdout; a character that is not visible is written as JSON's own escape."""
+    sys.stdout.write(_NOT_ASCII.sub(lambda match: json.dumps(match.group())[1:-1], text))
 
 
 def show_steps(heading: str, steps: Iterable[str], *, dry_run: bool) -> None:

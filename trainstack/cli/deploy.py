@@ -1,5 +1,5 @@
 import json
-import subprocess
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from trainstack.cli.cluster_in_use import ensure_intended
-from trainstack.cli.console import confirm, ensure_confirmable, err, fail, out, report, step
+from trainstack.cli.console import confirm, copy_errors, copy_output, ensure_confirmable, err, fail, out, report, step
+from trainstack.cli.copied_output import run_and_copy
 from trainstack.cli.drift import refresh_options
 from trainstack.cli.engine import deployment, ensure_backend, ensure_stack, outputs, pulumi
 from trainstack.cli.ensure_tools import ensure_tools
@@ -149,9 +150,9 @@ def _is_complete(folder: Path, committed: Path) -> bool:
 
 def _make_data(session: Session, run: Workload, data: Data, prepare: str, folder: Path) -> None:
     with step(f"preparing the data of {run.name}", "3 s"):
-        result = subprocess.run([sys.executable, "-m", prepare, str(folder)], cwd=session.root, check=False)
-        if result.returncode:
-            fail(f"`python -m {prepare}` exited with code {result.returncode}; see its output above")
+        command = [sys.executable, "-m", prepare, str(folder)]
+        if code := run_and_copy(command, session.root, os.environ, copy_output, copy_errors):
+            fail(f"`python -m {prepare}` exited with code {code}; see its output above")
     committed = sha256(session.root / data.manifest)
     made = sha256(folder / _MANIFEST) if (folder / _MANIFEST).is_file() else "none"
     if made != committed:

@@ -1,14 +1,13 @@
 """`trainstack dev`: for contributors to Trainstack. All but `tools`, `machine` and `versions` work on the checkout that
 the command is installed from."""
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trainstack.cli.console import err, fail, out
+from trainstack.cli.console import err, fail, out, write
 from trainstack.cli.session import JsonOption, find_project
 from trainstack.dev.cluster import drivers
 from trainstack.dev.cluster.errors import ClusterError
@@ -160,4 +159,4 @@ def _write(files: Mapping[str, str]) -> None:
 
 
 def _print_names(files: Iterable[Path]) -> None:
-    sys.stdout.writelines(f"{file}\n" for file in files)
+    write("".join(f"{file}\n" for file in files))

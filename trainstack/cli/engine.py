@@ -3,13 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from trainstack.cli.console import err, fail
+from trainstack.cli.console import copy_errors, copy_output, err, fail, out
+from trainstack.cli.copied_output import run_and_copy
 from trainstack.cli.session import Session
 from trainstack.dev.toolchain import backend, official, tools
 from trainstack.dev.toolchain.engine import Engine
@@ -134,16 +134,18 @@ def _run(session: Session, arguments: Sequence[str], variables: Mapping[str, str
     command = [str(engine.pulumi), *arguments, "--stack", session.stack, "--non-interactive"]
     cluster = private_kubeconfig.variables(session.settings.cluster.context)
     env = {**_environment(session, engine), **cluster, **variables}
-    to = sys.stderr if aside else None
-    with subprocess.Popen(command, cwd=session.root, env=env, stdout=to, stderr=subprocess.PIPE, text=True) as process:
-        stderr = ""
-        for line in process.stderr or ():
-            if not _is_locked(stderr) and _is_locked(line):
-                # Precede the engine's own advice, which is to delete the lock.
-                err.print(_see_doctor(session))
-            sys.stderr.write(line)
-            stderr += line
-    return process.returncode, stderr
+    errors: list[str] = []
+
+    def show_error(line: str) -> None:
+        if _is_locked(line) and not any(map(_is_locked, errors)):
+            # Precede the engine's own advice, which is to delete the lock.
+            err.print(_see_doctor(session))
+        errors.append(line)
+        copy_errors(line)
+
+    if (err if aside else out).is_terminal:
+        command.append("--color=always")
+    return run_and_copy(command, session.root, env, copy_errors if aside else copy_output, show_error), "".join(errors)
 
 
 def read_preview(session: Session, *options: str, variables: Mapping[str, str]) -> tuple[str, str, ExitCode | None]:

@@ -3,9 +3,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich.table import Table
-from rich.text import Text
 
-from trainstack.cli.console import age, err, quiet_interrupt, show, show_json
+from trainstack.cli.console import age, err, quiet_interrupt, show, show_json, styled
 from trainstack.cli.runs import (
     PAUSE_SECONDS,
     OptionalRun,
@@ -82,10 +81,10 @@ def _show(found: Sequence[EventView], launches: Sequence[LiveLaunch], *, header:
         table.add_row(
             age(event.last, now),
             str(event.count),
-            Text(event.type, style="yellow" if event.type == "Warning" else ""),
+            styled(event.type, "yellow" if event.type == "Warning" else ""),
             _short_name(event, launches),
             event.reason,
-            Text(event.message),
+            event.message,
         )
     show(table)
 

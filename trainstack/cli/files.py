@@ -1,4 +1,5 @@
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -16,6 +17,7 @@ from trainstack.errors import ExitCode, TrainstackError
 from trainstack.live.progress import clusters_of
 from trainstack.live.worker_clusters import settings_of_worker
 from trainstack.objects.labels import RUN, SET, SWEEP
+from trainstack.printable import printable
 from trainstack.runs.launches import live_launch
 from trainstack.runs.ledgers import Ledger
 from trainstack.runs.manifests.build import is_dispatched
@@ -32,6 +34,9 @@ Bodies = Sequence[dict[str, Any]]
 PlaceArgument = Annotated[
     str, typer.Argument(metavar="VOLUME:PATH", help="A volume of the environment, and a folder or file on it.")
 ]
+
+_NAME = re.compile("[^\udca0-\udcff]+")
+"""The parts of a name that may control a terminal: all but bytes from A0 on that are not UTF-8."""
 
 
 class UnknownClusterError(TrainstackError):
@@ -80,7 +85,7 @@ def ls(place: PlaceArgument, stack: StackOption, *, as_json: JsonOption = False)
         return
     for name, file in sorted(found.items()):
         # As bytes, since a name may not be valid UTF-8.
-        typer.echo(os.fsencode(_line(name, str(file["sha256"]))))
+        typer.echo(os.fsencode(_line(_NAME.sub(lambda part: printable(part.group()), name), str(file["sha256"]))))
 
 
 def _line(name: str, digest: str) -> str:

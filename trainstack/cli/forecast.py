@@ -6,7 +6,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from trainstack.cli.console import make_table, out, show, show_json, show_written, step, write_files
+from trainstack.cli.console import make_table, out, show, show_json, show_written, step, styled, write_files
 from trainstack.cli.forecast_format import HEAD, LEFT, USE_HEAD, cells, compared, gantt_of, on_page, sentences, used
 from trainstack.cli.forecast_inputs import held_by, measured
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
@@ -100,9 +100,9 @@ def _rendered(made: Report, before: Report | None) -> RenderableType:
     table = make_table(
         HEAD[:end], (row[:end] for row in rows), right={*HEAD} - {*LEFT}, fold=(HEAD[0], HEAD[-1]), collapse=True
     )
-    below = [] if wide else [Text(f"{row[0]}: {row[-1]}") for row in rows if row[-1]]
+    below = [] if wide else [f"{row[0]}: {row[-1]}" for row in rows if row[-1]]
     use = make_table(USE_HEAD, used(made), right={*USE_HEAD} - {*LEFT}, collapse=True)
     parts: list[RenderableType] = [table, *below, Text()]
     parts += [use, Text()] if made.uses else []
-    parts += map(Text, [*sentences(made), *(compared(before, made) if before is not None else ())])
-    return Group(*parts, *(Text(f"note: {note}", style="dim") for note in made.notes))
+    parts += [*sentences(made), *(compared(before, made) if before is not None else ())]
+    return Group(*parts, *(styled(f"note: {note}", "dim") for note in made.notes))

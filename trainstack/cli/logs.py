@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, NoReturn
 
 import typer
-from rich.text import Text
 
-from trainstack.cli.console import err, fail, out, quiet_interrupt
+from trainstack.cli.console import err, fail, print_with_prefix, quiet_interrupt
 from trainstack.cli.runs import (
     PAUSE_SECONDS,
     Body,
@@ -134,7 +133,7 @@ class _Printer:
     def print(self, source: Source, line: LogLine) -> None:
         label = self.labels[source]
         colour = _COLOURS[sorted(set(self.labels.values())).index(label) % len(_COLOURS)]
-        out.print(Text.assemble((f"{label:<{self.width}} │ ", colour), line.text))
+        print_with_prefix(f"{label:<{self.width}} │ ", line.text, colour)
 
 
 def _sources(views: Sequence[RunView], selection: _Selection, printer: _Printer) -> list[Source]:

@@ -1,12 +1,11 @@
 import json
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.console import fail, out, step
+from trainstack.cli.console import fail, out, step, write_json
 from trainstack.cli.engine import deployment, ensure_backend, preview_variables, read_preview
 from trainstack.cli.ensure_tools import ensure_tools
 from trainstack.cli.preview_format import errors, lines
@@ -55,7 +54,7 @@ def _read(session: Session, *options: str, has_state: bool, as_json: bool = Fals
     with step(f"pulumi preview -s {session.stack}", "15 s"), given as variables:
         text, stderr, code = read_preview(session, *options, variables=variables)
     if as_json:
-        sys.stdout.write(text)
+        write_json(text)
     try:
         output: dict[str, Any] = json.loads(text)
     except ValueError:

@@ -1,10 +1,9 @@
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trainstack.cli.console import fail, out, show_json
+from trainstack.cli.console import fail, out, show_json, write
 from trainstack.cli.releases import downloads
 from trainstack.cli.session import JsonOption, StackOption, checkout
 from trainstack.declared.declared import Declared
@@ -51,7 +50,7 @@ def render(
     if as_json:
         show_json(objects)
     else:
-        sys.stdout.write(as_yaml(objects))
+        write(as_yaml(objects))
     if lacking:
         fail(f"the output lacks objects of the following releases (to leave out all: --without-releases):\n{lacking}")
 

@@ -2,14 +2,13 @@
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from trainstack.cli.console import err, fail
+from trainstack.cli.console import err, fail, write, write_json
 from trainstack.errors import ExitCode
 from trainstack.review import engine, report
 from trainstack.review import static as files
@@ -44,7 +43,7 @@ def environments(
     for message in files.misnamed_files(base, head):
         err.print(f"not reviewed: {message}")
     names = json.dumps(files.environments(base, head))
-    sys.stdout.write(f"{names}\n")
+    write_json(f"{names}\n")
     if output:
         with Path(_variable("GITHUB_OUTPUT")).open("a", encoding="utf-8") as file:
             file.write(f"environments={names}\n")
@@ -113,7 +112,7 @@ def comment(
         return
     selection = Selection(tuple(stacks or stacks_in(Path.cwd())))
     found = reviews(reports, selection, lambda _: f"{reports} has none")
-    sys.stdout.write(comment_of(found, "this checkout", "", ignored(reports, selection)))
+    write(comment_of(found, "this checkout", "", ignored(reports, selection)))
     require_success(found)
 
 

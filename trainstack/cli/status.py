@@ -10,7 +10,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trainstack.cli.console import WIDE, age, duration, err, make_table, out, quiet_interrupt, show, show_json
+from trainstack.cli.console import (
+    WIDE,
+    age,
+    duration,
+    err,
+    make_table,
+    out,
+    quiet_interrupt,
+    report_in,
+    show,
+    show_json,
+    styled,
+)
 from trainstack.cli.runs import (
     PAUSE_SECONDS,
     OptionalRun,
@@ -73,7 +85,7 @@ def _rendered(views: Sequence[RunView], stack: str, run: str | None) -> list[Ren
     return [
         table(shown, now),
         *([_counted(earlier)] if earlier else []),
-        *(Text(_lost(cluster, reason), style="yellow") for cluster, reason in lost.items()),
+        *(styled(_lost(cluster, reason), "yellow") for cluster, reason in lost.items()),
     ]
 
 
@@ -96,7 +108,7 @@ def _counted(earlier: Sequence[RunView]) -> Text:
 def _watch(session: Session, run: str | None) -> None:
     """Redraw until every run except data loaders has ended, then print how they ended."""
     with Live(console=out, auto_refresh=False) as live:
-        patience = Patience(session, report=lambda line: live.update(Text(line, style="yellow"), refresh=True))
+        patience = Patience(session, report=lambda line: report_in(live, line))
         seen: dict[str, RunView] = {}
         while True:
             views = patience.ask(lambda: look(session, run, with_usage=run is not None))
@@ -142,7 +154,7 @@ def table(views: Sequence[RunView], now: datetime) -> RenderableType:
     result = make_table(head, rows, fold=("WHAT",))
     if wide:
         return result
-    return Group(result, *(Text(f"{view.launch.run_id}: {_what(view)}") for view in views if _what(view)))
+    return Group(result, *(f"{view.launch.run_id}: {_what(view)}" for view in views if _what(view)))
 
 
 def _done(view: RunView) -> str:
@@ -179,12 +191,12 @@ def details(view: RunView, now: datetime) -> Panel:
     }
     for name, value in known.items():
         if value:
-            facts.add_row(name, Text(value))
+            facts.add_row(name, value)
     parts: list[RenderableType] = [facts]
     if view.done_fraction is not None or view.progress is not None:
         parts.append(_bar(view))
     parts += _sections(view, now)
-    title = Text.assemble(launch.run_id, " ", (launch.phase, _STYLES[launch.phase]))
+    title = Text.assemble(styled(launch.run_id), " ", (launch.phase, _STYLES[launch.phase]))
     return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
 
 
@@ -262,7 +274,7 @@ def _sections(view: RunView, now: datetime) -> Iterator[RenderableType]:
         )
         yield _section("Pods", "REPLICA POD PHASE NODE CPU MEMORY RESTARTS PROBLEM", cells)
     elif view.unreached:
-        yield Text(view.unreached)
+        yield view.unreached
     elif not view.pods_known:
         yield Text("These credentials may not read pods; ask the namespace's administrator for that right.")
     if view.node_use:

@@ -5,7 +5,18 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from trainstack.cli.console import WIDE, fail, make_table, out, show, show_json, show_written, write_files
+from trainstack.cli.console import (
+    WIDE,
+    fail,
+    make_table,
+    out,
+    print_with_prefix,
+    show,
+    show_json,
+    show_written,
+    styled,
+    write_files,
+)
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.cli.sweep_read import SweepArgument, read_results, sweep_of
 from trainstack.reports.sweep_export import as_csv, as_parquet, columns
@@ -141,7 +152,7 @@ def _show_best(sweep: Sweep, ranking: Ranking, top: int, stack: str) -> None:
 def _show_table(sweep: Sweep, ranking: Ranking) -> None:
     names = head(sweep.space, sweep.space.objective)
     cells: list[tuple[str | Text, ...]] = [
-        (*row[:-1], Text(row[-1], style=_STYLES.get(row[-1], ""))) for row in rows(sweep.space, ranking)
+        (*row[:-1], styled(row[-1], _STYLES.get(row[-1], ""))) for row in rows(sweep.space, ranking)
     ]
     show(make_table(names, cells, right={*names} - {"state"}), width=WIDE)
 
@@ -150,7 +161,7 @@ def _show_failed(result: TrialResult) -> None:
     out.print(f"\ntrial {result.number} ({result.run_id}) failed: {result.reason}", style="red")
     out.print(f"  with {parameters_of(result.parameters)}")
     for line in result.last_lines[-_LINES:]:
-        out.print(f"  | {line}")
+        print_with_prefix("  | ", line)
 
 
 def _show_sentences(*sentences: str, dim: bool = False) -> None:

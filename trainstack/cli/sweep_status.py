@@ -9,11 +9,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainstack.cli.console import duration, out, quiet_interrupt, show, show_json, step
+from trainstack.cli.console import duration, out, quiet_interrupt, report_in, show, show_json, step, styled
 from trainstack.cli.runs import PAUSE_SECONDS, Patience, WatchOption, ensure_one_output
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.cli.sweep_logs import TrialLogs
 from trainstack.cli.sweep_read import Known, SweepArgument, planned_trials, read_states, sweep_of
+from trainstack.printable import clean
 from trainstack.reports.sweep_format import STATES, best_in_words, counted, parameters_of, seconds_of
 from trainstack.runs.launches import utc_now
 from trainstack.settings.sections.sweeps import Sweep
@@ -58,7 +59,7 @@ def status(
     known = Known(TrialLogs(session, sweep))
     if watch:
         with quiet_interrupt(), Live(console=out, auto_refresh=False) as live:
-            patience = Patience(session, report=lambda line: live.update(Text(line, style="yellow"), refresh=True))
+            patience = Patience(session, report=lambda line: report_in(live, line))
             while True:
                 found = patience.ask(lambda: read_states(session, sweep, planned, known))
                 live.update(_rendered(sweep, found, utc_now()), refresh=True)
@@ -113,7 +114,7 @@ def _rendered(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> Rend
         if counts[state]
     )
     return Group(
-        Text(f"{sweep.name}, form {sweep.form}, {counted(found)}{_time_left(found, now)}"),
+        f"{sweep.name}, form {sweep.form}, {counted(found)}{_time_left(found, now)}",
         grid,
         legend,
         *_best(sweep, found),
@@ -123,7 +124,7 @@ def _rendered(sweep: Sweep, found: Sequence[TrialResult], now: datetime) -> Rend
 
 def _best(sweep: Sweep, found: Sequence[TrialResult]) -> list[RenderableType]:
     best = rank(found, sweep.space.objective).best
-    return [] if best is None else [Text(best_in_words(best, sweep.space.objective))]
+    return [] if best is None else [best_in_words(best, sweep.space.objective)]
 
 
 def _time_left(found: Sequence[TrialResult], now: datetime) -> str:
@@ -153,7 +154,7 @@ def _reasons(found: Sequence[TrialResult]) -> list[RenderableType]:
         numbers = ", ".join(str(trial.number) for trial in trials[:_MAX_NUMBERS])
         more = f" and {len(trials) - _MAX_NUMBERS} more" if len(trials) > _MAX_NUMBERS else ""
         given = f" ({parameters_of(trials[0].parameters)})" if len(trials) == 1 else ""
-        lines.append(Text.assemble((state, _STYLES.get(state, "")), f" {numbers}{more}{given}: {reason}"))
+        lines.append(Text.assemble(styled(state, _STYLES.get(state, "")), clean(f" {numbers}{more}{given}: {reason}")))
     if len(by_reason) > _MAX_REASONS:
         lines.append(Text(f"and {len(by_reason) - _MAX_REASONS} more reasons; --json has all of them", style="dim"))
     return lines

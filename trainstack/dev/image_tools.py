@@ -12,6 +12,7 @@ from typing import Literal
 
 from trainstack.errors import TrainstackError
 from trainstack.files.temporary import temporary_folder
+from trainstack.printable import clean
 from trainstack.runs.images.references import host
 
 _DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
@@ -91,7 +92,7 @@ def _execute(command: Sequence[str]) -> str:
         errors="backslashreplace",
     ) as process:
         for line in process.stdout or ():
-            sys.stderr.write(line)
+            sys.stderr.write(clean(line))
             lines.append(line)
     output = "".join(lines)
     if process.returncode:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from trainstack.errors import TrainstackError
-from trainstack.settings.errors import printable
+from trainstack.printable import printable
 from trainstack.settings.loading.code_pins import named_code
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.code import Code

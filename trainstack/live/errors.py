@@ -9,7 +9,7 @@ import httpx
 
 from trainstack.errors import ExitCode, TrainstackError
 from trainstack.live import kubeconfig
-from trainstack.settings.errors import printable
+from trainstack.printable import printable
 
 _FIRST_CHARACTERS = 120
 """How much of an unexpected answer a message has. It ends before the data of a Secret begins."""

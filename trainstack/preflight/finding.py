@@ -5,7 +5,8 @@ from typing import Any
 
 from trainstack.kueue.verdict import Verdict
 from trainstack.preflight.rule import SEVERITIES, Rule, Severity, Violation
-from trainstack.settings.errors import Place, printable
+from trainstack.printable import printable
+from trainstack.settings.errors import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
+from trainstack.printable import clean
 from trainstack.review.diff import colored, shortened
 from trainstack.review.facts import SENTENCES
 from trainstack.review.report import MAX_REPORTS, Report, ReportedFact, ReportedVerdict, Unreviewed
-from trainstack.review.text import clean, code, fence, fit, width
+from trainstack.review.text import code, fence, fit, width
 
 T = TypeVar("T")
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from trainstack.files.temporary import secret_file
+from trainstack.printable import clean
 from trainstack.review import secret
 from trainstack.review.admission import verdicts
 from trainstack.review.diff import tidy
@@ -20,7 +21,6 @@ from trainstack.review.errors import EngineError
 from trainstack.review.facts import Op, Step, View, facts
 from trainstack.review.report import MAX_DIFF, MAX_ERROR, MAX_NOTE, Counts, Report, ReportedFact
 from trainstack.review.temporary_state import MISSING, temporary_state
-from trainstack.review.text import clean
 from trainstack.settings.errors import SettingsError
 from trainstack.settings.loading.load import load, placement
 

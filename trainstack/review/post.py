@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainstack.printable import clean
 from trainstack.review.comment import MARKER, comment
 from trainstack.review.github import GitHub, Head
 from trainstack.review.report import MAX_REPORTS, Report, Unreviewed
 from trainstack.review.selection import Run, by_pull, ignored, reviews
-from trainstack.review.text import clean
 from trainstack.settings.values.stack_name import fault
 
 _REFUSED = "this change cannot be applied: see the comment"

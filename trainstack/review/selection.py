@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from trainstack.printable import clean
 from trainstack.review.errors import ReviewError
 from trainstack.review.report import MAX_REPORTS, Report, ReportError, Unreviewed, read
-from trainstack.review.text import clean
 from trainstack.settings.values.stack_name import fault, stack_of
 
 _MAX_NAMED = 20

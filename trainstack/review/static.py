@@ -12,13 +12,13 @@ from pathlib import Path
 from trainstack.errors import TrainstackError
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, SET, WORKLOAD, Manifest
 from trainstack.platform.retained import retained
+from trainstack.printable import clean
 from trainstack.review.admission import verdicts
 from trainstack.review.bounded import BoundError, bounded
 from trainstack.review.declared import as_yaml, declared
 from trainstack.review.diff import OBJECT
 from trainstack.review.facts import Step, View, facts, labels_of
 from trainstack.review.report import MAX_DIFF, MAX_ERROR, Counts, Report, ReportedFact
-from trainstack.review.text import clean
 from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 from trainstack.settings.values.stack_name import misnamed, stacks

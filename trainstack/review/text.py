@@ -6,21 +6,9 @@ source is in one of the two, and cannot end it.
 
 import re
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-"""Terminal control sequences, such as colors."""
-_BREAKS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-"""Characters that some readers treat as line ends."""
-_INVISIBLE = re.compile(
-    r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-"""Invisible characters, and characters that reverse the direction of text (https://trojansource.codes)."""
+from trainstack.printable import clean
+
 _TICKS = re.compile("`+")
-
-
-def clean(text: str) -> str:
-    """Return the text with plain line ends, without control sequences and with invisible characters escaped."""
-    plain = _BREAKS.sub("\n", _ESCAPES.sub("", text))
-    return _INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", plain)
 
 
 def code(text: str, limit: int = 200) -> str:

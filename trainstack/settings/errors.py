@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from trainstack.errors import TrainstackError
+from trainstack.printable import printable
 
 _MAX_COMPARED_CHARACTERS = 200
 _MAX_LISTED_NAMES = 50
@@ -48,11 +49,6 @@ class SettingsError(TrainstackError):
         count = len(self.findings)
         head = f"{what} {name!r} has {count} {'fault' if count == 1 else 'faults'}:"
         super().__init__("\n".join([head, *(f"  {finding}" for finding in self.findings)]))
-
-
-def printable(text: str) -> str:
-    """Escape the characters that control a terminal."""
-    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

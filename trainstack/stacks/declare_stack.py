@@ -6,8 +6,9 @@ from pathlib import Path
 import pulumi
 from google.protobuf.struct_pb2 import Struct
 
-from trainstack.errors import TrainstackError
+from trainstack.errors import TrainstackError, expected_message
 from trainstack.live.client import shared_clients
+from trainstack.printable import clean
 from trainstack.runs.recorded import recorded_launches
 from trainstack.settings.loading.load import PROJECT, SECRETS, SECTIONS
 from trainstack.stacks.assemble import assemble
@@ -40,9 +41,13 @@ def declare_stack(root: Path, response: "Future[Struct]") -> None:
         state = read_engine_state(response.result())
         with shared_clients():
             program = decide(files, own_state(state), recorded_launches(stack, state))
-    except TrainstackError as error:
-        report(error)
-        raise pulumi.RunError(str(error)) from error
+    except (TrainstackError, OSError) as error:
+        message = expected_message(error)
+        if message is None:
+            raise
+        if isinstance(error, TrainstackError):
+            report(error)
+        raise pulumi.RunError(clean(message)) from error
     refuse_dependents(state)
     _declare(program, config)
 
@@ -68,10 +73,10 @@ def _declare(program: Program, config: pulumi.Config) -> None:
         )
 
     for note in program.notes:
-        pulumi.log.warn(note)
+        pulumi.log.warn(clean(note))
 
     if program.verdicts and pulumi.runtime.is_dry_run():
-        pulumi.log.info("\n".join(["admission of the runs on an idle cluster:", *program.verdicts]))
+        pulumi.log.info(clean("\n".join(["admission of the runs on an idle cluster:", *program.verdicts])))
 
     for name, value in assemble(program, config.get_secret_object(SECRETS)).items():
         pulumi.export(name, value)

@@ -28,6 +28,7 @@ from trainstack.preflight import downgrades
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import examine
 from trainstack.preflight.rules.references import queue_unknown
+from trainstack.printable import clean
 from trainstack.runs.recorded import RecordedLaunch
 from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
@@ -203,7 +204,7 @@ def _declared(settings: Settings, root: Path) -> tuple[Declared, InputsError | R
 def _report(line: str) -> None:
     import pulumi  # noqa: PLC0415 (slow to load, and commands use other parts of this module)
 
-    pulumi.log.info(line)
+    pulumi.log.info(clean(line))
 
 
 def commit(root: Path) -> str:

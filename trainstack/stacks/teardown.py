@@ -35,6 +35,7 @@ from trainstack.live.snapshot import LAUNCH_KINDS, read_launches, run_namespaces
 from trainstack.live.teardown import plan_teardown, read_instances, read_kind, read_live_stack, read_namespace
 from trainstack.objects.ownership import Identity, identity, shown
 from trainstack.platform.retained import Retained
+from trainstack.printable import clean
 from trainstack.runs.launches import utc_now
 from trainstack.runs.recorded import RecordedLaunch, StateResource, recorded_launches
 from trainstack.runs.status.kinds import declared_kinds
@@ -159,7 +160,7 @@ def _guard(
         report(error)
         raise error
     for who, reason in sorted(plan.stays.items(), key=str):
-        pulumi.log.info(f"stays: {shown(who)}: {reason}")
+        pulumi.log.info(clean(f"stays: {shown(who)}: {reason}"))
 
 
 def _queue(settings: Settings, manifest: Mapping[str, Any]) -> None:
@@ -229,7 +230,7 @@ def _delete_unless_used(
     if metadata is None or not has_label_of({"metadata": metadata}, settings.stack) or owner_of(metadata) not in states:
         return
     if reason := users(who[2], context):
-        pulumi.log.info(f"stays: {shown(who)}: {reason}")
+        pulumi.log.info(clean(f"stays: {shown(who)}: {reason}"))
         return
     delete(path, metadata["uid"], context, DEADLINE_SECONDS)
 

@@ -18,7 +18,7 @@ from tests.unit.checks.example_logs import KUBEFLOW, KUBEFLOW_TEST, MNIST, quick
 from tests.unit.checks.live import make_launch_body
 from tests.unit.make import make_settings
 from trainstack.cli import events, logs, runs, status
-from trainstack.cli.console import WIDE, duration, quiet_interrupt
+from trainstack.cli.console import WIDE, duration, quiet_interrupt, show
 from trainstack.cli.session import Session
 from trainstack.live.client import ClusterError, PermanentError, RightsError
 from trainstack.live.logs import Source
@@ -88,6 +88,28 @@ def test_the_docs_show_the_table_that_status_draws() -> None:
     """The block below the commands is the table."""
     (block,) = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert rendered(status.table(VIEWS, NOW)) == block
+
+
+def test_text_of_a_pod_and_a_server_does_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines of details keep their width: text is cleaned before it is measured."""
+    hostile = "a\x1b[2J\x1b]0;title\x07\u202eb"
+    view = make_view(
+        hostile,
+        "running",
+        last_line=hostile,
+        waits_because=hostile,
+        conditions=(Condition(hostile, "True", hostile, NOW, hostile),),
+        pods=(make_pod("worker", 1, phase=hostile, node=hostile, problems=(hostile,)),),
+        claims=(ClaimUse(hostile, hostile, hostile, "unknown"),),
+    )
+    show(status.details(view, NOW), width=120)
+    details = capsys.readouterr().out.splitlines()
+    assert [line for line in details if not line.isprintable() or len(line) != 120] == []
+    assert r"last line  a\u202eb" in "\n".join(details)
+    show(status.table([view], NOW))
+    table = capsys.readouterr().out
+    assert [line for line in table.splitlines() if not line.isprintable()] == []
+    assert table.splitlines()[1].startswith(r"a\u202eb  Job   running")
 
 
 def test_the_details_hold_everything() -> None:
@@ -185,7 +207,10 @@ def test_a_watch_ends_with_the_runs_and_outlives_a_silent_cluster(
     monkeypatch.setattr(status, "look", Answers(running, ClusterError("no answer"), ended, ended[:1]))
     status._watch(session, None)
     captured = capsys.readouterr()
-    assert "all have ended: 1 succeeded, 1 failed, 1 deleted before its result was known" in captured.err
+    assert captured.err.splitlines() == [
+        "  no answer; retrying",
+        "all have ended: 1 succeeded, 1 failed, 1 deleted before its result was known",
+    ]
     assert "succeeded" in captured.out
 
 

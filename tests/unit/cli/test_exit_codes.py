@@ -69,6 +69,15 @@ def test_a_refusal_reports_that_nothing_was_changed(session: Session, capfd: pyt
     assert "exited with code 255; see its output above. Completed changes are kept" in capfd.readouterr().err
 
 
+def test_the_engines_output_does_not_control_the_terminal(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
+    """It quotes messages of servers and pods. Its colors are kept; only a terminal has them."""
+    text = r"\033[38;5;9mred\033[0m\033]0;title\007\033[2J\342\200\256"
+    write_engine(session, f"printf '%s\\n' \"$*\"\nprintf '{text}\\n'\nprintf '{text}\\n' >&2\nexit 0")
+    assert engine.pulumi(session, "up") is None
+    cleaned = "\x1b[38;5;9mred\x1b[0m\\u202e\n"
+    assert capfd.readouterr() == (f"up --stack dev --non-interactive\n{cleaned}", cleaned)
+
+
 def test_a_refused_destroy_ends_as_any_refusal(session: Session) -> None:
     """The command does not report leftovers: nothing was deleted."""
     write_engine(session, f'printf 3 >"${EXIT_CODE_VARIABLE}"')

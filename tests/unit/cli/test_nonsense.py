@@ -17,6 +17,7 @@ from trainstack.dev.cluster import cluster as local_cluster
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.toolchain import tools
 from trainstack.dev.toolchain.errors import ToolchainError
+from trainstack.printable import clean
 
 ROOT = Path(__file__).resolve().parents[3]
 # No value is the path of an existing file: some options name a file to write, and the tests may run as root.
@@ -132,6 +133,8 @@ def test_no_command_line_ends_in_a_traceback(checkout: Path, every: int) -> None
             wrong.append(f"{message} ends with {result.exit_code}")
         elif result.exit_code and not result.output.strip():
             wrong.append(f"{message} fails without a message")
+        elif clean(result.output) != result.output:
+            wrong.append(f"{message} prints what controls a terminal: {result.output!r:.300}")
     assert not wrong, "\n".join([f"{len(wrong)} faults, the first of them:", *wrong[:10]])
 
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from trainstack.cli import console
 from trainstack.cli.app import app
-from trainstack.cli.console import err, expected_message, fail, out, show, step
+from trainstack.cli.console import err, fail, out, show, step
+from trainstack.errors import expected_message
 from trainstack.files.regular import FileError
 from trainstack.preflight.finding import Finding
 from trainstack.preflight.preflight import SETTINGS

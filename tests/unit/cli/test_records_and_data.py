@@ -280,7 +280,7 @@ def test_a_requested_run_without_a_record_is_an_error(
 def test_names_are_listed_as_they_are(
     volume: FakeVolume, started: Started, session: Callable[..., Session], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Invalid text is included; a line break is escaped as by `sha256sum`, which reads it."""
+    """Invalid text is included; a line break is escaped as by `sha256sum`, which reads it; the rest is escaped."""
     session()
     for name in (b"caf\xe9", b"a\nb\\c"):
         (volume.root / os.fsdecode(name)).touch()
@@ -289,6 +289,10 @@ def test_names_are_listed_as_they_are(
     printed, digest = capfdbinary.readouterr().out, hashlib.sha256().hexdigest().encode()
     assert printed == b"\\" + digest + b"  a\\nb\\\\c\n" + digest + b"  caf\xe9\n"
     subprocess.run(["sha256sum", "-c"], cwd=volume.root, input=printed, check=True, capture_output=True)
+    (volume.root / os.fsdecode("x\x1b[2J\u202ey\r".encode() + b"\x9b1A")).touch()
+    files.ls("training:", "dev")
+    sys.stdout.flush()
+    assert b"  x\\x1b[2J\\u202ey\\r\\udc9b1A\n" in capfdbinary.readouterr().out
 
 
 def prepared(session: Callable[..., Session], tmp_path: Path, committed: str, prepared_manifest: str) -> Session:

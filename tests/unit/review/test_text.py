@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainstack.review.text import clean, code, fence, fit, width
+from trainstack.printable import clean
+from trainstack.review.text import code, fence, fit, width
 
 
 @given(st.text())

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from trainstack.printable import clean
+
 LINE_EVERY_SECONDS = 20.0
 """Interval of lines without a terminal, short enough to distinguish a slow step from a hung one."""
 
 
 def say(console: Console, text: str) -> None:
     """Print one line unchanged: no wrapping without a terminal, no markup, no colors for numbers."""
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
+    console.print(clean(text), soft_wrap=True, markup=False, highlight=False)
 
 
 def duration(seconds: float) -> str:
@@ -42,7 +44,7 @@ class Bar:
 
     def note(self, text: str) -> None:
         """Show what the step does now, in a few words."""
-        self.progress.update(self.task, note=text)
+        self.progress.update(self.task, note=clean(text))
 
 
 @contextmanager

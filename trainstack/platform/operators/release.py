@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,11 @@ def read_release(path: Path, sha256: str, cache: Path | None = None) -> list[Man
     if kept.is_file():
         return _kept(kept)
     parsed = parse_release(content)
-    cache.mkdir(parents=True, exist_ok=True)
-    body = json.dumps(parsed).encode()
-    replace_file(kept, f"{hashlib.sha256(body).hexdigest()}\n".encode() + body)
+    # On a full or read-only disk, the next command parses the release again.
+    with suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        body = json.dumps(parsed).encode()
+        replace_file(kept, f"{hashlib.sha256(body).hexdigest()}\n".encode() + body)
     return parsed
 
 
