@@ -190,7 +190,9 @@ class Target:
 
     def _raise_for_same_path(self, file_id: tuple[int, int], names: Sequence[str]) -> None:
         """Raise TransferError if a file with several names does not have as many hard links."""
-        folders = {(self.folder / name).parent.resolve() for name in names}
+        # By inode: the path of a folder may have several spellings too.
+        parents = [(self.folder / name).parent.resolve() for name in names]
+        folders = {_file_id(parent): parent for parent in parents}.values()
         links = sum(_file_id(path) == file_id for folder in folders for path in folder.iterdir())
         if links < len(names):
             raise TransferError(
