@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from tests.apiserver import ApiServer
 
 _HOP_BY_HOP = {"connection", "content-length", "transfer-encoding", "host", "accept-encoding", "keep-alive"}
@@ -115,7 +117,11 @@ def proxy(server: ApiServer, folder: Path) -> Iterator[Proxy]:
             if isinstance(fault, Answered):
                 self.answer(fault.code, {"Content-Type": "application/json", **fault.headers}, fault.body)
                 return
-            response = running.forward(request)
+            try:
+                response = running.forward(request)
+            except httpx.HTTPError:  # a watch that the end of the API server cuts
+                self.close_connection = True
+                return
             headers = {key: value for key, value in response.headers.items() if key.lower() not in _HOP_BY_HOP}
             headers.pop("content-encoding", None)
             self.answer(response.status_code, headers, response.content)

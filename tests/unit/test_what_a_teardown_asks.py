@@ -360,6 +360,7 @@ def test_waiting_ends_with_what_is_in_the_way() -> None:
 
 
 JOBS = "/apis/batch/v1/namespaces/research/jobs"
+JOB_SPEC: dict[str, Any] = {"template": {"spec": {"containers": []}}}
 CLAIMS = "/api/v1/namespaces/research/persistentvolumeclaims"
 STATE = "a" * 32
 RUN = {"trainstack.dev/run": "digits-1", "trainstack.dev/launch": "digits-1-aaaaaa"}
@@ -379,7 +380,7 @@ def delete_object(
     labels = {**MARKED, **(RUN if kind == "Job" else {})}
     declared = {"name": "x", "namespace": "research", "labels": labels, "annotations": annotations}
     metadata = {**declared, "uid": "x", "creationTimestamp": "2026-01-02T03:04:05Z", **(live or {})}
-    server.bodies[f"{path}/x"] = {"metadata": metadata, "spec": {}, **body}
+    server.bodies[f"{path}/x"] = {"metadata": metadata, "spec": JOB_SPEC if kind == "Job" else {}, **body}
     version = {"Job": "batch/v1", "LocalQueue": "kueue.x-k8s.io/v1beta2"}.get(kind, "v1")
     inputs = {"apiVersion": version, "kind": kind, "metadata": declared}
     guard.check(pulumi.ResourceHookArgs(urn="urn:x", id="research/x", name="x", type="", old_inputs=inputs))
@@ -487,7 +488,9 @@ def test_a_run_that_is_being_stopped_does_not_use_a_deleted_queue(server: Server
     server.bodies["/apis/batch/v1"] = {"resources": [make_kind("Job", "jobs")]}
     labels = {**MARKED, **RUN}
     created = {"creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:05:05Z"}
-    server.bodies["/apis/batch/v1/jobs"] = {"items": [make_item("job", "research", labels=labels, **created)]}
+    server.bodies["/apis/batch/v1/jobs"] = {
+        "items": [{**make_item("job", "research", labels=labels, **created), "spec": JOB_SPEC}]
+    }
     owner = {"uid": "job", "kind": "Job", "name": "job", "controller": True}
     workload = make_item("w", "research", labels={}, ownerReferences=[owner])
     server.bodies["/apis/kueue.x-k8s.io/v1beta2"]["resources"].append(make_kind("Workload", "workloads"))

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from trainstack.cli.check_cluster import declared_manifests
-from trainstack.cli.console import err, out, show_json
+from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.engine import StateRefusedError, ensure_backend, export
 from trainstack.cli.releases import with_downloads
 from trainstack.cli.session import JsonOption, Session, StackOption
@@ -72,7 +72,10 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
             backup = Backup(str(file), has_usable_backup(file)) if file is not None else None
             blocking = diagnose_refused(found, str(file or f"stack {session.stack}"), files, backup, session.stack)
         else:
-            state = read_state(exported)
+            try:
+                state = read_state(exported)
+            except (ValueError, KeyError) as error:
+                fail(f"cannot parse the output of `pulumi stack export -s {session.stack}`: {error}")
     if blocking is not None:
         return blocking, [*unchecked, "the state and the cluster: run the same command again after the repair"]
     return _diagnose_objects(session, files, state, unchecked)

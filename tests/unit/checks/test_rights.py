@@ -113,8 +113,10 @@ def make_answers(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer])
 
 def make_ledger(kind: str) -> dict[str, Any]:
     """Return the ledger of a launch of this kind."""
-    launch, labels = "a-0123456789-abcdef", {"trainstack.dev/run": "a-0123456789"}
-    manifest = {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": {"name": launch, "labels": labels}}
+    launch = "a-0123456789-abcdef"
+    labels = {"trainstack.dev/run": "a-0123456789", "trainstack.dev/launch": launch}
+    metadata = {"name": launch, "namespace": "vision", "labels": labels}
+    manifest = {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": metadata}
     run = {"run_id": "a-0123456789", "workload": "a", "namespace": "vision", "attempt": 1}
     return ledger_config_map("vision", Ledger(**run, launch_name=launch, launch=manifest))  # type: ignore[arg-type]
 

@@ -13,6 +13,7 @@ from trainstack.guards.states import OwnState, of_others
 from trainstack.objects.labels import LAUNCH, with_state
 from trainstack.objects.ownership import identity
 from trainstack.runs.errors import WorkloadError
+from trainstack.runs.identity import canonical
 from trainstack.runs.ledgers import (
     Claim,
     Ledger,
@@ -32,6 +33,14 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MARK = {"app.kubernetes.io/managed-by": "trainstack", "trainstack.dev/stack": "dev"}
 
 
+JOB: dict[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "train-1-2", "namespace": "research", "labels": {LAUNCH: "train-1-2"}},
+    "spec": {},
+}
+
+
 def make_ledger(**changes: Any) -> Ledger:
     """Return the ledger of the run `train-1`."""
     base = {
@@ -40,7 +49,7 @@ def make_ledger(**changes: Any) -> Ledger:
         "namespace": "research",
         "attempt": 2,
         "launch_name": "train-1-2",
-        "launch": {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train-1-2"}},
+        "launch": JOB,
     }
     return Ledger(**{**base, **changes})
 
@@ -66,7 +75,7 @@ def test_the_config_map_of_a_ledger() -> None:
             "workload": "train",
             "attempt": "2",
             "launchName": "train-1-2",
-            "launch": '{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train-1-2"}}',
+            "launch": canonical(JOB),
             "launched": "true",
         },
     }
@@ -232,14 +241,6 @@ def test_a_ledger_that_was_edited_to_another_type_is_refused() -> None:
     assert accepted == {("companions", "[]"), ("trials", "[]"), ("attempt", "5")}
 
 
-JOB: dict[str, Any] = {
-    "apiVersion": "batch/v1",
-    "kind": "Job",
-    "metadata": {"name": "train-1-2", "namespace": "research", "labels": {LAUNCH: "train-1-2"}},
-    "spec": {},
-}
-
-
 @pytest.mark.parametrize(
     ("data", "launch"),
     [
@@ -260,7 +261,9 @@ JOB: dict[str, Any] = {
         pytest.param({}, {"metadata": {"labels": ["a"]}}, id="a list of labels"),
         pytest.param({}, {"metadata": {"labels": {"a": 5}}}, id="a number as label"),
         pytest.param({}, {"metadata": {"annotations": {"a": None}}}, id="no annotation"),
-        pytest.param({}, {"metadata": {"namespace": "other"}}, id="another namespace"),
+        pytest.param({}, {"metadata": {**JOB["metadata"], "namespace": "other"}}, id="another namespace"),
+        pytest.param({}, {"metadata": {"namespace": "research", "labels": JOB["metadata"]["labels"]}}, id="no name"),
+        pytest.param({}, {"metadata": {"namespace": "research", "name": "train-1-2"}}, id="no labels"),
         pytest.param({}, {"spec": []}, id="a list as spec"),
         pytest.param({}, {"spec": {"ttlSecondsAfterFinished": "600"}}, id="a TTL as text"),
         pytest.param({}, {"spec": {"ttlSecondsAfterFinished": float("inf")}}, id="an infinite TTL"),
@@ -271,7 +274,7 @@ JOB: dict[str, Any] = {
 )
 def test_an_edited_value_of_a_ledger_is_refused_in_one_line(data: dict[str, str], launch: dict[str, Any]) -> None:
     """Its run counted as never launched, or a command ended with a traceback. A claim is read in the same way."""
-    config_map = ledger_config_map("dev", make_ledger(launch=JOB))
+    config_map = ledger_config_map("dev", make_ledger())
     read_ledger(config_map)
     config_map["data"] = {**config_map["data"], "launch": json.dumps({**JOB, **launch}), **data}
     for read in (read_ledger, lambda edited: read_claim(edited, NOW)):

@@ -57,7 +57,7 @@ _AUTHENTICATION = 16
 def argument_too_long(context: RuleContext) -> Iterator[Violation]:
     for path, ledger in _launches(context):
         found: dict[str, None] = {}
-        entrypoint = ledger.launch["spec"].get("entrypoint", "") if ledger.launch["kind"] == "RayJob" else ""
+        entrypoint = str(ledger.launch["spec"].get("entrypoint") or "")
         # Ray starts it by a shell, after a command of its own.
         if message := over("the entrypoint", len(entrypoint.encode()), MOST_BYTES_OF_A_VARIABLE - _OF_OTHERS):
             found[message] = None
