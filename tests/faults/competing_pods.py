@@ -25,7 +25,7 @@ NO_HEARTBEATS = {"TRAINSTACK_HEARTBEAT_SECONDS": "1000"}
 """The environment of a holder that works but writes no heartbeats, for example because its volume hangs."""
 
 TRAINING_PROGRAM = """\
-import json, os, signal, sys, time, zlib
+import json, os, signal, subprocess, sys, time, zlib
 epochs, seconds = int(sys.argv[1]), float(sys.argv[2])
 folder, output = os.environ["TRAINSTACK_CHECKPOINT"], os.environ["TRAINSTACK_OUTPUT"]
 state = folder + "/state.json"
@@ -46,9 +46,18 @@ while len(lines) < epochs:
     os.replace(file.name, state)
 with open(output + "/metrics.jsonl", "w") as file:
     file.writelines(json.dumps(line) + "\\n" for line in lines)
+leaves = os.environ.get("LEAVES", "")
+if "links" in leaves:
+    os.symlink("metrics.jsonl", output + "/last.jsonl")
+    os.symlink(state, output + "/state.json")
+if "a process" in leaves:
+    writes = "import time\\nfor _ in range(150):\\n    print('.', flush=True)\\n    time.sleep(0.01)"
+    with open(output + "/log", "w") as log:
+        subprocess.Popen([sys.executable, "-c", writes], stdout=log, stdin=subprocess.DEVNULL, start_new_session=True)
 """
 """A training program: each epoch depends on the one before, each leaves a checkpoint, and all that were begun stand in
-the checkpoints' folder; so does, beside each attempt's output, which folder that is."""
+the checkpoints' folder; so does, beside each attempt's output, which folder that is. It may leave links in its output,
+and a process that goes on to write there."""
 COMMAND = [sys.executable, "-S", "-E", "-c", TRAINING_PROGRAM, str(EPOCHS), "0.02"]
 
 
@@ -178,7 +187,18 @@ class CompetingPods:
         )
         metrics = (self.record / "result" / "metrics.jsonl").read_bytes()
         assert metrics == METRICS
-        assert run_record["files"]["result/metrics.jsonl"]["sha256"] == hashlib.sha256(metrics).hexdigest()
+        recorded = {name: entry for name, entry in run_record["files"].items() if name.startswith("result/")}
+        assert self.published_files() == recorded.keys(), self.logs()
+        for name, entry in recorded.items():
+            file = self.record / name
+            assert not file.is_symlink(), f"{name} is a link"
+            assert entry["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest(), f"{name} differs"
+
+    def published_files(self) -> set[str]:
+        """Return the names of the command's published files, as run.json has them."""
+        result = self.record / "result"
+        files = [str(path.relative_to(result)) for path in result.rglob("*") if not path.is_dir()]
+        return {f"result/{name}" for name in files if name != ".run.json"}
 
 
 def expected_metrics(epochs: int) -> bytes:

@@ -66,8 +66,12 @@ def kill_in_epoch(folder: Path, kind: str, epoch: int) -> None:
 
 
 def run_random_course(folder: Path, kind: str, seed: int, last: int) -> None:
-    """Start two or three launches, together or in turn; each is killed, paused, without heartbeats, or undisturbed."""
+    """Start two or three launches, together or in turn; each is killed, paused, without heartbeats, or undisturbed.
+
+    Their commands may leave links in their output, or a process that goes on to write there.
+    """
     draw = random.Random(seed)
+    leaves = {"LEAVES": draw.choice(("", "links", "a process", "links, a process"))}
     with CompetingPods(folder / f"course-{seed}", kind) as competitors:
         faults = draw.choices(
             ("dies", "dies", "dies in an epoch", "sleeps", "silent", "well"), k=draw.choice((2, 2, 3))
@@ -77,13 +81,13 @@ def run_random_course(folder: Path, kind: str, seed: int, last: int) -> None:
         competitors.stale_seconds = "2" if sequential else STALE_SECONDS
         for fault in faults:
             if fault == "dies":
-                competitors.start(FAULT=f"{signal.SIGKILL} {draw.randint(1, last)}")
+                competitors.start(**leaves, FAULT=f"{signal.SIGKILL} {draw.randint(1, last)}")
             elif fault == "dies in an epoch":
-                competitors.start(FAULT_EPOCH=str(draw.randint(1, EPOCHS)))
+                competitors.start(**leaves, FAULT_EPOCH=str(draw.randint(1, EPOCHS)))
             elif fault == "sleeps":
-                paused.append(competitors.start(FAULT=f"{signal.SIGSTOP} {draw.randint(1, last)}"))
+                paused.append(competitors.start(**leaves, FAULT=f"{signal.SIGSTOP} {draw.randint(1, last)}"))
             else:
-                competitors.start(**(NO_HEARTBEATS if fault == "silent" else {}))
+                competitors.start(**leaves, **(NO_HEARTBEATS if fault == "silent" else {}))
             time.sleep(draw.choice((0, 0, 0.1, 0.5)))
         for pod in paused:
             time.sleep(draw.choice((0, 0.3, 1)))

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from tests.stateful.json_values import Body
+from tests.stateful.state import state_path
 
 ROOT = Path(__file__).parents[2]
 FILES = ("__main__.py", "Pulumi.yaml", "defaults.yaml", "trainstack/runs/wrapper/run.py")
@@ -24,15 +25,22 @@ class Checkout:
     user: str
     """Who its commands are, to the API server."""
     first: str
-    """The namespace of the volume."""
+    """The namespace of the volumes."""
     config: Body = field(default_factory=dict)
     """The stack's file."""
+    claims: dict[str, bool] = field(default_factory=dict)
+    """The volumes that are declared beside those of runs: by name, whether they are adopted."""
     clock_seconds: float = 0.0
+
+    @property
+    def backend(self) -> Path:
+        """The folder of the engine's states, where an embedded environment has it."""
+        return self.root / ".trainstack" / "backend"
 
     @property
     def state(self) -> Path:
         """The file of the engine's state."""
-        return self.root / "state.json"
+        return state_path(self.backend, self.stack)
 
     @property
     def kubeconfig(self) -> Path:
@@ -58,7 +66,9 @@ class Checkout:
     def write(self) -> None:
         """Write the stack's file. A tenant names the namespaces of its runs, and volumes are declared where needed."""
         managed = any(run["managed"] for run in self.runs)
-        self.config["trainstack:storage"]["volumes"] = [make_volume(self.first)] if managed else []
+        records = [make_volume(self.first)] if managed else []
+        others = [make_volume(self.first, name, adopt=adopt) for name, adopt in self.claims.items()]
+        self.config["trainstack:storage"]["volumes"] = [*records, *others]
         if self.config["trainstack:environment"]["profile"] == "tenant":
             used = {run["namespace"] for run in self.runs} or {self.first}
             self.config["trainstack:environment"]["existing"]["namespaces"] = sorted(used)
@@ -79,7 +89,12 @@ def make_config(profile: str, namespaces: list[str]) -> Body:
         {"namespaces": [{"name": namespace} for namespace in namespaces]} if profile == "owner" else {}
     )
     return {
-        "trainstack:environment": {"profile": profile, **named, "existing": {"storageClasses": ["shared"]}},
+        "trainstack:environment": {
+            "profile": profile,
+            "state": "embedded",
+            **named,
+            "existing": {"storageClasses": ["shared"]},
+        },
         "trainstack:operators": dict.fromkeys(("kueue", "trainingOperator", "jobset", "trainer")),
         "trainstack:queues": {"priorityClasses": None},
         "trainstack:storage": {},
@@ -87,10 +102,10 @@ def make_config(profile: str, namespaces: list[str]) -> Body:
     }
 
 
-def make_volume(namespace: str) -> Body:
-    """A claim for the records of runs."""
+def make_volume(namespace: str, name: str = "records", *, adopt: bool = False) -> Body:
+    """A claim, for example for the records of runs."""
     size = {"storageClass": "shared", "size": "1Gi", "accessModes": ["ReadWriteMany"]}
-    return {"name": "records", "namespace": namespace, **size, "retain": False}
+    return {"name": name, "namespace": namespace, **size, "retain": False, "adopt": adopt}
 
 
 def make_run(name: str, namespace: str, **changes: Any) -> Body:

@@ -16,6 +16,7 @@ Status = Literal["running", "succeeded", "failed", "suspended"]
 TIMESTAMP = "2026-01-01T00:00:00Z"
 MERGE = "application/merge-patch+json"
 ROLE = "trainstack-search-tenant"
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 ACTIVE = frozenset({"running", "suspended"})
 
 
@@ -33,6 +34,10 @@ class Launch:
     """It is deleted, or is being deleted."""
     deleted_externally: bool = False
     """A person deleted it, or the cluster did."""
+    ttl_seconds: int | None = None
+    """How long it stays when it has ended; None: for ever."""
+    ended_at: float | None = None
+    """When it was first seen ended, of `time.monotonic`."""
 
     @property
     def namespace(self) -> str:
@@ -103,9 +108,10 @@ def _ended(status: Status) -> Body:
 
 
 def collect_garbage(server: ApiServer, namespaces: list[str]) -> None:
-    """Play the garbage collector: what was deleted in the foreground goes."""
+    """Play the garbage collector: what was deleted in the foreground goes, and claims that no pod protects."""
     for body in all_objects(server, namespaces):
-        if "foregroundDeletion" in body["metadata"].get("finalizers", []):
+        finalizers = {*body["metadata"].get("finalizers", [])}
+        if "deletionTimestamp" in body["metadata"] and finalizers & {"foregroundDeletion", CLAIM_PROTECTION}:
             server.send("PATCH", paths.location(body), {"metadata": {"finalizers": None}}, MERGE)
     for name in namespaces:
         namespace = server.get(f"/api/v1/namespaces/{name}")
@@ -132,18 +138,18 @@ def _others(server: ApiServer, namespaces: list[str]) -> Iterator[Body]:
 
 
 def config_maps(server: ApiServer, namespaces: list[str], stack: str, mark: str) -> list[Body]:
-    """The stack's ledgers, or its wrappers."""
+    """The ledgers or wrappers of a stack; of all stacks if its name is empty."""
     found = []
     for namespace in namespaces:
         path = f"/api/v1/namespaces/{namespace}/configmaps"
-        listed = server.send("GET", path, labelSelector=f"{STACK}={stack},{mark}").checked()
+        listed = server.send("GET", path, labelSelector=f"{STACK}={stack},{mark}" if stack else mark).checked()
         found += [{"apiVersion": "v1", "kind": "ConfigMap", **body} for body in listed["items"]]
     return found
 
 
-def claims(server: ApiServer, namespaces: list[str], stack: str) -> list[Body]:
-    """The stack's open claims."""
-    return [body for body in config_maps(server, namespaces, stack, LEDGER) if is_claim(body)]
+def claims(server: ApiServer, namespaces: list[str]) -> list[Body]:
+    """The open claims of all stacks."""
+    return [body for body in config_maps(server, namespaces, "", LEDGER) if is_claim(body)]
 
 
 def arrive(server: ApiServer, claim: Body) -> None:
@@ -191,6 +197,26 @@ def _own(labels: Body) -> Body:
 def remove_label(server: ApiServer, path: str, label: str) -> None:
     """Remove a label."""
     server.send("PATCH", path, {"metadata": {"labels": {label: None}}}, MERGE)
+
+
+def edit_mark(server: ApiServer, path: str, mark: str, value: str | None) -> str | None:
+    """Change the label STACK or the annotation STATE of an object; None removes it. Returns its value before."""
+    field = "annotations" if mark == STATE else "labels"
+    metadata = (server.get(path) or {}).get("metadata") or {}
+    server.send("PATCH", path, {"metadata": {field: {mark: value}}}, MERGE)
+    old: str | None = (metadata.get(field) or {}).get(mark)
+    return old
+
+
+def bind(server: ApiServer, path: str) -> bool:
+    """Play the controller that gives a claim its volume; whether it is bound."""
+    claim = server.get(path)
+    if claim is None or "deletionTimestamp" in claim["metadata"]:
+        return False
+    name = claim["spec"].get("volumeName") or f"pv-{claim['metadata']['uid']}"
+    server.send("PATCH", path, {"spec": {"volumeName": name}}, MERGE).checked()
+    server.send("PATCH", f"{path}/status", {"status": {"phase": "Bound"}}, MERGE).checked()
+    return True
 
 
 def set_quota(server: ApiServer, namespace: str, resource: str | None) -> None:

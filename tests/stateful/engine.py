@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.stateful.goal import EVERYTHING, Goal, Selection
 from tests.stateful.json_values import (
     Body,
     contains_unknown,
@@ -25,6 +26,7 @@ from tests.stateful.json_values import (
     value_at,
     without_nulls,
 )
+from tests.stateful.network import Network
 from tests.stateful.provider import Cluster, Provider, RequestFailedError, connect
 from tests.stateful.state import Resource, State
 
@@ -34,49 +36,7 @@ STASH, REFERENCE, READ_STATE = (
     "pulumi:pulumi:readStackResourceOutputs",
 )
 PROVIDER = "pulumi:providers:kubernetes"
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A registration."""
-
-    urn: str
-    type: str
-    custom: bool
-    inputs: Body
-    provider: str = ""
-    protect: bool = False
-    retain: bool = False
-    delete_before_replace: bool | None = None
-    ignore: tuple[str, ...] = ()
-    replace_on: tuple[str, ...] = ()
-    import_id: str = ""
-    before_create: tuple[str, ...] = ()
-    after_create: tuple[str, ...] = ()
-    before_update: tuple[str, ...] = ()
-    after_update: tuple[str, ...] = ()
-    before_delete: tuple[str, ...] = ()
-    on_error: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Return the Pulumi name."""
-        return self.urn.split("::", 3)[3]
-
-    def resource(self, **changes: Any) -> Resource:
-        """Return the resource for the state."""
-        fields: dict[str, Any] = {
-            "urn": self.urn,
-            "type": self.type,
-            "custom": self.custom,
-            "inputs": copy(self.inputs),
-            "provider": self.provider,
-            "protect": self.protect,
-            "retain": self.retain,
-            "before_delete": list(self.before_delete),
-            **changes,
-        }
-        return Resource(**fields)
+ROOT = "pulumi:pulumi:Stack"
 
 
 @dataclass(frozen=True)
@@ -88,15 +48,17 @@ class Engine:
     """`up`, `preview` or `destroy`."""
     kubeconfig: Callable[[], str]
     """The kubeconfig that a provider finds when it is configured."""
-    on_moment: Callable[[str, str], None]
-    """Called before and after whatever could be interrupted, with what it is and of which resource; may raise
-    RequestFailedError, and may not return."""
+    on_moment: Callable[[str, str], str]
+    """Called before and after whatever could be interrupted, with what it is and of which resource. Returns what the
+    network does to the request; may raise RequestFailedError, and may not return."""
+    network: Network
     run_hook: Callable[[str, Mapping[str, Any]], str]
     """Runs a hook of the program; its error, or nothing."""
     stack_outputs: Callable[[str], Body]
     """The outputs of another stack."""
     collect_garbage: Callable[[], None]
     """Has the cluster's garbage collector act."""
+    selection: Selection = EVERYTHING
     providers: dict[str, Provider] = field(default_factory=dict)
     clusters: dict[str | None, Cluster] = field(default_factory=dict)
     registered: dict[str, Resource] = field(default_factory=dict)
@@ -107,6 +69,8 @@ class Engine:
     """Of hooks that come after an operation, which then has happened nevertheless."""
     declared: list[str] = field(default_factory=list)
     """The resources that the program registered."""
+    skipped: set[str] = field(default_factory=set)
+    """Those of them that the options leave out, and that are not in the state."""
 
     @property
     def is_preview(self) -> bool:
@@ -117,12 +81,16 @@ class Engine:
 
     def register(self, goal: Goal) -> Resource:
         """Create, update or replace a resource as the program declares it. Raises RequestFailedError."""
+        old = self.state.find(goal.urn)
+        if goal.type not in (PROVIDER, ROOT) and not self.selection.includes(goal.urn):
+            return self._left_out(goal, old)
+        if self.selection.target and (skipped := self.skipped & goal.resource().needs):
+            raise RequestFailedError(f"{goal.urn} depends on {min(skipped)}, which was not specified in --target")
         if not goal.custom:
             return self._same_or_new(goal)
         self.declared.append(goal.urn)
         if goal.type == PROVIDER:
             return self._provider(goal)
-        old = self.state.find(goal.urn)
         if self.mode == "destroy":
             # Nothing is made in order to be destroyed.
             found = old or goal.resource()
@@ -153,6 +121,23 @@ class Engine:
             "outputs": {resource.urn: {"type": resource.type, "outputs": resource.outputs} for resource in kept},
         }
 
+    def _left_out(self, goal: Goal, old: Resource | None) -> Resource:
+        """Return what the program receives of a resource that the options leave out."""
+        if old is None:
+            self.skipped.add(goal.urn)
+            old = goal.resource(outputs=copy(goal.inputs))
+        else:
+            self._keep(old, old)
+        self._leave(old)
+        return old
+
+    def _leave(self, resource: Resource) -> None:
+        """Leave a resource as it is, and what it needs, which may not be declared any more."""
+        self.registered[resource.urn] = resource
+        for urn in resource.needs - self.registered.keys():
+            if needed := self.state.find(urn):
+                self._leave(needed)
+
     def _same_or_new(self, goal: Goal) -> Resource:
         old = self.state.find(goal.urn)
         made = goal.resource(outputs=old.outputs if old else {})
@@ -167,7 +152,7 @@ class Engine:
         kubeconfig, context = goal.inputs.get("kubeconfig"), goal.inputs.get("context")
         cluster = connect(kubeconfig or self.kubeconfig(), context)
         self.providers[f"{goal.urn}::{made.id}"] = Provider(
-            cluster, goal.inputs.get("enableServerSideApply") != "false", self.collect_garbage
+            cluster, goal.inputs.get("enableServerSideApply") != "false", self.collect_garbage, self.network
         )
         self._keep(made, old)
         self.registered[goal.urn] = made
@@ -214,6 +199,8 @@ class Engine:
             return self._create(goal, inputs, provider)
         if old.external:
             return self._create(goal, inputs, provider, old=old)
+        if self.selection.replaces(goal.urn):
+            return self._replace(goal, old, provider, delete_before_replace=False)
         diff = provider.diff(old.outputs.get("__inputs") or old.inputs, old.live, inputs, goal.ignore)
         replaces = diff.replaces or [
             path for path in diff.changed if is_below(path, [parse(parent) for parent in goal.replace_on])
@@ -254,7 +241,7 @@ class Engine:
         try:
             return provider.create(inputs, dry_run=True)
         except RequestFailedError as error:
-            if ": 403 " in str(error) or ": 404 " in str(error) or "already exists" in str(error):
+            if error.status in (403, 404) or "already exists" in str(error):
                 return inputs
             raise
 
@@ -306,12 +293,28 @@ class Engine:
     def finish(self) -> None:
         """Delete what the program did not register. Raises RequestFailedError."""
         to_delete = [candidate for candidate in self.state.resources if candidate.delete or self._condemned(candidate)]
-        for resource in reversed(to_delete):
+        for resource in reversed([*self._deletable(to_delete)]):
             if resource.pending_replacement and not resource.delete:
                 self.state.drop(resource)
                 self._save()
             else:
                 self._delete(resource)
+
+    def _deletable(self, candidates: list[Resource]) -> list[Resource]:
+        """Return those that the options do not leave out. Raises RequestFailedError."""
+        chosen = [resource.urn for resource in self.state.resources if not self.selection.includes(resource.urn)]
+        if self.selection.target:
+            targets = [resource.urn for resource in self.state.resources if self.selection.includes(resource.urn)]
+            allowed = {*targets, *self.state.dependents(targets)}
+            found = [resource for resource in candidates if resource.urn in allowed]
+            if others := [resource.urn for resource in found if resource.urn in chosen]:
+                raise RequestFailedError(f"{others[0]} will be destroyed but was not specified in --target list")
+            return found
+        kept, more = set[str](), {*chosen}
+        while more:
+            kept |= more
+            more = {urn for resource in self.state.resources if resource.urn in more for urn in resource.needs} - kept
+        return [resource for resource in candidates if resource.urn not in kept]
 
     def _condemned(self, resource: Resource) -> bool:
         return self.mode == "destroy" or resource.urn not in self.registered
@@ -340,11 +343,13 @@ class Engine:
             self.on_moment("configure", urn.split("::", 3)[3])
             cluster = connect(inputs.get("kubeconfig") or self.kubeconfig(), inputs.get("context"))
             applies = inputs.get("enableServerSideApply") != "false"
-            self.providers[old.provider] = Provider(cluster, applies, self.collect_garbage)
+            self.providers[old.provider] = Provider(cluster, applies, self.collect_garbage, self.network)
         return self.providers[old.provider]
 
     def refresh(self) -> None:
         """Take over what the cluster holds of the state's objects. Raises RequestFailedError."""
+        if self.mode == "refresh":
+            self.state.pending.clear()
         for old in [resource for resource in self.state.resources if resource.type.startswith("kubernetes:")]:
             live = self._for_old(old).read(old.type, old.id)
             if live is None:
@@ -352,7 +357,8 @@ class Engine:
             else:
                 inputs = prune(live, old.inputs)
                 old.inputs, old.outputs = inputs, {**live, "__inputs": inputs}
-            self._save()
+        self.state.forget_missing()
+        self._save()
 
     # Steps
 
@@ -363,7 +369,8 @@ class Engine:
 
     def _begin(self, operation: str, resource: Goal | Resource) -> None:
         if not self.is_preview:
-            self.state.pending.append(f"{operation} {resource.urn}")
+            begun = resource.resource() if isinstance(resource, Goal) else resource
+            self.state.pending.append((operation, begun))
             self._save()
         self.on_moment(f"{operation} begins", resource.name)
 
@@ -372,7 +379,7 @@ class Engine:
         if self.is_preview:
             return work()
         try:
-            self.on_moment(operation, resource.name)
+            self.network.arm(self.on_moment(operation, resource.name))
             done = work()
         except RequestFailedError:
             self._settled(operation, resource)
@@ -389,8 +396,7 @@ class Engine:
         self.on_moment(f"{operation} saved", resource.name)
 
     def _settled(self, operation: str, resource: Goal | Resource) -> None:
-        if f"{operation} {resource.urn}" in self.state.pending:
-            self.state.pending.remove(f"{operation} {resource.urn}")
+        self.state.settle(resource.urn, operation)
         self._save()
 
     def _keep(self, made: Resource, old: Resource | None) -> None:
@@ -416,19 +422,14 @@ class Engine:
             }
             if error := self.run_hook(name, arguments):
                 if not self.is_preview:
-                    self.state.pending = [
-                        entry for entry in self.state.pending if not entry.endswith(f" {resource.urn}")
-                    ]
+                    self.state.settle(resource.urn)
                     self._save()
                 raise RequestFailedError(error)
             self.on_moment("hook done", f"{name} of {resource.name}")
 
     def _error_hooks(self, resource: Goal, operation: str, error: RequestFailedError, about: Mapping[str, Any]) -> None:
         """Run the error hooks of the program; none of them requests a retry."""
-        reported = (
-            f'resource "{resource.urn}" was not successfully created by the Kubernetes API server: {error.message}'
-        )
-        failure = {"failed_operation": operation, "errors": [reported]}
+        failure = {"failed_operation": operation, "errors": [str(error)]}
         for name in resource.on_error:
             self.on_moment("hook", f"{name} of {resource.name}")
             arguments = {"urn": resource.urn, "name": resource.name, "type": resource.type, **about, **failure}

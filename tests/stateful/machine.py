@@ -1,4 +1,4 @@
-"""Drawn sequences of actions by people, clusters and accidents on one stack.
+"""Drawn sequences of actions by people, clusters and accidents on one stack; moves.py has further ones.
 
 No precondition depends on the clusters: their timing varies, and Hypothesis stops where a repeated sequence has other
 rules to choose from. A rule that finds nothing to act on does nothing.
@@ -15,29 +15,35 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.apiserver import ApiServer
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
+from tests.stateful.commands import DESTROY
 from tests.stateful.json_values import Body
+from tests.stateful.network import FAULTS
 from tests.stateful.session import Session
-from tests.stateful.world import AWAY, HOME, World, make_world
+from tests.stateful.world import AWAY, HOME, ReplyTo, World, make_world
 from trainstack.objects.labels import LAUNCH, LEDGER, RUN, STACK, WRAPPER
 
 WRITES = frozenset({"create", "update", "delete", "program writes"})
 """Moments at which a write is about to be sent, and can be refused."""
-ANSWERS = WRITES | {"create done", "update done", "delete done", "program wrote"}
-"""Moments at which the connection may break."""
 PEOPLE = st.sampled_from(["ann", "ann", "ann", "bob"])
 """Most is done by one of them."""
 NAMES = st.sampled_from(["first", "second", "third"])
 NUMBER = st.integers(0, 7)
 ACCIDENTS = st.one_of(
     st.none(),
-    st.tuples(st.sampled_from(["kill", "deny", "lose", "late", "end", "unmark", "switch"]), st.integers(0, 27), NUMBER),
+    st.tuples(st.sampled_from(["kill", "deny", "end", "unmark", "switch", *FAULTS]), st.integers(0, 27), NUMBER),
 )
 """What happens during a command: what, at which moment, and to which launch."""
 CHANGES = st.sampled_from(["args", "args", "memory", "namespace", "naming", "attempt", "remove"])
-KINDS = st.sampled_from(["derived", "generated", "fixed", "pod", "managed"])
+KINDS = st.sampled_from(["derived", "generated", "fixed", "pod", "managed", "expiring"])
+TTL_SECONDS = 1
+DENIAL = (
+    'resource "denied" was not successfully created by the Kubernetes API server: admission webhook "search" denied '
+    "the request: nothing may be written now"
+)
+Accident = tuple[str, int, int]
 
 
-class Search(RuleBasedStateMachine):
+class Machine(RuleBasedStateMachine):
     """One sequence."""
 
     servers: ClassVar[Mapping[str, ApiServer]] = {}
@@ -56,13 +62,13 @@ class Search(RuleBasedStateMachine):
     def begin(self, profile: str, kind: str, number: int) -> None:
         """An environment with a run."""
         self.world = make_world(dict(self.servers), self.folder, profile)
-        for person in self.world.people.values():
-            person.runs.append(_run("first", kind, self.world.namespaces[0]))
+        for person in self.world.colleagues:
+            person.runs.append(make_drawn_run("first", kind, self.world.namespaces[0]))
         self.world.steps.append(f"an environment of a {profile} with a run {kind}")
 
     @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE, accident=ACCIDENTS, refresh=st.booleans())
-    def up(self, who: str, accident: tuple[str, int, int] | None, refresh: bool) -> None:
+    def up(self, who: str, accident: Accident | None, refresh: bool) -> None:
         """`pulumi up`, perhaps with an accident."""
         self._do(f"up of {who}, {accident}, refresh={refresh}", lambda: self._up(who, accident, refresh=refresh))
 
@@ -74,9 +80,7 @@ class Search(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE, name=NAMES, change=CHANGES, kind=KINDS, number=NUMBER, accident=ACCIDENTS)
-    def edited_up(
-        self, who: str, name: str, change: str, kind: str, number: int, accident: tuple[str, int, int] | None
-    ) -> None:
+    def edited_up(self, who: str, name: str, change: str, kind: str, number: int, accident: Accident | None) -> None:
         """An edit, and `pulumi up`."""
         description = f"edit of {who}: {name}, {change}, {kind}, {number}"
         self._do(description, lambda: self._edit(who, name, change, kind, number))
@@ -100,7 +104,7 @@ class Search(RuleBasedStateMachine):
     @precondition(lambda self: not self.is_finished)
     @rule(who=PEOPLE, plain=st.booleans())
     def destroy(self, who: str, plain: bool) -> None:
-        """`pulumi destroy --run-program`; or `trainstack destroy`, which makes sure of the cluster before it."""
+        """`pulumi destroy --run-program`, or `trainstack destroy`."""
         if len(self._world.steps) > 5:
             self._do(f"destroy of {who}, plain={plain}", lambda: self._destroy(self._person(who), plain=plain))
 
@@ -193,38 +197,25 @@ class Search(RuleBasedStateMachine):
         if self._world.live_launches():
             self._do(description, lambda: work(self._launch(number)))
 
-    def _up(self, who: str, accident: tuple[str, int, int] | None, *, refresh: bool) -> Session:
+    def _up(self, who: str, accident: Accident | None, *, refresh: bool) -> Session:
         who = self._person(who)
         if accident is None:
             return self._world.up(who, refresh=refresh)
         fault, moment_index, number = accident
-        counted_moments = {"deny": WRITES, "lose": ANSWERS, "late": WRITES}.get(fault)
-        seen = 0
-
-        def reply_to(index: int, moment: str, name: str) -> str:
-            nonlocal seen
-            counted = counted_moments is None or moment in counted_moments
-            mine = counted and seen == moment_index
-            seen += counted
-            return self._inject(who, fault, number, f"{moment} {name}") if mine else "go"
-
-        earlier = {str(claim["metadata"]["resourceVersion"]) for _, claim in self._world.claims()}
-        session = self._world.up(who, reply_to, refresh=refresh)
-        if fault == "late":
-            self._world.arrive(earlier)
-        return session
+        moments = WRITES if fault in ("deny", *FAULTS) else None
+        reply_to = at_moment(moment_index, moments, lambda moment: self._inject(who, fault, number, moment))
+        return self._world.up(who, reply_to, refresh=refresh)
 
     def _destroy(self, who: str, *, plain: bool) -> None:
-        if not plain:
-            self._world.use_context(who, self._world.first_servers.get(who, HOME))
-        self._world.command(who, "destroy", plain=plain)
+        if plain:
+            self._world.command(who, "destroy")
+        else:
+            self._world.command(who, DESTROY, keep_platform=True)
 
     def _inject(self, who: str, fault: str, number: int, moment: str) -> str:
         self._world.steps.append(f"… {fault} at {moment}")
-        if fault in ("lose", "late"):
-            return "lose"
-        if fault in ("kill", "deny"):
-            return "kill" if fault == "kill" else 'admission webhook "lab" denied the request: no'
+        if fault in ("kill", "deny", *FAULTS):
+            return DENIAL if fault == "deny" else fault
         if fault == "switch":
             self._world.use_context(self._person(who), AWAY)
         elif self._world.live_launches():
@@ -238,7 +229,7 @@ class Search(RuleBasedStateMachine):
 
     def _expire(self, ended: list[cluster.Launch]) -> None:
         for launch in ended:
-            self._world.remove(launch)
+            self._world.expire(launch)
 
     def _launch(self, number: int) -> cluster.Launch:
         alive = self._world.live_launches()
@@ -250,7 +241,7 @@ class Search(RuleBasedStateMachine):
         if change in ("remove", "args", "attempt"):
             self._world.edited.add(name)
         if run is None:
-            person.runs.append(_run(name, kind, namespaces[number % 2]))
+            person.runs.append(make_drawn_run(name, kind, namespaces[number % 2]))
         elif change == "remove":
             person.runs.remove(run)
         elif change == "args":
@@ -286,10 +277,27 @@ class Search(RuleBasedStateMachine):
         self._world.people[self._person(who)].clock_seconds = hours * 3600.0
 
 
-def _run(name: str, kind: str, namespace: str) -> Body:
+def make_drawn_run(name: str, kind: str, namespace: str) -> Body:
+    """Make a run of one of KINDS."""
     if kind == "pod":
         return make_run(name, namespace, kind="Pod")
     if kind == "managed":
         record = {"record": {"volume": "records"}, "volumes": [{"volume": "records", "mountPath": "/mnt/records"}]}
         return make_run(name, namespace.replace("-two", "-one"), managed=True, **record)
+    if kind == "expiring":
+        return make_run(name, namespace, ttlSecondsAfterFinished=TTL_SECONDS)
     return make_run(name, namespace, naming=kind)
+
+
+def at_moment(index: int, moments: frozenset[str] | None, happen: Callable[[str], str]) -> ReplyTo:
+    """Reply at one of the moments of a command, of any kind if `moments` is None."""
+    seen = 0
+
+    def reply_to(_: int, moment: str, name: str) -> str:
+        nonlocal seen
+        counted = moments is None or moment in moments
+        chosen = counted and seen == index
+        seen += counted
+        return happen(f"{moment} {name}") if chosen else "go"
+
+    return reply_to

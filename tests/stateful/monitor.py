@@ -20,7 +20,8 @@ from pulumi.runtime.proto import (
 )
 
 from tests.registrations.recorder import make_urn
-from tests.stateful.engine import Engine, Goal
+from tests.stateful.engine import Engine
+from tests.stateful.goal import Goal
 from tests.stateful.json_values import Body, floats_to_integers
 from tests.stateful.provider import RequestFailedError
 from tests.stateful.state import Resource
@@ -101,13 +102,19 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         return resource_pb2.RegisterResourceResponse(urn=made.urn, id=made.id, object=as_struct(made.outputs))
 
     def ReadResource(self, request: Any, context: Any) -> Any:  # noqa: N802
-        goal = Goal(self._urn(request), request.type, True, as_body(request.properties), request.provider)
+        goal = Goal(
+            self._urn(request),
+            request.type,
+            True,
+            as_body(request.properties),
+            request.parent,
+            tuple(request.dependencies),
+            request.provider,
+        )
         made: Resource = self._in_turn(goal.urn, lambda: self.engine.read(goal, request.id), context)
         return resource_pb2.ReadResourceResponse(urn=made.urn, properties=as_struct(made.outputs))
 
     def RegisterResourceOutputs(self, request: Any, context: Any) -> Any:  # noqa: N802
-        if "pulumi:pulumi:Stack::" in request.urn:
-            self.engine.state.outputs = as_body(request.outputs)
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -177,6 +184,8 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             type=request.type,
             custom=request.custom,
             inputs=as_body(request.object),
+            parent=request.parent,
+            dependencies=_dependencies(request),
             provider=request.provider,
             protect=bool(request.protect),
             retain=bool(request.retainOnDelete),
@@ -222,6 +231,11 @@ def serve(monitor: Monitor, log: Log) -> Iterator[str]:
     finally:
         monitor.stop()
         server.stop(grace=None).wait()
+
+
+def _dependencies(request: Any) -> tuple[str, ...]:
+    of_properties = (urn for each in request.propertyDependencies.values() for urn in each.urns)
+    return tuple(dict.fromkeys([*request.dependencies, *of_properties]))
 
 
 def as_struct(body: Mapping[str, Any]) -> struct_pb2.Struct:

@@ -30,9 +30,11 @@ from tests.stateful.json_values import (
     set_value,
     value_at,
 )
+from tests.stateful.network import Network
 from trainstack.live import paths
 from trainstack.objects.labels import FIELD_MANAGER, PATCH_FORCE, SKIP_AWAIT
 
+FORBIDDEN, CONFLICT = httpx.codes.FORBIDDEN, httpx.codes.CONFLICT
 DELETION_TIMEOUT_SECONDS = 60.0
 """For how long a deletion is waited for; the provider would wait for minutes."""
 DELETION_TIMEOUT_MESSAGE = "was not deleted in time"
@@ -78,19 +80,11 @@ _IMMUTABLE: Mapping[str, tuple[Path, ...]] = {
 
 
 class RequestFailedError(Exception):
-    """The API server refused a request, or did not complete it in time."""
+    """The API server refused a request with a status, or did not complete it."""
 
-    def __init__(self, text: str, message: str = "") -> None:
-        super().__init__(text)
-        self.message = message or text
-        """The API server's."""
-
-
-class LostAnswerError(RequestFailedError):
-    """The connection broke: the request may have taken effect, or take effect later."""
-
-    def __init__(self) -> None:
-        super().__init__('Patch "https://lab": EOF')
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -143,6 +137,7 @@ class Provider:
     """Whether it uses server-side apply."""
     collect_garbage: Callable[[], None]
     """Has the cluster's garbage collector act, which a deletion waits for."""
+    network: Network
 
     def check(self, inputs: Body) -> Body:
         """Return the inputs as the provider stores them."""
@@ -172,6 +167,15 @@ class Provider:
 
     def create(self, inputs: Body, *, dry_run: bool) -> Body:
         """Make the object, or write over the one of its name. Returns the live object."""
+        try:
+            return self._create(inputs, dry_run=dry_run)
+        except RequestFailedError as error:
+            conflict = "Server-Side Apply field conflict detected. " if self.apply and error.status == CONFLICT else ""
+            name = inputs["metadata"].get("name", "")
+            message = f'resource "{name}" was not successfully created by the Kubernetes API server: {conflict}{error}'
+            raise RequestFailedError(message, error.status) from error
+
+    def _create(self, inputs: Body, *, dry_run: bool) -> Body:
         if not self.apply:
             return self._send("POST", _collection(inputs), inputs, {"fieldManager": "pulumi-kubernetes"}, dry_run)
         force = dry_run or _annotated(inputs, PATCH_FORCE)
@@ -230,7 +234,16 @@ class Provider:
     def _answer(self, verb: str, path: str, body: Any, query: Mapping[str, str], kind: str) -> httpx.Response:
         headers = {"Content-Type": f"application/{kind}"}
         assert not contains_unknown(body)
-        return self.cluster.client.request(verb, path, json=body, params=dict(query), headers=headers)
+        client = self.cluster.client
+        request = client.build_request(verb, path, json=body, params=dict(query), headers=headers)
+        fault = "" if verb == "GET" or "dryRun" in query else self.network.next_fault()
+        try:
+            self.network.before(fault, request)
+            answer = client.send(request)
+            self.network.after(fault, request)
+        except httpx.TransportError as error:
+            raise RequestFailedError(f'{verb.capitalize()} "{request.url}": {error}') from error
+        return answer
 
 
 def _checked(answer: httpx.Response) -> Body:
@@ -239,8 +252,7 @@ def _checked(answer: httpx.Response) -> Body:
             message = answer.json().get("message", "")
         except ValueError:
             message = answer.text
-        place = f"{answer.request.method} {answer.request.url.path}"
-        raise RequestFailedError(f"{place}: {answer.status_code} {message}", message)
+        raise RequestFailedError(message, answer.status_code)
     body: Body = answer.json()
     return body
 

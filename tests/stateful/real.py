@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from tests.apiserver import ApiServer, Body, Event
 from tests.cluster.project import Project
 from tests.permissions import permit_all
 from tests.stateful import cluster
+from tests.stateful.goal import Selection
 from tests.stateful.session import COLLECTION_SECONDS
 from tests.stateful.world import AWAY, HOME, World
 from trainstack.objects.labels import FIELD_MANAGER, STATE
@@ -36,20 +37,26 @@ class EnginePair:
         """By context."""
         return self.world.servers
 
-    def command(self, mode: str, *, refresh: bool = False) -> dict[str, tuple[bool, list[Write]]]:
-        """Run a command by both; whether it went well, and what was written, by server."""
+    def command(
+        self, mode: str, *, refresh: bool = False, selection: Mapping[str, str] = {}
+    ) -> dict[str, tuple[bool, list[Write]]]:
+        """Run a command by both; whether it went well, and what was written, by server.
+
+        `selection`: `target`, `exclude` or `replace`, with a part of URNs.
+        """
         ann = self.world.people["ann"]
         offsets = {name: server.offset() for name, server in self.servers.items()}
-        session = self.world.session("ann", mode, refresh=refresh, plain=mode != "destroy").finish()
+        plain, chosen = mode != "destroy", Selection(**selection)
+        session = self.world.session("ann", mode, refresh=refresh, plain=plain, selection=chosen).finish()
         assert session.ended is not None
         self.project.write_stack(ann.stack, ann.config)
         with garbage_collector(self.servers[AWAY], self.world.namespaces):
-            succeeded = self._real(mode, refresh=refresh)
+            succeeded = self._real(mode, selection, refresh=refresh)
         self.world.collect_garbage()
         found = {HOME: session.ended.ok, AWAY: succeeded}
         return {name: (found[name], self._writes(name, offset)) for name, offset in offsets.items()}
 
-    def _real(self, mode: str, *, refresh: bool) -> bool:
+    def _real(self, mode: str, selection: Mapping[str, str], *, refresh: bool) -> bool:
         if mode == "destroy":
             words = ("destroy", "--yes", "--skip-preview", "--run-program")
             with permit_all(self.project.root, self.project.stack, self.project.resources()) as variables:
@@ -57,7 +64,8 @@ class EnginePair:
         elif mode == "preview":
             done = self.project.pulumi("preview")
         else:
-            done = self.project.up(*(("--refresh",) if refresh else ()))
+            options = [word for option, part in selection.items() for word in (f"--{option}", f"**{part}**")]
+            done = self.project.up(*(("--refresh",) if refresh else ()), *options)
         return done.code == 0
 
     def for_each_launch(self, work: Any) -> None:

@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from tests.stateful.child import COLLECT_GARBAGE, Operation, OperationResult, run
+from tests.stateful.network import LateRequest
 
 TIMEOUT_SECONDS = 180.0
 """An operation that is silent for so long hangs."""
@@ -27,6 +28,8 @@ class Session:
     moments: list[tuple[str, str]] = field(default_factory=list)
     ended: OperationResult | None = None
     killed: bool = False
+    late: list[LateRequest] = field(default_factory=list)
+    """The requests that have not arrived yet."""
     _process: Any = None
     _connection: Connection | None = None
 
@@ -74,6 +77,9 @@ class Session:
                 self.ended = message
                 self._close()
                 return
+            if isinstance(message, LateRequest):
+                self.late.append(message)
+                continue
             if message[0] != COLLECT_GARBAGE:
                 self.moments.append(message)
                 return

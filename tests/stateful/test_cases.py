@@ -11,6 +11,8 @@ from tests.definitions import definition
 from tests.stateful import cluster
 from tests.stateful.checkout import make_run
 from tests.stateful.json_values import Body
+from tests.stateful.machine import DENIAL
+from tests.stateful.network import ANSWER_LOST, REQUEST_LOST
 from tests.stateful.session import Session
 from tests.stateful.world import AWAY, HOME, World, make_world
 from trainstack.live import paths
@@ -194,7 +196,7 @@ def _at_the_launch(reply: str, _: int, what: str, name: str) -> str:
     return reply if what == "create" and "/first" in name else "go"
 
 
-def lose_the_launch(world: World, reply: str = "lose", **changes: object) -> None:
+def lose_the_launch(world: World, reply: str = REQUEST_LOST, **changes: object) -> None:
     """An `up` whose request for the launch gets no answer, or that is killed at that moment."""
     world.people["ann"].runs.append(make_run("first", world.namespaces[0], **changes))
     session = world.up("ann", partial(_at_the_launch, reply))
@@ -227,7 +229,10 @@ def test_a_launch_without_an_answer_is_found_if_it_appears(lost: World, naming: 
 
 @pytest.mark.parametrize(
     ("naming", "reply"),
-    [("derived", "lose"), *(pytest.param(*one, marks=pytest.mark.slow) for one in product(NAMINGS, ("lose", "kill")))],
+    [
+        ("derived", REQUEST_LOST),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in product(NAMINGS, (REQUEST_LOST, "kill"))),
+    ],
 )
 def test_a_launch_without_an_answer_is_made_if_it_does_not_appear(lost: World, naming: str, reply: str) -> None:
     """The next `up` waits until it can no longer appear."""
@@ -275,12 +280,15 @@ def test_an_edit_does_not_launch_a_run_whose_launch_may_appear(lost: World) -> N
     assert len(lost.launches) == 1
 
 
-@pytest.mark.parametrize("moment", ["program writes", "program wrote", "create done"])
-def test_every_answer_of_a_launch_may_be_lost(lost: World, moment: str) -> None:
+@pytest.mark.parametrize(
+    ("moment", "fault"),
+    [("program writes", REQUEST_LOST), ("program writes", ANSWER_LOST), ("create", ANSWER_LOST)],
+)
+def test_every_answer_of_a_launch_may_be_lost(lost: World, moment: str, fault: str) -> None:
     """That to the claim too. The next `up` completes what there is."""
     lost.people["ann"].runs.append(make_run("first", lost.namespaces[0]))
     session = lost.up(
-        "ann", lambda _, what, name: "lose" if what == moment and ("/first" in name or "configmaps" in name) else "go"
+        "ann", lambda _, what, name: fault if what == moment and ("/first" in name or "configmaps" in name) else "go"
     )
     assert session.ended is not None
     assert not session.ended.ok
@@ -295,12 +303,12 @@ def test_a_claim_in_place_of_an_earlier_ledger(lost: World) -> None:
     lost.set_status(lost.live_launches()[0], "failed")
     before = only_ledger(lost)
     lost.people["ann"].runs[0]["resources"]["requests"]["memory"] = "65Mi"
-    for reply in ('admission webhook "lab" denied the request: no', "lose"):
+    for reply in (DENIAL, REQUEST_LOST):
         session = lost.up("ann", partial(_at_the_launch, reply))
         assert session.ended is not None
         assert not session.ended.ok
-        assert len(lost.claims()) == (reply == "lose")
-        assert (only_ledger(lost)["data"] == before["data"]) == (reply != "lose")
+        assert len(lost.claims()) == (reply == REQUEST_LOST)
+        assert (only_ledger(lost)["data"] == before["data"]) == (reply != REQUEST_LOST)
     assert_succeeded(lost.up("ann"))
     assert not lost.claims()
     assert [launch.active for launch in lost.live_launches()] == [True]

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.apiserver import ApiServer
-from tests.stateful.machine import Search
+from tests.stateful.moves import Search
 
-FEW, MANY = 10, 300
+FEW, MANY = 6, 300
 """Sequences of the tier that CI runs, and of the slow one."""
-SHORT, LONG = 10, 25
+SHORT, LONG = 8, 12
 """Most steps of a sequence."""
 SEED = int(os.environ.get("TRAINSTACK_SEARCH_SEED", "1"))
 

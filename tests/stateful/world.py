@@ -1,79 +1,76 @@
 """A stack that several people use on several clusters, and its invariants."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
-from itertools import count
+from dataclasses import dataclass, field
+from itertools import count, product
 from pathlib import Path
+from typing import Any
 
-from tests.apiserver import ApiServer, Event, User, write_kubeconfig
+import yaml
+
+from tests.apiserver import ApiServer, User, write_kubeconfig
 from tests.permissions import permit_all
 from tests.stateful import cluster
 from tests.stateful.checkout import Checkout, make_checkout
 from tests.stateful.child import Operation
 from tests.stateful.cluster import Launch, Status
+from tests.stateful.goal import EVERYTHING, Selection
+from tests.stateful.invariants import Observed
 from tests.stateful.json_values import Body
-from tests.stateful.provider import DELETION_TIMEOUT_MESSAGE
+from tests.stateful.network import LateRequest
+from tests.stateful.provider import connect
 from tests.stateful.session import Session
-from tests.stateful.state import State
+from tests.stateful.state import State, locks, state_path
 from trainstack.live import paths
-from trainstack.objects.labels import LEDGER, RUN, STACK
+from trainstack.objects.labels import CLAIM, LEDGER, RUN, STACK
+from trainstack.runs.ledgers import LAUNCHED
 from trainstack.runs.names import ledger_name
 
 _NUMBERS = count(1)
 HOME, AWAY = "home", "away"
 """The contexts of a kubeconfig: two clusters."""
+COLLEAGUES, STRANGER = ("ann", "bob"), "cat"
+"""Two people with states of one stack, and one with another stack in the same namespaces."""
+TTL_RESOLUTION_SECONDS = 1.0
+"""Of the times of the API server."""
 ReplyTo = Callable[[int, str, str], str]
 
 
-class InvariantError(AssertionError):
-    """An invariant does not hold."""
-
-
 @dataclass
-class World:
-    """Two checkouts of one stack."""
+class World(Observed):
+    """Two checkouts of one stack, and one of another stack."""
 
-    servers: dict[str, ApiServer]
-    profile: str
-    number: int
-    namespaces: list[str]
-    people: dict[str, Checkout]
-    launches: dict[str, Launch] = field(default_factory=dict)
-    """By uid; those that are gone too."""
-    succeeded: set[tuple[str, str]] = field(default_factory=set)
-    """Server and run id."""
-    forgotten: set[tuple[str, str]] = field(default_factory=set)
-    """Those of which a person removed the ledger, or an `up` did because the files no longer declare the run."""
-    unowned: set[str] = field(default_factory=set)
-    """The uids of launches from which a person removed the label of their stack."""
-    edited: set[str] = field(default_factory=set)
-    """The names of runs that an edit removed or made another run."""
-    creators: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
-    """By server, resource, namespace and name: who made the object that is there."""
-    writers: set[tuple[str, str, str]] = field(default_factory=set)
-    """Who has ever written to which namespace of which server: person, server, namespace."""
-    launched_unaware: set[str] = field(default_factory=set)
-    """The uids of launches by tenants who could not see the launches of the same run."""
-    first_servers: dict[str, str] = field(default_factory=dict)
-    """By checkout: the server that it first wrote to."""
-    copies: set[str] = field(default_factory=set)
-    """The uids of launches that people made by hand."""
-    offsets: dict[str, int] = field(default_factory=dict)
-    steps: list[str] = field(default_factory=list)
-    """What was done, for who reads a failure."""
-    up_results: list[bool] = field(default_factory=list)
-    """Of every finished `up`: whether it went well."""
+    late: list[tuple[str, LateRequest]] = field(default_factory=list)
+    """The requests that have not arrived yet, and who sent them."""
+    exports: dict[str, list[Path]] = field(default_factory=dict)
+    """The states that each person has exported."""
 
     # People
 
-    def session(self, who: str, mode: str, *, refresh: bool = False, plain: bool = True) -> Session:
+    @property
+    def colleagues(self) -> list[Checkout]:
+        """Those with the same stack."""
+        return [self.people[who] for who in COLLEAGUES]
+
+    def session(
+        self,
+        who: str,
+        mode: str,
+        *,
+        refresh: bool = False,
+        plain: bool = True,
+        selection: Selection = EVERYTHING,
+        **arguments: Any,
+    ) -> Session:
         """Return the person's command at its first moment; `plain`: `pulumi destroy --run-program`, not ours."""
         person = self.people[who]
         person.write()
         permitted: AbstractContextManager[Mapping[str, str]] = nullcontext({})
         if not plain:
-            resources = [asdict(resource) for resource in State.load(person.state).resources]
+            resources = State.load(person.state).exported()["resources"]
             permitted = permit_all(person.root, person.stack, resources)
         # Before the first moment the program has used the permission up.
         with permitted as variables:
@@ -81,33 +78,65 @@ class World:
                 root=person.root,
                 stack=person.stack,
                 mode=mode,
-                state=person.state,
+                backend=person.backend,
                 kubeconfig=person.kubeconfig,
                 refresh=refresh,
                 clock_seconds=person.clock_seconds,
                 variables={**variables},
+                selection=selection,
+                arguments=arguments,
             )
             return Session(operation, self.collect_garbage).start()
 
-    def command(
-        self, who: str, mode: str, reply_to: ReplyTo | None = None, *, refresh: bool = False, plain: bool = True
-    ) -> Session:
-        """Run a person's command to its end, and look whether everything holds."""
-        session = self.session(who, mode, refresh=refresh, plain=plain)
+    def command(self, who: str, mode: str, reply_to: ReplyTo | None = None, **options: Any) -> Session:
+        """Run a person's command to its end, and look whether everything holds. `options`: those of `session`."""
+        self.cancel(who)
+        self.deliver()
+        return self.command_on_locked(who, mode, reply_to, **options)
+
+    def command_on_locked(self, who: str, mode: str, reply_to: ReplyTo | None = None, **options: Any) -> Session:
+        """Run a command as `command` does, also on a stack that a killed one has left locked."""
+        session = self.session(who, mode, **options)
         try:
             session.finish(reply_to)
         finally:
             session.close()
+        self.late += [(who, request) for request in session.late]
         self.check_invariants({who: session})
         return session
 
-    def up(self, who: str, reply_to: ReplyTo | None = None, *, refresh: bool = False) -> Session:
+    def claims(self) -> list[tuple[ApiServer, Body]]:
+        """The open claims, with their servers."""
+        return [(server, body) for server in self.servers.values() for body in cluster.claims(server, self.namespaces)]
+
+    def arrive(self) -> None:
+        """The requests of claimed launches take effect, although their answers were lost."""
+        for server, claim in self.claims():
+            cluster.arrive(server, claim)
+        self.record_objects()
+
+    def settle_claims(self) -> None:
+        """People confirm the claims of launches that an interrupted `up` has made, and delete the others."""
+        self.deliver()
+        for name, server in self.servers.items():
+            launched = {launch.run_id for launch in self.launches.values() if launch.server == name}
+            for claim in cluster.claims(server, self.namespaces):
+                if claim["data"]["run"] in launched:
+                    unclaimed = {"metadata": {"annotations": {CLAIM: None}}}
+                    server.send("PATCH", paths.location(claim), unclaimed, cluster.MERGE).checked()
+                else:
+                    cluster.delete(server, paths.location(claim))
+
+    def up(self, who: str, reply_to: ReplyTo | None = None, **options: Any) -> Session:
         """`pulumi up`."""
-        return self.command(who, "up", reply_to, refresh=refresh)
+        return self.command(who, "up", reply_to, **options)
 
     def up_concurrently(self, turns: Iterator[bool]) -> dict[str, Session]:
         """Run both people's `up` at the same time; `turns` is the order of their moments."""
-        sessions = {who: self.session(who, "up") for who in self.people}
+        for who in COLLEAGUES:
+            self.cancel(who)
+        self.deliver()
+        sessions = {who: self.session(who, "up") for who in COLLEAGUES}
         try:
             while running := [who for who, session in sessions.items() if not session.is_finished]:
                 chosen = running[-1] if next(turns) else running[0]
@@ -118,18 +147,80 @@ class World:
         self.check_invariants(sessions)
         return sessions
 
+    def context(self, who: str) -> str:
+        """The context that a person's kubeconfig leads to."""
+        return str(yaml.safe_load(self.people[who].kubeconfig.read_text())["current-context"])
+
     def use_context(self, who: str, context: str) -> None:
         """`kubectl config use-context`."""
         person = self.people[who]
         contexts = {name: server.access(user_of(person, self.profile)) for name, server in self.servers.items()}
         write_kubeconfig(person.kubeconfig, contexts, context)
 
+    # The engine's commands on states
+
+    def cancel(self, who: str) -> None:
+        """`pulumi cancel`."""
+        for lock in locks(self.people[who].state):
+            lock.unlink()
+
+    def resources(self, who: str) -> list[str]:
+        """The URNs of the objects in a person's state."""
+        state = State.load(self.people[who].state)
+        return [resource.urn for resource in state.resources if resource.type.startswith("kubernetes:")]
+
+    def edit_state(self, who: str, edit: Callable[[State], None]) -> None:
+        """Change a person's state, as `pulumi state` does."""
+        edit(State.load(self.people[who].state))
+
+    def export(self, who: str) -> None:
+        """`pulumi stack export`."""
+        person, kept = self.people[who], self.exports.setdefault(who, [])
+        if person.state.exists():
+            file = person.root / f"export-{len(kept)}.json"
+            shutil.copy(person.state, file)
+            kept.append(file)
+
+    def import_older(self, who: str, number: int) -> None:
+        """`pulumi stack import` of an export of the same stack's name."""
+        person = self.people[who]
+        if kept := self.exports.get(who):
+            shutil.copy(kept[number % len(kept)], person.state)
+
+    def rename(self, who: str) -> None:
+        """`pulumi stack rename`, there and back again."""
+        person = self.people[who]
+        new = person.stack.removesuffix("x") if person.stack.endswith("x") else f"{person.stack}x"
+        if person.state.exists():
+            State.load(person.state).rename(state_path(person.backend, new))
+            (person.root / f"Pulumi.{person.stack}.yaml").unlink(missing_ok=True)
+            person.stack = new
+            self.exports.pop(who, None)
+
     # The clusters
+
+    def deliver(self) -> None:
+        """Let the late requests arrive."""
+        if not self.late:
+            return
+        late, self.late = self.late, []
+        for who, request in late:
+            name = next(name for name, server in self.servers.items() if request.url.startswith(server.server))
+            client = connect(str(self.people[who].kubeconfig), name).client
+            with client:
+                client.request(request.method, request.url, headers=request.headers, content=request.content)
+        self.check_invariants({})
 
     def collect_garbage(self) -> None:
         """Run the garbage collector."""
         for server in self.servers.values():
             cluster.collect_garbage(server, self.namespaces)
+
+    def lift_quotas(self) -> None:
+        """Allow any number of objects again."""
+        for namespace, server in product(self.namespaces, self.servers.values()):
+            if server.get(f"/api/v1/namespaces/{namespace}"):
+                cluster.set_quota(server, namespace, None)
 
     def live_launches(self) -> list[Launch]:
         """The launches that are there."""
@@ -144,9 +235,24 @@ class World:
         cluster.set_status(self.server(launch), launch.path, status)
         self.record_objects()
 
-    def remove(self, launch: Launch) -> None:
-        """A person, or the TTL, deletes a launch."""
+    def expire(self, launch: Launch) -> None:
+        """The TTL of an ended launch passes; a person deletes one without a TTL."""
+        if launch.ttl_seconds is None or launch.ended_at is None:
+            self.remove(launch)
+            return
+        left = launch.ended_at + launch.ttl_seconds + TTL_RESOLUTION_SECONDS - time.monotonic()
+        time.sleep(max(left, 0))
         launch.deleted_externally = True
+        cluster.delete(self.server(launch), launch.path)
+        self.record_objects()
+
+    def remove(self, launch: Launch) -> None:
+        """A person deletes a launch. Where it was only claimed, nothing remembers it."""
+        launch.deleted_externally = True
+        path = f"/api/v1/namespaces/{launch.namespace}/configmaps/{ledger_name(launch.run_id)}"
+        ledger = self.server(launch).get(path) or {}
+        if LAUNCHED not in (ledger.get("data") or {}):
+            self.forgotten.add((launch.server, launch.run_id))
         cluster.delete(self.server(launch), launch.path)
         self.record_objects()
 
@@ -161,6 +267,22 @@ class World:
             self.unowned.add(launch.uid)
         cluster.remove_label(self.server(launch), launch.path, label)
 
+    def edit_mark(self, path: str, mark: str, value: str | None) -> None:
+        """A person removes or changes what an object's owner is known by."""
+        server = self.servers[HOME]
+        if mark == STACK:
+            self.unowned |= {launch.uid for launch in self.launches.values() if launch.path == path}
+        self.owners.lose_mark((HOME, path), mark, cluster.edit_mark(server, path, mark, value), value)
+
+    def bind_claims(self) -> None:
+        """The claims that people declare get volumes with data."""
+        for namespace in self.namespaces:
+            folder = paths.collection("v1", "PersistentVolumeClaim", namespace)
+            for claim in (self.servers[HOME].get(folder) or {}).get("items", []):
+                path = f"{folder}/{claim['metadata']['name']}"
+                if cluster.bind(self.servers[HOME], path):
+                    self.owners.with_data.add((HOME, path))
+
     def remove_config_map(self, mark: str, number: int) -> None:
         """A person deletes a ledger or a wrapper."""
         for name, server in self.servers.items():
@@ -172,172 +294,6 @@ class World:
                     self.forgotten.add((name, chosen["metadata"]["labels"].get(RUN, "")))
                 cluster.delete(server, paths.location(chosen))
                 return
-
-    def claims(self) -> list[tuple[ApiServer, Body]]:
-        """The open claims of the stack, with their servers."""
-        stack = self.people["ann"].stack
-        servers = self.servers.values()
-        return [(server, body) for server in servers for body in cluster.claims(server, self.namespaces, stack)]
-
-    def arrive(self, earlier: Collection[str] = ()) -> None:
-        """The requests of claimed launches take effect, although their answers were lost; not those of earlier claims.
-
-        `earlier`: the versions of their ledgers.
-        """
-        for server, claim in self.claims():
-            if claim["metadata"]["resourceVersion"] not in earlier:
-                cluster.arrive(server, claim)
-        self.record_objects()
-
-    # What must hold
-
-    def record_objects(self) -> None:
-        """Record the objects of the clusters."""
-        for name, server in self.servers.items():
-            here: set[str] = set()
-            for body in cluster.launches(server, self.namespaces):
-                metadata = body["metadata"]
-                uid = metadata["uid"]
-                here.add(uid)
-                if uid not in self.launches:
-                    run_id = metadata.get("labels", {}).get(RUN, "")
-                    self.launches[uid] = Launch(name, uid, run_id, paths.location(body))
-                found = self.launches[uid]
-                found.status = cluster.status_of(body)
-                found.deleted = "deletionTimestamp" in metadata
-                if found.status == "succeeded":
-                    self.succeeded.add((name, found.run_id))
-            for launch in self.launches.values():
-                if launch.server == name and launch.uid not in here:
-                    launch.deleted = True
-
-    def check_invariants(self, sessions: dict[str, Session]) -> None:
-        """Check the invariants after these commands. Raises InvariantError."""
-        before = {uid: (launch.active, launch.deleted) for uid, launch in self.launches.items()}
-        succeeded = set(self.succeeded)
-        self.record_objects()
-        if any(session.operation.mode == "destroy" for session in sessions.values()):
-            # Ledgers go with their stack.
-            self.forgotten |= succeeded | self.succeeded
-        events = {name: self._news(name) for name in self.servers}
-        self._forget(events)
-        trespasses = [*self._trespasses(events)]
-        self._note_elsewhere({*before}, events)
-        faults = [
-            *self._crashes(sessions),
-            *self._ended(before, sessions),
-            *self._twice(),
-            *self._again(before, succeeded),
-            *trespasses,
-            *self._written(events, sessions),
-        ]
-        if faults:
-            raise InvariantError("\n".join([*faults, "after:", *self.steps]))
-
-    def _news(self, name: str) -> list[Event]:
-        server = self.servers[name]
-        offset, self.offsets[name] = self.offsets.get(name, 0), server.offset()
-        users = {person.user for person in self.people.values()}
-        return [event for event in server.events(offset) if event.user in users]
-
-    def _forget(self, events: dict[str, list[Event]]) -> None:
-        """Forget runs whose ledger was deleted with them: they train again if they are declared again."""
-        deleted = {(name, event.name) for name, news in events.items() for event in news if event.verb == "delete"}
-        for launch in self.launches.values():
-            gone = (launch.server, ledger_name(launch.run_id)) in deleted
-            if gone and launch.run_id.rpartition("-")[0] in self.edited:
-                self.forgotten.add((launch.server, launch.run_id))
-
-    def _note_elsewhere(self, before: set[str], events: dict[str, list[Event]]) -> None:
-        """A tenant's state sees the namespaces that its files name, and those that it wrote to."""
-        for launch in self.launches.values() if self.profile == "tenant" else ():
-            others = {
-                other.namespace for other in self.launches.values() if other.uid in before and other.is_same_run(launch)
-            }
-            makers = {news.user for news in events[launch.server] if news.created(launch.namespace, launch.name)}
-            for person in self.people.values():
-                named = person.config["trainstack:environment"]["existing"].get("namespaces", ())
-                seen = {*named, *(namespace for name, _, namespace in self.writers if name == person.name)}
-                if launch.uid not in before and person.user in makers and others and not seen & others:
-                    self.launched_unaware.add(launch.uid)
-
-    def _crashes(self, sessions: dict[str, Session]) -> Iterator[str]:
-        for who, session in sessions.items():
-            if session.ended is None:
-                continue
-            if session.operation.mode == "up":
-                self.up_results.append(session.ended.ok)
-            if "unhandled exception" in session.ended.text or "stand-in:" in session.ended.text:
-                yield f"crash: {session.operation.mode} of {who}: {session.ended.text}"
-
-    def _ended(self, before: dict[str, tuple[bool, bool]], sessions: dict[str, Session]) -> Iterator[str]:
-        """Check that only named runs are stopped."""
-        named = {run for who in sessions for run in self.people[who].stop}
-        ends = any(session.operation.variables for session in sessions.values())
-        for uid, (active, _) in before.items():
-            launch = self.launches[uid]
-            if active and launch.deleted and not launch.deleted_externally and launch.run_id not in named and not ends:
-                yield f"an active run was ended: {launch.path} (run {launch.run_id})"
-
-    def _twice(self) -> Iterator[str]:
-        """Check that no run has two active launches.
-
-        Where people removed both the label of its stack and the ledger of a launch, another state cannot find it; nor
-        can a tenant's state that knows no namespace of it.
-        """
-        active: dict[tuple[str, str], list[str]] = {}
-        for launch in self.launches.values():
-            hidden = launch.uid in self.unowned and (launch.server, launch.run_id) in self.forgotten
-            if launch.active and launch.run_id and launch.uid not in self.copies | self.launched_unaware and not hidden:
-                active.setdefault((launch.server, launch.run_id), []).append(launch.path)
-        for (_, run_id), found in active.items():
-            if len(found) > 1:
-                yield f"two active launches of run {run_id}: {', '.join(found)}"
-
-    def _again(self, before: dict[str, tuple[bool, bool]], succeeded: set[tuple[str, str]]) -> Iterator[str]:
-        """Check that no run is launched again after its success."""
-        for uid, launch in self.launches.items():
-            known = (launch.server, launch.run_id) in succeeded - self.forgotten
-            if uid not in before and known and uid not in self.launched_unaware:
-                yield f"launched after it succeeded: {launch.path} (run {launch.run_id})"
-
-    def _trespasses(self, events: dict[str, list[Event]]) -> Iterator[str]:
-        """Check that no command writes to a cluster or an object that does not belong to the stack."""
-        owners = {person.user: who for who, person in self.people.items()}
-        for name, news in events.items():
-            for event in news:
-                if not event.is_write:
-                    continue
-                who = owners[event.user]
-                if self.first_servers.setdefault(who, name) != name:
-                    yield f"{who} wrote to another cluster: {event.verb} {event.resource} {event.name}"
-                self.writers.add((who, name, event.namespace))
-                key = (name, event.resource, event.namespace, event.name)
-                maker = self.creators.get(key)
-                if event.code == 201 or event.verb == "create":
-                    self.creators[key] = who
-                elif maker not in (None, who):
-                    yield f"{who} wrote to what {maker} made: {event.verb} {event.resource} {event.name}"
-                if event.verb == "delete":
-                    self.creators.pop(key, None)
-
-    def _written(self, events: dict[str, list[Event]], sessions: dict[str, Session]) -> Iterator[str]:
-        """Check that a refused change wrote nothing, and that a preview only made dry runs."""
-        for who, session in sessions.items():
-            ended = session.ended
-            # What ends a stack declares nothing, and has written before a deletion takes too long.
-            refused = (
-                ended is not None
-                and not ended.ok
-                and ended.declared == 0
-                and DELETION_TIMEOUT_MESSAGE not in ended.text
-            )
-            if session.operation.mode != "preview" and not (refused and not session.operation.refresh):
-                continue
-            user = self.people[who].user
-            for event in (item for news in events.values() for item in news if item.user == user and item.is_write):
-                kind = "a preview" if session.operation.mode == "preview" else "a refused change"
-                yield f"{kind} of {who} wrote: {event.verb} {event.resource} {event.name}"
 
 
 def user_of(person: Checkout, profile: str) -> User:
@@ -353,7 +309,8 @@ def make_world(servers: dict[str, ApiServer], folder: Path, profile: str, *, for
     number = next(_NUMBERS)
     stack = f"s{number:04d}"
     namespaces = [f"{stack}-one", f"{stack}-two"]
-    people = {who: make_checkout(who, folder / f"{stack}-{who}", stack, profile, namespaces) for who in ("ann", "bob")}
+    people = {who: make_checkout(who, folder / f"{stack}-{who}", stack, profile, namespaces) for who in COLLEAGUES}
+    people[STRANGER] = make_checkout(STRANGER, folder / f"{stack}-{STRANGER}", f"{stack}-other", "tenant", namespaces)
     world = World(servers, profile, number, namespaces, people)
     for name, server in servers.items():
         for namespace in namespaces if profile == "tenant" or (foreign and name == AWAY) else ():
