@@ -21,8 +21,8 @@ from bench.case import Case
 from bench.cases import CASES
 from bench.results import CaseResult, Results
 from bench.runner import run
-from trainstack.cli.console import err, expected_message
-from trainstack.errors import TrainstackError
+from trainstack.cli.console import err
+from trainstack.errors import TrainstackError, expected_message
 
 
 def chosen(names: Iterable[str], *, short: bool) -> list[Case]:

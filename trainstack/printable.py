@@ -28,13 +28,13 @@ def clean(text: str) -> str:
     """Return the text without control sequences, with plain line ends, and with invisible characters escaped.
 
     Without control sequences, text can neither move the cursor nor set titles, colors or links; without characters that
-    reverse the direction of text (https://trojansource.codes), it reads as it is stored.
+    reverse the direction of text (https://trojansource.codes), it is displayed in its stored order.
     """
     return text if text.isprintable() else _NOT_PLAIN.sub(_escape, _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
 
 
 def clean_colored(text: str) -> str:
-    """Clean the output of a program of ours, and keep its colors."""
+    """Clean the output of a Trainstack program, and keep its colors."""
     # Each second part is a color.
     return "".join(part if index % 2 else clean(part) for index, part in enumerate(_COLOR.split(text)))
 

@@ -22,9 +22,8 @@ import trainstack.cli.destroy
 import trainstack.cli.doctor
 import trainstack.cli.engine
 from tests.stateful.state import State, state_path
-from trainstack.cli.console import expected_message
 from trainstack.cli.session import Session
-from trainstack.errors import TrainstackError
+from trainstack.errors import TrainstackError, expected_message
 from trainstack.live import private_kubeconfig
 from trainstack.review.temporary_state import MISSING
 

@@ -429,7 +429,7 @@ def test_a_launch_without_its_run_label_is_stopped_by_its_run(server: Server) ->
     labels = {**MARKED, "trainstack.dev/launch": "digits-1-aaaaaa"}
     metadata = with_state({"name": "x", "namespace": "research", "labels": labels}, STATE)
     live = {**metadata, "uid": "x", "creationTimestamp": "2026-01-02T03:04:05Z"}
-    server.bodies[f"{JOBS}/x"] = {"metadata": live, "spec": {}}
+    server.bodies[f"{JOBS}/x"] = {"metadata": live, "spec": JOB_SPEC}
     inputs = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
     arguments = pulumi.ResourceHookArgs(urn="urn:x", id="research/x", name="x", type="", old_inputs=inputs)
     with pytest.raises(RefusedError, match=r"\(run digits-1\) has been running"):

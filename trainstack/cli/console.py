@@ -133,7 +133,7 @@ def report_in(live: "Live", line: str) -> None:
 
 
 def write(text: str) -> None:
-    """Write text to stdout as it is, without what controls a terminal."""
+    """Write text to stdout unformatted, without what controls a terminal."""
     sys.stdout.write(clean(text))
     sys.stdout.flush()
 

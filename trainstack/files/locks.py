@@ -20,7 +20,7 @@ def try_lock(descriptor: int) -> bool:
 def try_lock_new(path: Path, descriptor: int) -> bool:
     """Lock a file or folder that this process has just created and opened, if its file system has locks.
 
-    Return False if it is gone: another process may remove what is not locked yet.
+    Return False if it no longer exists: another process may remove what is not locked yet.
     """
     try:
         return try_lock(descriptor) and os.path.samestat(path.lstat(), os.fstat(descriptor))

@@ -11,7 +11,7 @@ from pathlib import Path
 _PREFIX, _SUFFIX = ".trainstack-", ".tmp"
 """Of the names of files that are being written."""
 LEFTOVERS = f"{_PREFIX}*{_SUFFIX}"
-"""The pattern of these names."""
+"""The pattern of the names."""
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Replacement:
 
     place: Path
     before: bytes | None
-    """The content of the present file; None if there is none."""
+    """The content of the present file; None without one."""
     temporary: Path
     applied: bool = False
 

@@ -80,7 +80,7 @@ class Api:
         if problem := refusal(self.described, _VERSION, reply.status, reply.text):
             raise problem
         if reply.status != httpx.codes.OK:
-            raise unexpected(self.described, _VERSION, reply.status, "which is no version", reply.text)
+            raise unexpected(self.described, _VERSION, reply.status, "which is not a version", reply.text)
         self.version = read_body(self.described, _VERSION, reply.status, reply.text)["gitVersion"]
 
     async def exchange(

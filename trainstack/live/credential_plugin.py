@@ -28,7 +28,7 @@ _SECONDS = 60
 _LOGIN_SECONDS = 300
 """The deadline of a plugin that may wait for its user's login."""
 _ENDING_SECONDS = 2
-"""How long a plugin that is told to end may take."""
+"""How long a plugin may take to end after a signal."""
 _POLL_SECONDS = 0.05
 _MAX_BYTES = 1 << 20
 """Of a plugin's output; a credential has a few kilobytes."""
@@ -226,7 +226,7 @@ def _status(output: bytes, api_version: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         raise _OutputError(f"printed {len(output)} bytes that are not JSON") from None
     if not isinstance(document, dict):
-        raise _OutputError("printed JSON that is no ExecCredential")
+        raise _OutputError("printed JSON that is not an ExecCredential")
     if document.get("kind") != "ExecCredential":
         raise _OutputError(f"printed an object of kind {_named(document.get('kind'))} instead of ExecCredential")
     if document.get("apiVersion") != api_version:

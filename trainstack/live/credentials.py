@@ -18,7 +18,7 @@ _REFUSED_SECONDS = 60
 """How long refusals renew no credential after a new one was refused too."""
 _keeping = threading.Lock()
 _kept: dict[str, "_KeptCredential"] = {}
-"""By plugin and what it is given."""
+"""By plugin and its input."""
 
 
 class Credentials:
@@ -27,7 +27,7 @@ class Credentials:
     def __init__(self, access: Access) -> None:
         user = access.user
         if user.username or user.password:
-            raise access.unusable("username and password are no credentials of Kubernetes since v1.19")
+            raise access.unusable("Kubernetes has not accepted username and password since v1.19")
         if user.auth_provider is not None and user.auth_provider.name != "oidc":
             provider = f"auth-provider {user.auth_provider.name}"
             raise access.unusable(f"{provider} was removed from Kubernetes' clients; its successor is an exec plugin")

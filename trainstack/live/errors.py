@@ -36,7 +36,7 @@ class RightsError(PermanentError):
 
 
 class UnavailableError(ClusterError):
-    """The server, or the one that it asks for the answer, does not answer in time, or says that it cannot."""
+    """The server, or the one that it asks for the answer, does not answer in time, or reports that it cannot."""
 
 
 class UnexpectedAnswerError(ClusterError):

@@ -65,9 +65,9 @@ def test_a_plugin_that_fails_is_named_with_its_reason(
 
 
 OUTPUTS = {
-    "list": ("[]", "printed JSON that is no ExecCredential"),
-    "null": ("null", "printed JSON that is no ExecCredential"),
-    "number": ("7", "printed JSON that is no ExecCredential"),
+    "list": ("[]", "printed JSON that is not an ExecCredential"),
+    "null": ("null", "printed JSON that is not an ExecCredential"),
+    "number": ("7", "printed JSON that is not an ExecCredential"),
     "kind": (make_output(kind="Status"), 'printed an object of kind "Status" instead of ExecCredential'),
     "no-kind": (make_output(kind=None), "printed an object of kind (none) instead of ExecCredential"),
     "list-kind": (make_output(kind=[]), "printed an object of kind (none) instead of ExecCredential"),

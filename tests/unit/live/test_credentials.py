@@ -222,7 +222,7 @@ def test_a_token_file_is_read_for_each_request(cluster: FakeCluster, use: Use, t
         ({"token": "a\nb"}, "its token has a line break"),
         ({"token": "é"}, "its token has a line break, a space or another character"),
         ({"token": 7}, r"user u: token: Input should be a valid string"),
-        ({"username": "a", "password": "b"}, "username and password are no credentials of Kubernetes"),
+        ({"username": "a", "password": "b"}, "Kubernetes has not accepted username and password"),
         ({"auth-provider": {"name": "gcp"}}, "auth-provider gcp was removed from Kubernetes' clients"),
         ({"auth-provider": {"name": "oidc"}}, "auth-provider oidc has no id-token; log in again"),
         ({"auth-provider": {}}, "user u: auth-provider.name: Field required"),

@@ -29,7 +29,7 @@ def permission_file(root: Path, text: str) -> Iterator[str]:
 
 
 def use_up(root: Path, name: str) -> str | None:
-    """Remove a permission and return its text; None if there is none, or if its command has ended."""
+    """Remove a permission and return its text; None if it does not exist, or if its command has ended."""
     if not _NAME.fullmatch(name):
         return None
     file = root / _FOLDER / name

@@ -55,7 +55,7 @@ def may_be_used(kind: str, metadata: Mapping[str, Any]) -> bool:
 
 
 def kinds_of_users(deleted: Collection[Identity]) -> Mapping[str, frozenset[str | None]]:
-    """Return the kinds that may use deleted objects, each with the namespaces of these users; None: all namespaces."""
+    """Return the kinds that may use deleted objects, each with the users' namespaces; None: all namespaces."""
     found: defaultdict[str, set[str | None]] = defaultdict(set)
     for kind, namespace, _ in deleted:
         for user in _USERS.get(kind, ()):
