@@ -15,7 +15,7 @@ from tests.stateful import cluster
 from tests.stateful.goal import Selection
 from tests.stateful.session import COLLECTION_SECONDS
 from tests.stateful.world import AWAY, HOME, World
-from trainstack.objects.labels import FIELD_MANAGER, STATE
+from trainstack.objects.labels import CLAIM, FIELD_MANAGER, STATE
 
 _CHOSEN = re.compile(r"-[a-z0-9]{5}$")
 """The end of a name that the API server chose."""
@@ -107,7 +107,7 @@ def _comparable(body: Body) -> Body:
     for key in _DIFFERENT:
         kept["metadata"].pop(key, None)
     annotations = kept["metadata"].get("annotations", {})
-    for key in {STATE, FIELD_MANAGER} & annotations.keys():
+    for key in {CLAIM, STATE, FIELD_MANAGER} & annotations.keys():
         annotations[key] = "(a state)"
     for metadata in (kept["metadata"], kept.get("spec", {}).get("template", {}).get("metadata", {})):
         for labels in (metadata.get("labels", {}), kept.get("spec", {}).get("selector", {}).get("matchLabels", {})):
