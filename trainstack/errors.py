@@ -73,7 +73,11 @@ def describe_os_error(error: OSError, path: str = "") -> str:
     """Return the text for users, `<path>: <message>; <remedy>`; `path` is used if no file is known."""
     name = next((known for known in (error.filename2, error.filename, _written_file(error)) if known is not None), path)
     file = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
-    return str(TrainstackError(error.strerror or str(error), _REMEDIES.get(error.errno or 0, ""), path=file))
+    return str(TrainstackError(error.strerror or str(error), remedy_of(error), path=file))
+
+
+def remedy_of(error: OSError) -> str:
+    return _REMEDIES.get(error.errno or 0, "")
 
 
 def _written_file(error: OSError) -> str | None:

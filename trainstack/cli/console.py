@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from trainstack.errors import ExitCode
+from trainstack.errors import ExitCode, describe_os_error
 from trainstack.files.project import write_output
 from trainstack.printable import clean, clean_colored
 
@@ -172,7 +172,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         try:
             write_output(path, content)
         except OSError as error:
-            fail(f"cannot write {path}: {error.strerror}")
+            fail(f"cannot write {describe_os_error(error, str(path))}")
 
 
 def show_written(files: Mapping[Path, bytes]) -> None:

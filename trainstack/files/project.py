@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainstack.errors import TrainstackError
+from trainstack.errors import TrainstackError, remedy_of
 from trainstack.files.locks import holder, try_lock
 from trainstack.files.regular import FileError, read_bytes
 from trainstack.files.replacement import Replacement, remove_leftovers
@@ -125,6 +125,7 @@ class ProjectEdit:
         An existing file keeps its mode; a link stays, and the file that it leads to is written.
         """
         replacements: list[Replacement] = []
+        name = ""
         try:
             for folder in {self._place(name).parent for name in files}:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -143,7 +144,8 @@ class ProjectEdit:
             for replacement in reversed(replacements):
                 replacement.undo()
             if isinstance(error, OSError):
-                raise _failed(str(error.filename or self._root), str(error.strerror or error)) from None
+                file = str(error.filename or name or self._root)
+                raise _failed(file, str(error.strerror or error), remedy_of(error)) from None
             raise
 
     def _place(self, name: str) -> Path:
@@ -167,5 +169,6 @@ class ProjectEdit:
             raise _failed(name, "was changed by another program in the meantime", "run the command again")
 
 
-def _failed(name: str, problem: str, remedy: str = "make the path writable and run the command again") -> EditError:
-    return EditError(f"nothing was changed: {name}: {problem}", remedy)
+def _failed(name: str, problem: str, remedy: str) -> EditError:
+    default = "make the path writable and run the command again"
+    return EditError(f"nothing was changed: {name}: {problem}", remedy or default)

@@ -1,6 +1,7 @@
 """Files of a project are changed all or none, by one command at a time, after a check of the result."""
 
 import os
+import resource
 import threading
 import time
 from pathlib import Path
@@ -95,6 +96,23 @@ def test_if_the_second_is_not_renamed_the_first_is_restored(tmp_path: Path, monk
         write(root, {"Pulumi.lab.yaml": "config: {}\n", "new.yaml": "", "last.yaml": ""})
     (file,) = root.iterdir()
     assert (file.name, file.read_text(), file.stat().st_mode & 0o777) == ("Pulumi.lab.yaml", FORMER, 0o640)
+
+
+def test_a_full_disk_names_the_file_and_the_remedy(tmp_path: Path) -> None:
+    """A limit of 0 bytes for each file is as a full disk: the error of the write does not name the file."""
+    root = make_project(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(TrainstackError) as caught:
+            write(root, {"Pulumi.lab.yaml": "config: {}\n"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert str(caught.value) == (
+        "nothing was changed: Pulumi.lab.yaml: File too large; raise the limit on the size of files (`ulimit -f`), "
+        "then run the command again"
+    )
+    assert [(file.name, file.read_text()) for file in root.iterdir()] == [("Pulumi.lab.yaml", FORMER)]
 
 
 def test_the_second_of_two_edits_sees_the_first(tmp_path: Path) -> None:
