@@ -17,6 +17,8 @@ from trainstack.live.errors import unexpected
 from trainstack.live.selectors import selects
 
 NOT_FOUND = 404
+_OF_OBJECTS = (403, NOT_FOUND, 405, 406, 410)
+"""Errors that concern the object or the list: forbidden, not served in this form, its next page expired."""
 
 _TEXTS = object()
 """The shape of an object with any names, and texts as values."""
@@ -103,6 +105,22 @@ def read_body(cluster: str, path: str, status: int, text: str, *, metadata_only:
     except _ShapeError as fault:
         raise unexpected(cluster, path, status, str(fault), text) from None
     return body
+
+
+def ensure_status(cluster: str, path: str, status: int, text: str) -> None:
+    """Raise UnexpectedAnswerError unless an API server answers a GET with this status, for the object of `path`.
+
+    A proxy that answers 404 would make every object absent.
+    """
+    # The answer for a group or a version that is not served is plain text.
+    if text.strip() == "404 page not found":
+        return
+    if status not in _OF_OBJECTS:
+        raise unexpected(cluster, path, status, "which no API server answers to a read", text)
+    try:
+        _decode(text)
+    except _ShapeError as fault:
+        raise unexpected(cluster, path, status, str(fault), text) from None
 
 
 def read_written(cluster: str, verb: str, path: str, status: int, text: str) -> dict[str, Any]:

@@ -34,9 +34,12 @@ from trainstack.live.errors import (
 _TIMEOUT_SECONDS = 10
 _BUSY_SECONDS = 10
 """How long a request is repeated that the API server refuses because it has too many (429)."""
-_COMPLETE_SECONDS = 120
+_COMPLETE_SECONDS = 300
 """The deadline of a complete answer; the timeout is that of one read, and a broken server may send single bytes."""
 _VERSION = "/version/"
+_SUCCESSES = (httpx.codes.OK, httpx.codes.CREATED, httpx.codes.ACCEPTED)
+_DIGITS = 6
+"""Of a delay that could be waited for."""
 _FAILING = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError)
 """Raised while a request is sent or its answer is received."""
 _folder_lock = threading.Lock()
@@ -215,7 +218,8 @@ class Api:
 def _retry_after_seconds(response: httpx.Response) -> float | None:
     """Return the delay of a 429, which the API server also sends while it sets up the storage of a new CRD."""
     delay = response.headers.get("Retry-After", "")
-    return max(int(delay), 0.1) if response.status_code == httpx.codes.TOO_MANY_REQUESTS and delay.isdecimal() else None
+    is_delay = response.status_code == httpx.codes.TOO_MANY_REQUESTS and delay.isdecimal() and len(delay) < _DIGITS
+    return max(int(delay), 0.1) if is_delay else None
 
 
 def _fault(response: httpx.Response, text: str) -> str:
@@ -229,7 +233,7 @@ def _fault(response: httpx.Response, text: str) -> str:
         return "which is a web page"
     if httpx.codes.MULTIPLE_CHOICES <= status < httpx.codes.BAD_REQUEST:
         return f"and redirects to {beginning(response.headers.get('Location', ''))}"
-    if httpx.codes.ACCEPTED < status < httpx.codes.BAD_REQUEST:
+    if status < httpx.codes.BAD_REQUEST and status not in _SUCCESSES:
         return "which no API server answers"
     return ""
 

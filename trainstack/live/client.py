@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from trainstack.live.access import read_access
-from trainstack.live.answers import NOT_FOUND, Answer, read_body, read_written
+from trainstack.live.answers import NOT_FOUND, Answer, ensure_status, read_body, read_written
 from trainstack.live.api import Api, Reply
 from trainstack.live.errors import ClusterError, PermanentError, RightsError, UnavailableError, refusal, unexpected
 
@@ -247,6 +247,7 @@ async def get(api: Api, path: str, *, metadata_only: bool = False, metadata_of_i
     accept = _METADATA_ONLY if metadata_only else _METADATA_OF_ITEMS if metadata_of_items else "application/json"
     reply = await _exchange(api, "GET", path, accept)
     if reply.status != httpx.codes.OK:
+        ensure_status(api.described, path, reply.status, reply.text)
         return Answer(reply.status, {})
     is_partial = metadata_only or metadata_of_items
     return Answer(reply.status, read_body(api.described, path, reply.status, reply.text, metadata_only=is_partial))

@@ -80,6 +80,13 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "a redirect to another protocol": lambda _: answer(b"", "301 Moved", "Location: ftp://x/"),
     "no content": lambda _: b"HTTP/1.1 204 No Content\r\n\r\n",
     "part of the content": lambda good: answer(good, "206 Partial Content"),
+    "created": lambda good: answer(good, "201 Created"),
+    "another protocol": lambda _: b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    "400": lambda _: answer(b'{"error": "bad request"}', "400 Bad Request"),
+    "418": lambda _: answer(b"short and stout", "418 I'm a teapot"),
+    "403 as text": lambda _: answer(b"Forbidden", "403 Forbidden", "Content-Type: text/plain"),
+    "404 as text": lambda _: answer(b"default backend - 404", "404 Not Found", "Content-Type: text/plain"),
+    "404 without text": lambda _: answer(b"", "404 Not Found"),
     "not modified": lambda _: b"HTTP/1.1 304 Not Modified\r\n\r\n",
     "401": lambda _: answer(b"Unauthorized", "401 Unauthorized"),
     "403 of a proxy": lambda _: answer(LOGIN, "403 Forbidden", _HTML),
@@ -92,6 +99,7 @@ UNAVAILABLE: dict[str, Callable[[bytes], bytes]] = {
     "502": lambda _: answer(LOGIN, "502 Bad Gateway", _HTML),
     "503": lambda _: answer(b"no healthy upstream", "503 Service Unavailable"),
     "504": lambda _: answer(b"", "504 Gateway Timeout"),
+    "429 for ever": lambda _: answer(b"slow down", "429 Too Many Requests", f"Retry-After: {'9' * 5000}"),
     "429": lambda _: answer(b"slow down", "429 Too Many Requests", "Retry-After: soon"),
 }
 """Answers of servers and proxies that say that they cannot answer."""

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -18,6 +19,8 @@ from tests.unit.live.fake_cluster import (
     write_project,
 )
 from tests.unit.live.odd_answers import BROKEN, UNAVAILABLE, answer
+from tests.unit.live.plugins import API, make_output, make_user, printing
+from tests.unit.live.plugins import runs as plugin_runs
 from trainstack.cli import check_cluster, doctor, runs
 from trainstack.cli.app import app
 from trainstack.components.removal import hold_and_drain
@@ -118,6 +121,35 @@ def test_a_broken_answer_is_described(cluster: FakeCluster, name: str) -> None:
         assert "log in again" in error.remedy
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "preview", "wait digits", "logs digits --follow", "status --watch"])
+def test_every_command_ends_with_the_reason_of_a_plugin(cluster: FakeCluster, root: Path, command: str) -> None:
+    """Also those that would go on without an answer for minutes: only the user can log in."""
+    plugin = {"apiVersion": API, "command": "sh", "args": ["-c", "echo 'Token has expired' >&2; exit 255"]}
+    (root / "kubeconfig").write_text(json.dumps(make_config(cluster.server_port, {"exec": plugin})))
+    result = invoke(command)
+    assert fault_of(command, result, cluster) == ""
+    assert "exited with 255: Token has expired; log in again, and check that this succeeds: sh -c" in result.output
+    assert cluster.requests == []
+
+
+def test_a_watch_runs_the_plugin_once(
+    cluster: FakeCluster, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its reads opens connections."""
+    user = make_user(printing(tmp_path, make_output(expires_in=3600)))
+    (root / "kubeconfig").write_text(json.dumps(make_config(cluster.server_port, user)))
+    pauses = iter(range(4))
+
+    def sleep(_: float) -> None:
+        if next(pauses, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("trainstack.cli.status.time", SimpleNamespace(sleep=sleep))
+    assert invoke("status --watch").exit_code == 130
+    assert cluster.requests.count("GET /version") > 5
+    assert plugin_runs(tmp_path) == 1
+
+
 def fault_of(command: str, result: Result, cluster: FakeCluster) -> str:
     """Return what is wrong with the end of a command that read an answer in vain."""
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -136,7 +168,7 @@ def is_optional(endpoint: str, name: str) -> bool:
     return endpoint.endswith("/log") or name == "no spec" or (unavailable and may_be_unavailable)
 
 
-@pytest.mark.parametrize("every", [pytest.param(83, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [pytest.param(211, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_no_command_ends_in_a_traceback(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     """Each endpoint of the commands gives each odd answer, to one of the commands that read it."""
     monkeypatch.setattr(runs, "PATIENCE_SECONDS", -1)
