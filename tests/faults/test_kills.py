@@ -11,14 +11,16 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cluster.project import Project, await_empty
-from tests.faults import engine, kills
+from tests.faults import engine, killed_commands, kills
 from tests.faults.bucket import bucket
 from tests.faults.clusters import own_cluster
+from tests.faults.killed_commands import Command, CommandKill
 from tests.faults.kills import Kill, Operation, Victim
 from tests.seeds import chosen_seed
 from trainstack.dev.cluster.cluster import Cluster
@@ -30,8 +32,10 @@ from trainstack.objects.labels import STACK, STATE
 pytestmark = pytest.mark.cluster
 
 KILLS = 100
+COMMAND_KILLS = 60
+"""The number of kills of whole commands."""
 QUICK = 2
-"""The number of kills in the CI tier, one of each operation."""
+"""The number of kills in the CI tier: one of each operation; and of commands, of an upload and of an `up`."""
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
@@ -170,6 +174,91 @@ def active(victim: Project) -> list[str]:
     """Return the runs that a teardown would stop."""
     stops: list[str] = json.loads(victim.trainstack("destroy", "--json").out)["stops"]
     return stops
+
+
+@pytest.fixture(scope="module")
+def temporary(victim: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the temporary files of commands that are killed."""
+    return tmp_path_factory.mktemp("temporary")
+
+
+@pytest.fixture(scope="module")
+def durations(victim: Project, temporary: Path) -> dict[Command, float]:
+    """Return how long each undisturbed command takes."""
+    prepare_stack(victim, "up")
+    found: dict[Command, float] = {}
+    for command in ("up", "upload", "fetch", "sweep", "destroy"):
+        words = killed_commands.words(victim, command, active(victim) if command == "destroy" else ())
+        found[command] = killed_commands.duration(victim, words, temporary)
+    print(f"durations: {found}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, id=f"command-{number:02d}", marks=() if number < QUICK else pytest.mark.slow)
+        for number in range(COMMAND_KILLS)
+    ],
+)
+def test_a_killed_command_is_repaired_by_doctor_and_leaves_no_secret(
+    victim: Project, durations: dict[Command, float], temporary: Path, number: int
+) -> None:
+    """Its commands, and then the interrupted one again, are enough. What was left on this machine is gone by then."""
+    kill = CommandKill.draw(SEED, number)
+    description = f"TRAINSTACK_FAULTS_SEED={SEED}, command {number}: {kill}"
+    print(description)
+    prepare_stack(victim, "up" if kill.command == "up" else "destroy")
+    words = killed_commands.words(victim, kill.command, active(victim) if kill.command == "destroy" else ())
+    process = killed_commands.start(victim, words, temporary)
+    killed = killed_commands.kill(process, kill.moment * durations[kill.command], everything=kill.everything)
+    alive = kills.launch_uids(kills.live_uids(victim))
+    secrets = killed_commands.secrets_of(victim.kubeconfig)
+    assert killed_commands.files_with(secrets, temporary) == [], description
+
+    repaired = repair(victim, process.pid)
+    print(f"{description}: killed {killed}, {repaired}")
+    assert (killed_commands.leftovers(victim, temporary), killed_commands.files_with(secrets, temporary)) == ([], [])
+    words = killed_commands.words(victim, kill.command, active(victim) if kill.command == "destroy" else ())
+    again = killed_commands.start(victim, words, temporary)
+    assert again.wait(600) == 0, f"{description}: {(victim.root / 'killed-command.txt').read_text()}"
+    assert killed_commands.leftovers(victim, temporary) == []
+    assert_complete(victim, kill.command)
+    if kill.command == "up":
+        now = kills.launch_uids(kills.live_uids(victim))
+        assert {name: now.get(name) for name in alive} == alive, description
+
+
+def repair(victim: Project, session: int) -> list[str]:
+    """Run the commands of `doctor`, until it prints none, and return them; the last `up` is left to the caller."""
+    ran: list[str] = []
+    up = interrupted_command(victim, "up")
+    while commands := [command for command in doctor(victim)["commands"] if command != up]:
+        assert len(ran) < 10, ran
+        done = victim.run(["sh", "-c", commands[0]])
+        assert done.code == 0, f"{commands[0]}: {done.text}"
+        ran.append(commands[0])
+    killed_commands.await_orphans(session)
+    return ran
+
+
+def assert_complete(victim: Project, command: Command) -> None:
+    """Check the result of a command that was run to its end after a kill."""
+    source, target = killed_commands.transfer_folders(victim)
+    match command:
+        case "up":
+            assert_consistent(victim)
+        case "destroy":
+            assert_removed(victim)
+        case "upload":
+            listed = json.loads(victim.trainstack("ls", killed_commands.PLACE, "--json").out)
+            assert {file["path"] for file in listed} == {path.name for path in source.iterdir()}
+        case "fetch":
+            fetched = {path.name: path.read_bytes() for path in target.iterdir()}
+            assert fetched == {path.name: path.read_bytes() for path in source.iterdir()}
+        case "sweep":
+            done = victim.run(["sweep", "expand", killed_commands.SWEEP, "--check"], trainstack=True)
+            assert done.code == 0, done.text
 
 
 def test_doctor_prints_no_repair_during_an_operation(victim: Project, moment_counts: dict[Operation, int]) -> None:

@@ -59,22 +59,16 @@ def secret_file(content: bytes) -> SecretFile:
 def remove_leftovers() -> None:
     """Remove the temporary folders of processes of this account that have ended."""
     with suppress(OSError):
-        for entry in os.scandir(_parent()):
+        for entry in os.scandir(tempfile.gettempdir()):
             if entry.name.startswith(PREFIX) and _is_private(entry):
                 with suppress(OSError):
                     _remove_unlocked(Path(entry.path))
 
 
-def _parent() -> Path:
-    # A client that connects to a cluster makes its own temporary folder that of the whole process meanwhile.
-    folder = Path(tempfile.gettempdir())
-    return next((path.parent for path in (folder, *folder.parents) if path.name.startswith(PREFIX)), folder)
-
-
 def _locked_folder() -> tuple[Path, int]:
     while True:
         # mkdtemp creates a folder that only its owner can open.
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_parent()))
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         with suppress(FileNotFoundError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             if try_lock_new(folder, descriptor):

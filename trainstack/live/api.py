@@ -2,18 +2,16 @@
 
 import asyncio
 import ssl
-import tempfile
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import kr8s.asyncio
 
-from trainstack.files.temporary import temporary_folder
+from trainstack.files.temporary import secret_file
 from trainstack.live.access import Access
 from trainstack.live.answers import read_body
 from trainstack.live.credential_plugin import Credential, PluginError, command_line
@@ -42,9 +40,6 @@ _DIGITS = 6
 """Of a delay that could be waited for."""
 _FAILING = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError)
 """Raised while a request is sent or its answer is received."""
-_folder_lock = threading.Lock()
-_connecting: list[ExitStack] = []
-"""For each client that connects now, what removes its temporary files; all of them have the same."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +174,8 @@ class Api:
             return self._client
 
     async def _new_client(self, credential: Credential) -> httpx.AsyncClient:
-        with _temporary_files_removed():
-            auth = kr8s.asyncio.Api(kubeconfig=self._kubeconfig(credential), bypass_factory=True).auth
+        with ExitStack() as files:
+            auth = kr8s.asyncio.Api(kubeconfig=self._kubeconfig(credential, files), bypass_factory=True).auth
             try:
                 await auth
                 verify: ssl.SSLContext | bool = await auth.ssl_context()  # type: ignore[no-untyped-call]
@@ -191,15 +186,27 @@ class Api:
         except (ValueError, TypeError, ImportError, httpx.InvalidURL) as error:
             raise unconnectable(self.described, error) from error
 
-    def _kubeconfig(self, credential: Credential) -> dict[str, Any]:
-        """Return a kubeconfig whose certificates are data, for kr8s. Its plugin and its token are not kr8s's to use."""
-        cluster = {key: value for key, value in self.access.cluster_entry.items() if key != "certificate-authority"}
+    def _kubeconfig(self, credential: Credential, files: ExitStack) -> dict[str, Any]:
+        """Return a kubeconfig whose certificates are in `files`, for kr8s, which would write data to the disk.
+
+        Its plugin and its token are not kr8s's to use.
+        """
+
+        def path(pem: str) -> str:
+            file = secret_file(pem.encode("latin-1"))
+            files.callback(file.close)
+            return str(file.path)
+
+        entry = self.access.cluster_entry
+        cluster = {key: value for key, value in entry.items() if not key.startswith("certificate-authority")}
         if authority := self.access.authority():
-            cluster["certificate-authority-data"] = authority
-        pair = {"client-certificate-data": credential.certificate, "client-key-data": credential.key}
+            cluster["certificate-authority"] = path(authority)
+        user = {}
+        if credential.certificate:
+            user = {"client-certificate": path(credential.certificate), "client-key": path(credential.key)}
         return {
             "clusters": [{"name": "cluster", "cluster": cluster}],
-            "users": [{"name": "user", "user": pair if credential.certificate else {}}],
+            "users": [{"name": "user", "user": user}],
             "contexts": [{"name": "context", "context": {"cluster": "cluster", "user": "user"}}],
             "current-context": "context",
         }
@@ -236,28 +243,3 @@ def _fault(response: httpx.Response, text: str) -> str:
     if status < httpx.codes.BAD_REQUEST and status not in _SUCCESSES:
         return "which no API server answers"
     return ""
-
-
-@contextmanager
-def _temporary_files_removed() -> Iterator[None]:
-    """Remove the temporary files that kr8s writes while it connects, which include keys that a plugin returned."""
-    # The temporary folder is a setting of the whole process, so clients that connect at the same time share one. The
-    # lock is not held meanwhile: it would block the event loop.
-    with _folder_lock:
-        _connecting.append(_connecting[0] if _connecting else _other_temporary_folder())
-    try:
-        yield
-    finally:
-        with _folder_lock:
-            shared = _connecting.pop()
-            if not _connecting:
-                shared.close()
-
-
-def _other_temporary_folder() -> ExitStack:
-    """Replace the process's folder of temporary files until the result is closed."""
-    stack = ExitStack()
-    folder = stack.enter_context(temporary_folder())
-    stack.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
-    tempfile.tempdir = str(folder)
-    return stack

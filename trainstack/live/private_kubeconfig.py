@@ -1,24 +1,17 @@
-"""Private copies of the kubeconfig for the programs that a command starts, and of its keys for the client.
+"""Private copies of the kubeconfig for the programs that a command starts.
 
 The engine's provider and kubectl read the kubeconfig when they start. A concurrent change of the user's file, such as
 `kubectl config use-context`, must not send them to a cluster other than the one that the command read.
 """
 
 import atexit
-import base64
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from trainstack.files.temporary import SecretFile, secret_file
 from trainstack.live import kubeconfig
 
-_FILES = {"clusters": ("cluster", "certificate-authority"), "users": ("user", "client-certificate", "client-key")}
-"""The fields with paths, which may be replaced by `<field>-data`."""
 _copies: dict[tuple[str, str | None], SecretFile] = {}
-_contents: dict[bytes, SecretFile] = {}
-"""Certificates and keys, by content."""
 
 
 def shared_copy(context: str | None) -> Path:
@@ -43,33 +36,6 @@ def variables(context: str | None) -> dict[str, str]:
     return {kubeconfig.VARIABLE: str(shared_copy(context)), kubeconfig.ORIGIN: kubeconfig.shown_path()}
 
 
-def with_files(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the kubeconfig with paths of the process's files in the place of embedded certificates and keys.
-
-    The client would write them into files that it does not remove. Raises the errors of `shared_copy`.
-    """
-    sections = {
-        section: [{**item, kind: _with_paths(item[kind], fields)} for item in config[section]]
-        for section, (kind, *fields) in _FILES.items()
-    }
-    return {**config, **sections}
-
-
 def remove_copies() -> None:
-    for copies in (_copies, _contents):
-        while copies:
-            copies.popitem()[1].close()
-
-
-def _with_paths(entry: Mapping[str, Any], fields: list[str]) -> dict[str, Any]:
-    paths = {field: str(_file_of(data)) for field in fields if (data := entry.get(f"{field}-data"))}
-    return {key: value for key, value in entry.items() if key.removesuffix("-data") not in paths} | paths
-
-
-def _file_of(data: str) -> Path:
-    # The client accepts PEM too.
-    content = data.encode() if "-----" in data else base64.b64decode(data)
-    if content not in _contents:
-        _contents[content] = secret_file(content)
-        atexit.register(remove_copies)
-    return _contents[content].path
+    while _copies:
+        _copies.popitem()[1].close()
