@@ -146,6 +146,10 @@ def _unexpanded(context: RuleContext, path: str, run: Workload, sweep: Sweep | N
                 yield from variables.in_program(own_path, text, reference, shell=shell)
     for container in containers:
         yield from _in_environment(path, variables, container)
+    for name, text in (sweep.space.env if sweep is not None else {}).items():
+        own_path = child(f"{path.removesuffix('.run')}.space.env", name)
+        for reference in references(text):
+            yield from variables.in_environment(own_path, name, reference, set())
     for name, reference in _in_other_containers(context, run):
         if reference.name.startswith(_OURS) and not reference.has_default:
             message = f"container {name} has no {reference.name}, which only the program of a managed run has"
@@ -191,7 +195,7 @@ class _Variables:
         if name.startswith(_OURS) and self.run.managed:
             if reference.spelling == "operator" and not shell:
                 yield Violation(path, f"{shown}…}}, which no shell expands", f"write ${name}")
-        elif name.startswith(_OURS) and name not in self.own:
+        elif name.startswith(_OURS) and name not in self.own | self.provided:
             if not reference.has_default:
                 yield Violation(path, f"{shown}, which an unmanaged run does not have", _MANAGED)
         elif reference.spelling == "kubernetes":

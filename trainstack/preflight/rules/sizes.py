@@ -5,6 +5,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainstack.declared.component import Component
 from trainstack.objects.limits import (
     MOST_BYTES_OF_A_REQUEST,
     MOST_BYTES_OF_ANNOTATIONS,
@@ -119,6 +120,11 @@ def _by_wrapper(text: str, variables: Mapping[str, str | None]) -> str:
 def object_too_large(context: RuleContext) -> Iterator[Violation]:
     for path, ledger in _launches(context):
         yield from (Violation(path, message) for message in dict.fromkeys(_too_large(ledger)))
+    for path, component in _platform(context):
+        for manifest in component.manifests:
+            subject = f"{manifest['kind']} {manifest['metadata']['name']}"
+            if len(json.dumps(manifest)) > _SMALL and (message := _too_much(subject, manifest)):
+                yield Violation(path, message, "split it, or list less")
     for path, secret in with_paths("secrets.secrets", context.settings.secrets.secrets):
         size = sum(_plain_bytes(value.secure) for value in secret.values.values())
         if message := over("values", size, MOST_BYTES_OF_DATA):
@@ -131,13 +137,25 @@ def _too_large(ledger: Ledger) -> Iterator[str]:
     if message := over(f"the ledger of {ledger.workload}", ledger_bytes(ledger), MOST_BYTES_OF_DATA - _OF_OTHERS):
         yield message
     for body in ledger.objects:
-        subject = f"{body['kind']} {ledger.workload}, with the paths of its fields,"
-        if message := over(subject, stored_bytes(body), MOST_BYTES_OF_A_REQUEST - _OF_OTHERS):
+        if message := _too_much(f"{body['kind']} {ledger.workload}", body):
             yield message
     for pods in launched_pods(ledger.launch, ledger.companions):
         size = annotation_bytes(pods.template.get("metadata") or {})
         if message := over(f"annotations of the pods of {ledger.workload}", size, _MOST_BYTES_OF_ANNOTATIONS):
             yield message
+
+
+def _too_much(subject: str, body: Mapping[str, Any]) -> str:
+    return over(f"{subject}, with the paths of its fields,", stored_bytes(body), MOST_BYTES_OF_A_REQUEST - _OF_OTHERS)
+
+
+def _platform(context: RuleContext) -> Iterator[tuple[str, Component]]:
+    """Yield the objects of the platform that need no release of an operator."""
+    declared = context.declared
+    yield "environment.namespaces", declared.namespaces
+    yield "tenants.teams", declared.tenants
+    yield "storage", declared.storage_classes
+    yield "queues", declared.queues
 
 
 def _plain_bytes(ciphertext: str) -> int:

@@ -27,6 +27,8 @@ GRACE_SECONDS = 60
 WRAPPER_VOLUME = "trainstack-wrapper"
 _SHARED_MEMORY_VOLUME = "trainstack-shared-memory"
 _SCRATCH_VOLUME = "trainstack-scratch-{}"
+SEED = "TRAINSTACK_SEED"
+"""The variable with the workload's seed, which unmanaged programs have, too."""
 _RESERVED = "TRAINSTACK_"
 """The prefix of variables that the stack or the wrapper sets in managed pods."""
 WRAPPER_SETTINGS = ("TRAINSTACK_DATA_TIMEOUT", "TRAINSTACK_HEARTBEAT_SECONDS", "TRAINSTACK_STALE_SECONDS")
@@ -126,6 +128,8 @@ def _container(
     ]
     if workload.managed:
         env += _wrapper_env(workload, pod, launch)
+    elif workload.seed is not None and SEED not in {*pod.env, *workload.secret_env}:
+        env.append({"name": SEED, "value": str(workload.seed)})
     given = [*given, *sweep_env(launch)]
     _check_reserved(workload, pod, {variable["name"] for variable in given}, workload.kind)
     if context := _container_security(workload):
@@ -169,7 +173,7 @@ def _wrapper_env(workload: Workload, pod: Pod, launch: Launch) -> list[Manifest]
             path = f"{data.mount_path.rstrip('/')}/{workload.data.path}"
             values["TRAINSTACK_DATA"] = _verbatim(canonical({"path": path, "manifest": launch.facts.data_digest}))
     if workload.seed is not None:
-        values["TRAINSTACK_SEED"] = str(workload.seed)
+        values[SEED] = str(workload.seed)
     own = {name for name in (*pod.env, *workload.secret_env) if name.startswith(_RESERVED)}
     _check_reserved(workload, pod, own - {*WRAPPER_SETTINGS}, "managed workload")
     # apiVersion is set because the API server defaults it: a reference that differs from the live one is a conflict

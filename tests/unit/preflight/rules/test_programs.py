@@ -113,6 +113,20 @@ def test_an_unmanaged_run_has_no_variables_of_the_wrapper(spelling: str) -> None
     assert places(own) == []
 
 
+@pytest.mark.parametrize("managed", [True, False])
+def test_every_program_has_the_seed_of_its_workload(*, managed: bool) -> None:
+    """An unmanaged one as a variable of its pod, which a shell or Kubernetes expands."""
+    make = make_run if managed else make_unmanaged
+    assert environment(make(seed=7))["TRAINSTACK_SEED"] == "7"
+    assert "TRAINSTACK_SEED" not in environment(make(env={"A": "b"}))
+    for spelling in SPELLINGS:
+        text = spelling.format("TRAINSTACK_SEED")
+        assert places(make(command=("sh", "-c", f"train {text}"), seed=7)) == []
+        plain = places(make(args=(text,), seed=7))
+        assert plain == ([] if managed or spelling == "$({})" else unexpanded("args"))
+    assert environment(make_unmanaged(seed=7, env={"TRAINSTACK_SEED": "8"}))["TRAINSTACK_SEED"] == "8"
+
+
 def test_only_a_shell_knows_operators() -> None:
     """A managed program without one gets the text."""
     text = "${TRAINSTACK_OUTPUT%/}/model"
@@ -217,6 +231,15 @@ def test_the_arguments_of_a_set_are_checked(text: str, refusal: bool) -> None:
     sweeps = make_sweeps(space=space, expansion=make_expansion(space=space))
     paths = [finding.path for finding in found(make_settings(sweeps=sweeps))]
     assert paths == (["sweeps.sweeps[search].space.args"] if refusal else [])
+
+
+def test_the_variables_of_a_set_are_not_expanded() -> None:
+    """Neither the wrapper nor a shell reads them."""
+    space = make_space(env={"TO": "$TRAINSTACK_OUTPUT/${parameters.batch_size}", "N": "${parameters.batch_size}"})
+    sweeps = make_sweeps(space=space, expansion=make_expansion(space=space))
+    assert [(finding.id, finding.path) for finding in found(make_settings(sweeps=sweeps))] == [
+        ("variable-unexpanded", "sweeps.sweeps[search].space.env.TO")
+    ]
 
 
 def test_other_containers_do_not_have_the_programs_variables() -> None:

@@ -29,6 +29,7 @@ from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.manifests.variable_expansion import environment, program
 from trainstack.settings.model import Settings
 from trainstack.settings.search_space.space import Parameter
+from trainstack.settings.sections.environment import Egress, Environment, Namespace, NamespaceNetwork
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.queues import (
     AdmissionCheck,
@@ -173,6 +174,15 @@ def test_the_values_of_a_secret_have_a_limit() -> None:
     )
     small = Secrets(secrets=(make_secret(type="Opaque", values={"a": large, "b": Encrypted(secure="not base64!")}),))
     assert found(make_settings(secrets=small)) == []
+
+
+def test_objects_of_the_platform_count() -> None:
+    """Such as the policy of a namespace with many networks."""
+    blocks = [f"10.{high}.{low}.0/24" for high in range(120) for low in range(256)]
+    for number, paths in ((100, []), (len(blocks), ["environment.namespaces"])):
+        network = NamespaceNetwork(egress=tuple(Egress(cidr=block, ports=(443,)) for block in blocks[:number]))
+        environment = Environment(namespaces=(Namespace(name="research", network=network),))
+        assert [finding.path for finding in found(make_settings(environment=environment))] == paths
 
 
 def of_sweep(length: int, **changes: Any) -> list[tuple[str, str]]:
