@@ -108,7 +108,7 @@ def read_body(cluster: str, path: str, status: int, text: str, *, metadata_only:
 
 
 def ensure_status(cluster: str, path: str, status: int, text: str) -> None:
-    """Raise UnexpectedAnswerError unless an API server answers a GET with this status, for the object of `path`.
+    """Raise UnexpectedAnswerError unless an API server answers a read or a review with this status.
 
     A proxy that answers 404 would make every object absent.
     """

@@ -13,7 +13,7 @@ import kr8s.asyncio
 
 from trainstack.files.temporary import secret_file
 from trainstack.live.access import Access
-from trainstack.live.answers import read_body
+from trainstack.live.answers import ensure_status, read_body
 from trainstack.live.credential_plugin import Credential, PluginError, command_line
 from trainstack.live.credentials import Credentials
 from trainstack.live.errors import (
@@ -74,6 +74,7 @@ class Api:
         """Read the server's version."""
         reply = await self.exchange("GET", _VERSION)
         if reply.status == httpx.codes.FORBIDDEN:
+            ensure_status(self.described, _VERSION, reply.status, reply.text)
             raise RightsError(f"the cluster of {self.described}: {status_message(reply.text)}")
         if problem := refusal(self.described, _VERSION, reply.status, reply.text):
             raise problem

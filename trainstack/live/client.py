@@ -288,8 +288,10 @@ async def get_text(api: Api, path: str) -> tuple[int, str]:
 async def post(api: Api, path: str, body: Mapping[str, Any]) -> Answer:
     """POST a review, which the API server answers but does not store."""
     reply = await _exchange(api, "POST", path, "application/json", json.dumps(body))
-    found = reply.status < httpx.codes.BAD_REQUEST
-    return Answer(reply.status, read_written(api.described, "POST", path, reply.status, reply.text) if found else {})
+    if reply.status >= httpx.codes.BAD_REQUEST:
+        ensure_status(api.described, path, reply.status, reply.text)
+        return Answer(reply.status, {})
+    return Answer(reply.status, read_written(api.described, "POST", path, reply.status, reply.text))
 
 
 async def _exchange(api: Api, verb: str, path: str, accept: str, content: str | None = None) -> Reply:

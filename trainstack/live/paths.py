@@ -16,7 +16,10 @@ _NAMESPACED = frozenset(
 ) | {"RoleBinding", "Secret", "Service", "ServiceAccount", "TrainingRuntime", "Workload", *ALL_LAUNCHES}
 
 
-_KINDS = {plural(kind): kind for kind in _CLUSTER_SCOPED | _NAMESPACED | {"Event"}}
+_KINDS = {
+    plural(kind): kind
+    for kind in _CLUSTER_SCOPED | _NAMESPACED | {"Event", "SelfSubjectAccessReview", "SelfSubjectReview"}
+}
 
 
 def kind_of(plural_name: str) -> str | None:
