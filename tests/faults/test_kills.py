@@ -35,7 +35,7 @@ KILLS = 100
 COMMAND_KILLS = 60
 """The number of kills of whole commands."""
 QUICK = 2
-"""The number of kills in the CI tier: one of each operation; and of commands, of an upload and of an `up`."""
+"""The number of kills in the CI tier, one of each operation."""
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
 
 
@@ -196,10 +196,7 @@ def durations(victim: Project, temporary: Path) -> dict[Command, float]:
 
 @pytest.mark.parametrize(
     "number",
-    [
-        pytest.param(number, id=f"command-{number:02d}", marks=() if number < QUICK else pytest.mark.slow)
-        for number in range(COMMAND_KILLS)
-    ],
+    [pytest.param(number, id=f"command-{number:02d}", marks=pytest.mark.slow) for number in range(COMMAND_KILLS)],
 )
 def test_a_killed_command_is_repaired_by_doctor_and_leaves_no_secret(
     victim: Project, durations: dict[Command, float], temporary: Path, number: int
