@@ -56,9 +56,14 @@ def output_file(path: Path) -> Path:
 def write_output(path: Path, content: bytes) -> None:
     """Write a file, pipe or device; do not wait for the reader of a pipe. Raises OSError."""
     descriptor = os.open(output_file(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        os.set_blocking(descriptor, True)
-        file.write(content)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.set_blocking(descriptor, True)
+            file.write(content)
+    except OSError as error:
+        # The error of a full disk names no file.
+        error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -144,7 +149,7 @@ class ProjectEdit:
             for replacement in reversed(replacements):
                 replacement.undo()
             if isinstance(error, OSError):
-                file = str(error.filename or name or self._root)
+                file = str(name or error.filename or self._root)
                 raise _failed(file, str(error.strerror or error), remedy_of(error)) from None
             raise
 

@@ -73,8 +73,11 @@ def _write_temporary(place: Path, content: bytes, *, exists: bool) -> Path:
             else:
                 os.fchmod(descriptor, 0o666 & ~_umask())
             os.fsync(descriptor)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            # The error of a full disk names no file.
+            error.filename = str(place)
         raise
     return temporary
 
