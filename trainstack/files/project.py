@@ -55,13 +55,14 @@ def output_file(path: Path) -> Path:
 
 def write_output(path: Path, content: bytes) -> None:
     """Write a file, pipe or device; do not wait for the reader of a pipe. Raises OSError."""
-    descriptor = os.open(output_file(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+    place = output_file(path)
     try:
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
         with os.fdopen(descriptor, "wb") as file:
             os.set_blocking(descriptor, True)
             file.write(content)
     except OSError as error:
-        # The error of a full disk names no file.
+        # The user's name of the file; the error of a full disk has none.
         error.filename = str(path)
         raise
 
