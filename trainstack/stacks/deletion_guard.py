@@ -5,6 +5,7 @@ may change the object, and options of the engine, such as `--replace`, delete ob
 """
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any
 
 import pulumi
@@ -59,7 +60,6 @@ class DeletionGuard:
         self._declared = frozenset(declared)
         self._confirmed = None if confirmed is None else frozenset(confirmed)
         self._destroys = confirmed is not None
-        self._clients = SharedClients()
 
     def destroy(self) -> None:
         """Expect the deletion of the whole stack, whose users and volumes have been checked."""
@@ -131,6 +131,10 @@ class DeletionGuard:
         if not launch.active:
             return ""
         return f"{state_of(launch, utc_now())}, and it was not named to be stopped; {wait_or_stop(launch)}"
+
+    @cached_property
+    def _clients(self) -> SharedClients:
+        return SharedClients()
 
     @property
     def _discarded(self) -> Collection[str]:
