@@ -4,7 +4,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -130,39 +129,42 @@ def plan_teardown(
     return decide_keeping_platform(live, utc_now())
 
 
-def read_users(
-    settings: Settings,
-    deleted: Collection[Identity],
-    recorded: Sequence[RecordedLaunch] = (),
-    kinds: Mapping[str, Collection[str | None]] = MappingProxyType({}),
-) -> LiveStack:
+def read_users(settings: Settings, deleted: Collection[Identity], recorded: Sequence[RecordedLaunch] = ()) -> LiveStack:
     """Read the stack's launches, and what may use deleted objects, as far as the user may read it.
 
-    `kinds` are further kinds to read, each with namespaces, None for all of them. Raises ClusterError if the launches
-    cannot be read.
+    Raises ClusterError if the launches cannot be read.
     """
-    context, namespaces = settings.cluster.context, launch_namespaces(settings, recorded)
-    bodies = read_launches(settings, namespaces)
-    launches = (*map(live_launch, bodies), *read_unlabelled(recorded, bodies, context))
-    wanted = {**kinds_of_users(deleted), **kinds}
-    lists = {
-        paths.collection(_version(kind), kind, namespace): kind
-        for kind, places in wanted.items()
-        for namespace in (places if None in namespaces or None not in places else namespaces)
-    }
-    answers = read(list(lists), context) if lists else {}
-    found: defaultdict[str, list[Body]] = defaultdict(list)
-    for path, answer in answers.items():
-        found[lists[path]] += answer.items(_version(lists[path]), lists[path])
-    in_namespaces, instances = run(_read_contents(deleted, context))
+    bodies, launches = _bodies_and_launches(settings, recorded)
+    lists = read_kinds(settings, kinds_of_users(deleted), recorded)
+    in_namespaces, instances = run(_read_contents(deleted, settings.cluster.context))
     return LiveStack(
         stack=settings.stack,
-        own=tuple(bodies),
+        own=bodies,
         launches=launches,
-        lists={kind: tuple(items) for kind, items in found.items()},
+        lists=lists,
         in_namespaces=in_namespaces,
         instances=instances,
     )
+
+
+def read_kinds(
+    settings: Settings, kinds: Mapping[str, Collection[str | None]], recorded: Sequence[RecordedLaunch] = ()
+) -> dict[str, tuple[Body, ...]]:
+    """Return the objects by kind, as far as the user may read them.
+
+    `kinds` has the namespaces to read, None for all of them, which for a tenant are those of its launches.
+    """
+    namespaces = launch_namespaces(settings, recorded)
+    kind_by_path = {
+        paths.collection(_version(kind), kind, namespace): kind
+        for kind, places in kinds.items()
+        for namespace in (places if None in namespaces or None not in places else namespaces)
+    }
+    bodies_by_kind: defaultdict[str, tuple[Body, ...]] = defaultdict(tuple)
+    for path, answer in read([*kind_by_path], settings.cluster.context).items() if kind_by_path else ():
+        kind = kind_by_path[path]
+        bodies_by_kind[kind] += tuple(answer.items(_version(kind), kind))
+    return dict(bodies_by_kind)
 
 
 def _version(kind: str) -> str:
@@ -187,9 +189,16 @@ async def _read_contents(
 
 def read_own_launches(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> tuple[LiveLaunch, ...]:
     """Return the stack's launches. Raises ClusterError as `read_live_stack` does."""
-    namespaces, context = launch_namespaces(settings, recorded), settings.cluster.context
-    launches = read_launches(settings, namespaces)
-    return (*map(live_launch, launches), *read_unlabelled(recorded, launches, context))
+    return _bodies_and_launches(settings, recorded)[1]
+
+
+def _bodies_and_launches(
+    settings: Settings, recorded: Sequence[RecordedLaunch]
+) -> tuple[tuple[Body, ...], tuple[LiveLaunch, ...]]:
+    """Return the objects with the labels of launches; and the launches, with recorded ones that lost their labels."""
+    bodies = read_launches(settings, launch_namespaces(settings, recorded))
+    unlabelled = read_unlabelled(recorded, bodies, settings.cluster.context)
+    return tuple(bodies), (*map(live_launch, bodies), *unlabelled)
 
 
 def read_own(settings: Settings) -> tuple[Body, ...]:

@@ -22,7 +22,7 @@ from trainstack.live.client import read
 from trainstack.live.marked import read_held
 from trainstack.live.rights import uncreatable
 from trainstack.live.snapshot import exists, read_metadata
-from trainstack.live.teardown import read_users
+from trainstack.live.teardown import read_kinds, read_own_launches, read_users
 from trainstack.live.volumes import read_mounts, read_volumes
 from trainstack.objects.labels import DRAINED
 from trainstack.objects.ownership import Identity, identity, shown
@@ -198,7 +198,12 @@ def evictions(settings: Settings, recorded: Sequence[RecordedLaunch]) -> tuple[t
     if not draining and not settings.queues.multi_kueue_configs:
         return (), frozenset()
     kinds = ("AdmissionCheck", "ClusterQueue", "LocalQueue", "MultiKueueConfig", "Workload")
-    live = read_users(settings, (), recorded, dict.fromkeys(kinds, (None,)))
+    live = LiveStack(
+        stack=settings.stack,
+        own=(),
+        launches=read_own_launches(settings, recorded),
+        lists=read_kinds(settings, dict.fromkeys(kinds, (None,)), recorded),
+    )
     refusals = (*eviction_refusals(live, draining, settings.workloads.stop), *worker_refusals(live, settings))
     evicted = (*evicted_runs(live, draining), *runs_on_removed_workers(live, settings))
     return refusals, frozenset(name for *_, name in evicted)
