@@ -57,7 +57,8 @@ def dangers(
         name = (meta["namespace"], meta["name"])
         path, volume = declared.get(name, ("storage.volumes", None))
         is_own = (meta.get("labels") or {}).get(STACK) == settings.stack
-        keeps = retained.get(name, _is_marked_retained(body))
+        # The last `up` set the annotation to the option that the engine's state has.
+        keeps = retained.get(name, is_retained("PersistentVolumeClaim", meta))
         # Another guard refuses claims of other owners.
         if "deletionTimestamp" in meta or not (is_own or (volume and volume.adopt)):
             continue
@@ -168,11 +169,6 @@ def _edited(body: Body, volume: Volume, edit: tuple[str, str, str], place: str, 
         discard = "to discard its data, set `retain: false`, run `up`, then add the claim to storage.discard"
         return Danger(name, f"{claim}: the field is immutable, and the claim is retained", f"{remedy}; {discard}")
     return Danger(name, effect, "")
-
-
-def _is_marked_retained(body: Body) -> bool:
-    # The last `up` set the annotation to the option that the engine's state has.
-    return is_retained("PersistentVolumeClaim", body["metadata"])
 
 
 def _name(body: Body) -> str:

@@ -36,9 +36,6 @@ class Permission:
     """Run ids and sweeps that may be stopped."""
 
 
-_PERMISSION = TypeAdapter(Permission)
-
-
 @contextmanager
 def permit(root: Path, permission: Permission) -> Iterator[Mapping[str, str]]:
     """Permit one run of the program at `root` to delete a stack. Yield the variables for its engine."""
@@ -55,7 +52,7 @@ def teardown_permission(root: Path, stack: str) -> Permission | None:
     if not name:
         return None
     text = None if pulumi.runtime.is_dry_run() else use_up(root, name)
-    permission = None if text is None else _PERMISSION.validate_json(text)
+    permission = None if text is None else TypeAdapter(Permission).validate_json(text)
     if permission is not None and permission.stack == stack:
         return permission
     raise RefusedError(

@@ -45,7 +45,7 @@ class LiveStack:
 
 
 def has_label_of(body: Body, stack: str) -> bool:
-    return (body["metadata"].get("labels") or {}).get(STACK) == stack
+    return label(body, STACK) == stack
 
 
 def label(body: Body, key: str) -> str:
@@ -76,7 +76,7 @@ def finished(body: Body) -> bool:
 
 
 def owner_text(body: Body) -> str:
-    stack = (body["metadata"].get("labels") or {}).get(STACK)
+    stack = label(body, STACK)
     return f"of stack {stack!r}" if stack else "of another owner"
 
 
