@@ -60,12 +60,12 @@ def owner_refusals(
 
     `live` is the metadata of objects that are resources of the state.
     """
-    found = (
+    refusals = (
         owner_refusal(who, metadata, urn=own.objects[who].urn, stack=stack, state=own.identity, take_over=take_over)
         for who, metadata in live.items()
         if "deletionTimestamp" not in metadata and not own.objects[who].retained
     )
-    return sorted(filter(None, found))
+    return sorted(filter(None, refusals))
 
 
 def forget_command(urn: str, stack: str) -> str:

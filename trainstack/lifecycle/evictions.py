@@ -21,9 +21,9 @@ DRAIN = "HoldAndDrain"
 def draining_queues(settings: Settings) -> frozenset[Identity]:
     """Return the declared queues that evict what they have admitted."""
     queues = settings.queues
-    found: set[Identity] = {("ClusterQueue", None, q.name) for q in queues.cluster_queues if q.stop_policy == DRAIN}
-    found |= {("LocalQueue", q.namespace, q.name) for q in queues.local_queues if q.stop_policy == DRAIN}
-    return frozenset(found)
+    draining: set[Identity] = {("ClusterQueue", None, q.name) for q in queues.cluster_queues if q.stop_policy == DRAIN}
+    draining |= {("LocalQueue", q.namespace, q.name) for q in queues.local_queues if q.stop_policy == DRAIN}
+    return frozenset(draining)
 
 
 def evicted_runs(live: LiveStack, draining: Collection[Identity]) -> Iterator[tuple[Identity, Identity, str]]:

@@ -267,25 +267,25 @@ async def served_kinds(api: Api) -> list[ServedKind]:
     answers = await get_available(api, by_version.values())
     # The core is not an aggregated API: if it is unavailable, this raises the error.
     answers |= await get_all(api, [by_version["v1"]] if by_version["v1"] not in answers else ())
-    found: dict[tuple[str, str], ServedKind] = {}
+    kind_by_name: dict[tuple[str, str], ServedKind] = {}
     for version, path in by_version.items():
         for item in answers[path].body.get("resources", []) if path in answers else []:
             kind, name = item["kind"], item["name"]
             if "/" not in name and {"list", "delete"} <= {*item["verbs"]} and kind not in _DERIVED:
                 served = ServedKind(version, kind, name, item["namespaced"])
-                found.setdefault((version.rpartition("/")[0], name), served)
-    return list(found.values())
+                kind_by_name.setdefault((version.rpartition("/")[0], name), served)
+    return list(kind_by_name.values())
 
 
 async def _own(
     api: Api, kinds: Sequence[ServedKind], stack: str, namespaces: Sequence[str | None], *, all_or_error: bool
 ) -> tuple[Body, ...]:
     lists = _lists(kinds, namespaces, f"?labelSelector={quote(f'{STACK}={stack}')}")
-    found = await _list(api, lists, metadata_only=True, all_or_error=all_or_error)
+    bodies = await _list(api, lists, metadata_only=True, all_or_error=all_or_error)
     # An object with a controller belongs to the controller, whatever its labels.
     return tuple(
         body
-        for body in found
+        for body in bodies
         if has_label_of(body, stack) and not any(owner.get("controller") for owner in owners(body))
     )
 
@@ -315,8 +315,8 @@ async def _whole(
         for kind in kinds
         if (kind.kind in _WHOLE and kind.api_version.partition("/")[0] in _GROUPS) or kind.definition in _OWNERS_OF_PODS
     ]
-    found = await _list(api, _lists(chosen, namespaces), all_or_error=all_or_error)
-    return {kind.kind: tuple(body for body in found if body["kind"] == kind.kind) for kind in chosen}
+    bodies = await _list(api, _lists(chosen, namespaces), all_or_error=all_or_error)
+    return {kind.kind: tuple(body for body in bodies if body["kind"] == kind.kind) for kind in chosen}
 
 
 def _lists(kinds: Iterable[ServedKind], namespaces: Sequence[str | None], query: str = "") -> Mapping[str, ServedKind]:
@@ -333,9 +333,9 @@ async def _list(
     api: Api, lists: Mapping[str, ServedKind], *, metadata_only: bool = False, all_or_error: bool
 ) -> tuple[Body, ...]:
     """Return the objects of all lists. `all_or_error`: raise ClusterError for a list that the user may not read."""
-    found: list[Body] = []
+    bodies: list[Body] = []
     for path, answer in (await get_all(api, lists, metadata_of_items=metadata_only)).items():
         kind = lists[path]
         if answer.found or (all_or_error and exists(path, answer)):
-            found += answer.items(kind.api_version, kind.kind)
-    return tuple(found)
+            bodies += answer.items(kind.api_version, kind.kind)
+    return tuple(bodies)

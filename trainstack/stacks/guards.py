@@ -53,10 +53,10 @@ def volumes_with_data(
     held = {who: recorded.retained for who, recorded in state.objects.items() if who[0] == "PersistentVolumeClaim"}
     claims, persistent = read_volumes(settings, held)
     retained = {(str(namespace), name): is_retained for (_, namespace, name), is_retained in held.items()}
-    found = volumes.dangers(settings, claims, persistent, lambda path: nearest_place(places, path), retained)
+    endangered = volumes.dangers(settings, claims, persistent, lambda path: nearest_place(places, path), retained)
     discard = settings.storage.discard
-    discarded = {danger.name.partition("/")[0] for danger in found if danger.name in discard and not danger.remedy}
-    return volumes.judge(found, discard, read_mounts(discarded, settings.cluster.context))
+    discarded = {danger.name.partition("/")[0] for danger in endangered if danger.name in discard and not danger.remedy}
+    return volumes.judge(endangered, discard, read_mounts(discarded, settings.cluster.context))
 
 
 def fields_of_others(

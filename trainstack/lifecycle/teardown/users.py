@@ -56,11 +56,13 @@ def may_be_used(kind: str, metadata: Mapping[str, Any]) -> bool:
 
 def kinds_of_users(deleted: Collection[Identity]) -> Mapping[str, frozenset[str | None]]:
     """Return the kinds that may use deleted objects, each with the users' namespaces; None: all namespaces."""
-    found: defaultdict[str, set[str | None]] = defaultdict(set)
+    namespaces_by_kind: defaultdict[str, set[str | None]] = defaultdict(set)
     for kind, namespace, _ in deleted:
         for user in _USERS.get(kind, ()):
-            found[user].add(namespace)
-    return {kind: frozenset({None} if None in namespaces else namespaces) for kind, namespaces in found.items()}
+            namespaces_by_kind[user].add(namespace)
+    return {
+        kind: frozenset({None} if None in namespaces else namespaces) for kind, namespaces in namespaces_by_kind.items()
+    }
 
 
 def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collection[Identity] = ()) -> list[str]:
@@ -73,7 +75,7 @@ def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collectio
     everything += [body for lists in (live.lists, live.instances) for bodies in lists.values() for body in bodies]
     roots = [body for body in live.own if identity(body) not in kept]
     own, by_identity = owned(roots, everything), {identity(body): body for body in everything}
-    found: dict[Identity, tuple[str, list[str]]] = {}
+    users: dict[Identity, tuple[str, list[str]]] = {}
     launches = {label(body, LAUNCH) for body in roots} - {""}
     foreign = [
         (body, use)
@@ -85,10 +87,10 @@ def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collectio
     ]
     for body, use in (*foreign, *_of_policies(live, deleted), *_claims_in_namespaces(live, deleted)):
         who = root(body)
-        _, uses = found.setdefault(who, (owner_text(by_identity.get(who, body)), []))
+        _, uses = users.setdefault(who, (owner_text(by_identity.get(who, body)), []))
         if use not in uses:
             uses.append(use)
-    return [f"{shown(who)}, {owner}, {' and '.join(uses)}" for who, (owner, uses) in sorted(found.items(), key=str)]
+    return [f"{shown(who)}, {owner}, {' and '.join(uses)}" for who, (owner, uses) in sorted(users.items(), key=str)]
 
 
 def queue_users(name: str, stack: str, local_queues: Sequence[Body], workloads: Sequence[Body]) -> list[str]:
@@ -230,28 +232,28 @@ def _pod_specs(body: Body) -> Iterator[Body]:
 def _references(*pods: Mapping[str, Any]) -> Mapping[str, set[str]]:
     """Return the names of the objects that pods refer to, by kind."""
     kinds = ("PersistentVolumeClaim", "Secret", "ConfigMap", "ServiceAccount")
-    found: dict[str, set[str]] = {kind: set() for kind in kinds}
+    names_by_kind: dict[str, set[str]] = {kind: set() for kind in kinds}
     for pod in pods:
-        _add_references(pod, found)
-    return found
+        _add_references(pod, names_by_kind)
+    return names_by_kind
 
 
-def _add_references(pod: Mapping[str, Any], found: Mapping[str, set[str]]) -> None:
+def _add_references(pod: Mapping[str, Any], names_by_kind: Mapping[str, set[str]]) -> None:
     for volume in _with_projected(pod.get("volumes") or ()):
         if claim := volume.get("persistentVolumeClaim"):
-            found["PersistentVolumeClaim"].add(str(claim["claimName"]))
+            names_by_kind["PersistentVolumeClaim"].add(str(claim["claimName"]))
         if secret := volume.get("secret"):
-            found["Secret"].add(str(secret.get("secretName") or secret.get("name")))
+            names_by_kind["Secret"].add(str(secret.get("secretName") or secret.get("name")))
         if config_map := volume.get("configMap"):
-            found["ConfigMap"].add(str(config_map.get("name")))
+            names_by_kind["ConfigMap"].add(str(config_map.get("name")))
     for container in (*(pod.get("initContainers") or ()), *(pod.get("containers") or ())):
         sources = [*(container.get("envFrom") or ())]
         sources += [variable.get("valueFrom") or {} for variable in container.get("env") or ()]
         for source in sources:
             for kind, keys in (("Secret", _SECRET_SOURCES), ("ConfigMap", _CONFIG_MAP_SOURCES)):
-                found[kind].update(str(source[key].get("name")) for key in keys if source.get(key))
-    found["Secret"].update(str(item.get("name")) for item in pod.get("imagePullSecrets") or ())
-    found["ServiceAccount"].add(str(pod.get("serviceAccountName") or "default"))
+                names_by_kind[kind].update(str(source[key].get("name")) for key in keys if source.get(key))
+    names_by_kind["Secret"].update(str(item.get("name")) for item in pod.get("imagePullSecrets") or ())
+    names_by_kind["ServiceAccount"].add(str(pod.get("serviceAccountName") or "default"))
 
 
 def _with_projected(volumes: Sequence[Body]) -> Iterator[Body]:

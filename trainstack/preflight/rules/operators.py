@@ -240,10 +240,10 @@ def manifest_mismatch(context: RuleContext) -> Iterator[Violation]:
         if file is None or not file.is_file():
             continue
         try:
-            found = sha256(read_bytes(file, MAX_BYTES)).hexdigest()
+            digest = sha256(read_bytes(file, MAX_BYTES)).hexdigest()
         except OSError as error:
             yield Violation(f"{path}.manifest.path", f"{manifest.path} cannot be read: {error.strerror or error}")
             continue
-        if found != manifest.sha256:
-            message = f"{manifest.path} has sha256 {found}, not {manifest.sha256}"
+        if digest != manifest.sha256:
+            message = f"{manifest.path} has sha256 {digest}, not {manifest.sha256}"
             yield Violation(f"{path}.manifest.sha256", message)

@@ -126,10 +126,10 @@ def _place(path: str, run: Workload, names: Sequence[str]) -> str:
 def variable_unexpanded(context: RuleContext) -> Iterator[Violation]:
     sweeps = {f"{path}.run": sweep for path, sweep in context.sweeps()}
     for path, run in context.runs():
-        found: dict[tuple[str, str], Violation] = {}
+        violations: dict[tuple[str, str], Violation] = {}
         for violation in _unexpanded(context, path, run, sweeps.get(path)):
-            found.setdefault((violation.path, violation.message), violation)
-        yield from found.values()
+            violations.setdefault((violation.path, violation.message), violation)
+        yield from violations.values()
 
 
 def _unexpanded(context: RuleContext, path: str, run: Workload, sweep: Sweep | None) -> Iterator[Violation]:

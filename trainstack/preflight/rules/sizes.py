@@ -57,15 +57,15 @@ _AUTHENTICATION = 16
 )
 def argument_too_long(context: RuleContext) -> Iterator[Violation]:
     for path, ledger in _launches(context):
-        found: dict[str, None] = {}
+        messages: dict[str, None] = {}
         entrypoint = str(ledger.launch["spec"].get("entrypoint") or "")
         # Ray starts it by a shell, after a command of its own.
         if message := over("the entrypoint", len(entrypoint.encode()), MOST_BYTES_OF_A_VARIABLE - _OF_OTHERS):
-            found[message] = None
+            messages[message] = None
         for pods in launched_pods(ledger.launch, ledger.companions):
             for container in (*(pods.spec.get("initContainers") or ()), *pods.spec["containers"]):
-                found |= dict.fromkeys(_too_long(container))
-        yield from (Violation(path, message) for message in found)
+                messages |= dict.fromkeys(_too_long(container))
+        yield from (Violation(path, message) for message in messages)
 
 
 def _too_long(container: Mapping[str, Any]) -> Iterator[str]:

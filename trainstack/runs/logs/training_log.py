@@ -269,11 +269,11 @@ class Reader:
 
     def _figures(self, figures: Mapping[str, Figure | None]) -> dict[str, Figure]:
         """Return the values among these, and note those that were not read."""
-        found = {name: value for name, value in figures.items() if value is not None}
-        for name, value in found.items():
+        values = {name: value for name, value in figures.items() if value is not None}
+        for name, value in values.items():
             if isinstance(value, str) and len(self._unread) < _MOST_UNREAD:
                 self._unread[f"{name} {value!r}"] = None
-        return found
+        return values
 
     def _enter(self, epoch: int) -> dict[str, Figure]:
         self.epoch = epoch
