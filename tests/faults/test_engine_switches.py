@@ -6,19 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from tests.apiserver import ApiServer, api_server
+from tests.apiserver import ApiServer
 from tests.cluster.project import Project
-from tests.faults.test_launch_claims import MERGE, MOVED, NAMESPACE, job_path, make_config, objects, only_job
+from tests.faults.launch_cases import MERGE, job_path, launch_server, make_config, objects, only_job
 
 JOBS, CONFIG_MAPS = "**batch/v1:Job**", "**ConfigMap**"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Yield an API server with two namespaces."""
-    with api_server(tmp_path_factory.mktemp("switches")) as running:
-        for name in (NAMESPACE, MOVED):
-            running.make_namespace(name)
+    with launch_server(tmp_path_factory.mktemp("switches")) as running:
         yield running
 
 

@@ -6,29 +6,32 @@ The API server has no Job controller: a Job stays active until its status is wri
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
-from tests.apiserver import ApiServer, Body, api_server
+from tests.apiserver import ApiServer
 from tests.cluster.project import Project, eventually
-from tests.stateful.checkout import make_run
+from tests.faults.launch_cases import (
+    MERGE,
+    MOVED,
+    NAMESPACE,
+    job_path,
+    launch_server,
+    make_config,
+    objects,
+    only_job,
+)
 from tests.stateful.cluster import age
 from trainstack.objects.labels import LAUNCH, RUN, STACK, STATE
 from trainstack.runs.ledgers import claim_config_map
 
-NAMESPACE, MOVED = "team", "team-b"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Yield an API server with two namespaces."""
-    with api_server(tmp_path_factory.mktemp("claims")) as running:
-        for name in (NAMESPACE, MOVED):
-            running.make_namespace(name)
+    with launch_server(tmp_path_factory.mktemp("claims")) as running:
         yield running
 
 
@@ -36,35 +39,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 def checkout(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Return a copy of the project with its own state."""
     return Project.copy(tmp_path_factory.mktemp("checkout"), server)
-
-
-def make_config(name: str, **run: Any) -> dict[str, Any]:
-    """Return a tenant's environment with one run."""
-    existing = {"namespaces": [NAMESPACE, MOVED]}
-    return {
-        "trainstack:environment": {"profile": "tenant", "layers": ["training"], "existing": existing},
-        "trainstack:queues": {"priorityClasses": None},
-        "trainstack:workloads": {"runs": [make_run(name, **{"namespace": NAMESPACE, **run})]},
-    }
-
-
-def objects(server: ApiServer, kind: str, workload: str, namespace: str = NAMESPACE) -> list[Body]:
-    """Return the Jobs, or the ledgers and claims, of a workload."""
-    root = {"jobs": "/apis/batch/v1", "configmaps": "/api/v1"}[kind]
-    found = server.get(f"{root}/namespaces/{namespace}/{kind}")
-    assert found is not None
-    return [body for body in found["items"] if f"{workload}-" in json.dumps(body["metadata"]["labels"])]
-
-
-def only_job(server: ApiServer, workload: str) -> Body:
-    """Return the only Job of a workload."""
-    (job,) = objects(server, "jobs", workload)
-    return job
-
-
-def job_path(job: Body) -> str:
-    """Return the API path of a Job."""
-    return f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job['metadata']['name']}"
 
 
 def refuse(server: ApiServer, kind: str, workload: str) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.apiserver import ApiServer, api_server
 from tests.cluster.project import Project
+from tests.faults.launch_cases import NAMESPACE, make_config, objects, only_job
 from tests.faults.proxy import Answered, Lost, Proxy, Request, proxy
-from tests.faults.test_launch_claims import NAMESPACE, make_config, objects, only_job
 from tests.stateful.checkout import make_run
 from tests.stateful.cluster import age
 from trainstack.runs.ledgers import is_claim

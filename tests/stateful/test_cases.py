@@ -196,6 +196,12 @@ def _at_the_launch(reply: str, _: int, what: str, name: str) -> str:
     return reply if what == "create" and "/first" in name else "go"
 
 
+def _arrives_during_the_wait(world: World, _: int, what: str, name: str) -> str:
+    if what == "hook" and name.startswith("runs-claim"):
+        world.arrive()
+    return "go"
+
+
 def lose_the_launch(world: World, reply: str = REQUEST_LOST, **changes: object) -> None:
     """An `up` whose request for the launch gets no answer, or that is killed at that moment."""
     world.people["ann"].runs.append(make_run("first", world.namespaces[0], **changes))
@@ -213,13 +219,7 @@ def test_a_launch_without_an_answer_is_found_if_it_appears(lost: World, naming: 
         lost.arrive()
         assert_succeeded(lost.up("ann"))
     else:
-
-        def arrive(_: int, what: str, name: str) -> str:
-            if what == "hook" and name.startswith("runs-claim"):
-                lost.arrive()
-            return "go"
-
-        session = lost.up("ann", arrive)
+        session = lost.up("ann", partial(_arrives_during_the_wait, lost))
         assert session.ended is not None
         assert "has appeared; it is not launched a second time" in session.ended.text
         assert_succeeded(lost.up("ann"))
@@ -268,13 +268,7 @@ def test_an_edit_does_not_launch_a_run_whose_launch_may_appear(lost: World) -> N
     run = lost.people["ann"].runs[0]
     run["resources"]["requests"]["memory"] = "65Mi"
     run["namespace"] = lost.namespaces[1]
-
-    def arrive(_: int, what: str, name: str) -> str:
-        if what == "hook" and name.startswith("runs-claim"):
-            lost.arrive()
-        return "go"
-
-    session = lost.up("ann", arrive)
+    session = lost.up("ann", partial(_arrives_during_the_wait, lost))
     assert session.ended is not None
     assert "has appeared; it is not launched a second time" in session.ended.text
     assert len(lost.launches) == 1
