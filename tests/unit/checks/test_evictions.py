@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.checks.live import RUN, make_launch_body
-from tests.unit.checks.test_teardown import make_body, make_scene, owned_by
+from tests.unit.checks.teardown_cases import make_body, make_scene, owned_by
 from tests.unit.make import make_cluster_queue, make_queues, make_settings
 from trainstack.lifecycle.evictions import draining_queues, evicted_runs, eviction_refusals, worker_refusals
 from trainstack.objects.ownership import Identity

@@ -7,6 +7,18 @@ from typing import Any
 import pytest
 
 from tests.unit.checks.live import NOW, RUN, make_condition, make_launch_body
+from tests.unit.checks.teardown_cases import (
+    CLAIM,
+    NAMESPACE,
+    QUEUE,
+    SPACE,
+    VOLUME,
+    Body,
+    make_body,
+    make_scene,
+    ours,
+    owned_by,
+)
 from tests.unit.make import make_settings, make_storage, make_volume
 from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.leftovers import explained, left
@@ -16,51 +28,9 @@ from trainstack.objects.ownership import Identity, identity
 from trainstack.runs.launches import live_launch
 from trainstack.settings.sections.environment import Environment
 
-Body = dict[str, Any]
 AT = datetime.fromisoformat(NOW)
-CLAIM: Identity = ("PersistentVolumeClaim", "research", "training")
-SPACE: Identity = ("Namespace", None, "research")
 FOREIGN = "of another owner"
 IN_USE, USED = "kueue.x-k8s.io/resource-in-use", "Kueue finds it in use, or is not running"
-
-
-def make_body(kind: str, name: str, namespace: str | None = None, *, stack: str = "", **changes: Any) -> Body:
-    """Return an object, without the label of a stack unless `stack` is set."""
-    metadata = {"name": name, "uid": f"{kind}/{namespace}/{name}", **changes.pop("metadata", {})}
-    if namespace:
-        metadata["namespace"] = namespace
-    if stack:
-        metadata["labels"] = {"trainstack.dev/stack": stack}
-    return {"kind": kind, "metadata": metadata, **changes}
-
-
-def ours(kind: str, name: str, namespace: str | None = None, **changes: Any) -> Body:
-    """Return an object of the stack that is deleted."""
-    return make_body(kind, name, namespace, stack="dev", **changes)
-
-
-def owned_by(body: Body) -> Body:
-    """Return the metadata of an object that another one owns."""
-    owner = {"kind": body["kind"], "name": body["metadata"]["name"], "uid": body["metadata"]["uid"], "controller": True}
-    return {"ownerReferences": [owner]}
-
-
-QUEUE = ours("LocalQueue", "research", "research", spec={"clusterQueue": "research"})
-CLUSTER_QUEUE = ours("ClusterQueue", "research")
-FLAVOR = ours("ResourceFlavor", "cpu")
-COHORT = ours("Cohort", "local")
-VOLUME = ours("PersistentVolumeClaim", "training", "research")
-NAMESPACE = ours("Namespace", "research")
-
-
-def make_scene(**changes: Any) -> LiveStack:
-    """Return a stack with a queue, a volume and a namespace; volume and namespace are retained."""
-    base = {
-        "stack": "dev",
-        "own": (QUEUE, CLUSTER_QUEUE, FLAVOR, COHORT, VOLUME, NAMESPACE),
-        "retained": frozenset({CLAIM, SPACE}),
-    }
-    return LiveStack(**{**base, **changes})
 
 
 def plan(stack: LiveStack) -> Plan:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.checks.live import make_launch_body
-from tests.unit.checks.test_teardown import CLUSTER_QUEUE, NAMESPACE, QUEUE, make_body, make_scene, ours, owned_by
+from tests.unit.checks.teardown_cases import CLUSTER_QUEUE, NAMESPACE, QUEUE, make_body, make_scene, ours, owned_by
 from trainstack.lifecycle.teardown.context import LiveStack
 from trainstack.lifecycle.teardown.users import foreign_users, kinds_of_users, may_be_used
 from trainstack.objects.ownership import Identity, identity
