@@ -176,23 +176,30 @@ class Project:
 
     def take_down(self, seconds: float = 300) -> None:
         """Destroy the stack in the mode `keep-platform`, and remove it and its file."""
-        # An empty stack is only removed: its program would register its guard again. A stack with objects is destroyed.
-        done = None if self._has_objects() else self.pulumi("stack", "rm", "--yes")
-        if done is None or done.code:
+        if self._has_objects():
             words = ("destroy", "--yes", "--skip-preview", "--run-program", "--remove")
             with permit_all(self.root, self.stack, self.resources()) as variables:
                 done = self.pulumi(*words, seconds=seconds, environment=variables)
+        else:
+            # A program that was refused has left the stack's own resource, and its file may still be invalid.
+            done = self.pulumi("stack", "rm", "--yes", "--force")
         assert done.code == 0, done.text
         (self.root / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
 
     def _has_objects(self) -> bool:
-        """Return whether the stack's state is in this copy and has objects: `stack rm` refuses such a stack."""
+        """Return whether the stack's state has objects of the cluster."""
         return any(resource["type"].startswith("kubernetes:") for resource in self.resources())
 
     def resources(self) -> list[dict[str, Any]]:
-        """Return the resources of the stack's state in this copy."""
+        """Return the resources of the stack's state. A state in this copy is read as a file, which takes no second."""
         file = self._state_file()
-        return list((read_deployment(file) or {}).get("resources", ())) if file else []
+        if file is not None:
+            deployment = read_deployment(file) or {}
+        else:
+            done = self.pulumi("stack", "export")
+            assert done.code == 0 or "no stack named" in done.text, done.text
+            deployment = json.loads(done.out)["deployment"] if done.code == 0 else {}
+        return list(deployment.get("resources", ()))
 
     def _state_file(self) -> Path | None:
         return state_file(self.root / ".trainstack" / "backend", "trainstack", self.stack)

@@ -51,7 +51,7 @@ def test_a_launch_that_a_change_leaves_out_is_not_recorded(server: ApiServer, ch
     allowed(project)
     (ledger,) = objects(server, "configmaps", "excluded")
     assert ledger["data"]["launched"] == "true"
-    refused(project, "is not created a second time", "--replace", JOBS)
+    refused(project, "would launch the run a second time", "--replace", JOBS)
     assert only_job(server, "excluded")["metadata"]["uid"] == job["metadata"]["uid"]
     allowed(project, "--expect-no-changes")
 
