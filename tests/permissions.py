@@ -7,6 +7,8 @@ from typing import Any
 
 from trainstack.objects.labels import RUN, SWEEP
 from trainstack.objects.ownership import Identity
+from trainstack.runs.recorded import state_resource
+from trainstack.stacks.engine_state import own_state
 from trainstack.stacks.teardown_mode import Permission, permit
 
 
@@ -17,19 +19,19 @@ def permit_all(
 
     `resources` have the form of `pulumi stack export`, or of the simulated engine's state.
     """
-    objects = [resource for resource in resources if resource["type"].startswith("kubernetes:")]
-    labels = [(((item.get("inputs") or {}).get("metadata") or {}).get("labels") or {}) for item in objects]
+    resources = list(resources)
+    labels = [(((item.get("inputs") or {}).get("metadata") or {}).get("labels") or {}) for item in resources]
     stop = {label[key] for label in labels for key in (RUN, SWEEP) if key in label}
+    retained = [item for item in resources if item.get("retainOnDelete")]
     permission = Permission(
         mode="keep-platform",
         stack=stack,
-        deleted=tuple(map(_identity, objects)),
-        retained=tuple(_identity(item) for item in objects if item.get("retainOnDelete") or item.get("retain")),
+        deleted=tuple(_objects(resources)),
+        retained=tuple(_objects(retained)),
         stop=tuple(sorted(stop)),
     )
     return permit(root, permission)
 
 
-def _identity(resource: Mapping[str, Any]) -> Identity:
-    namespace, _, name = str(resource.get("id") or "").rpartition("/")
-    return resource["type"].rpartition(":")[2], namespace or None, name
+def _objects(resources: Iterable[Mapping[str, Any]]) -> frozenset[Identity]:
+    return own_state(state_resource(item["urn"], item.get("outputs")) for item in resources).held
