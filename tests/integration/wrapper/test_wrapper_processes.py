@@ -46,6 +46,19 @@ if os.fork():
 """The beginning of a program that ignores SIGTERM, and of one that continues as another process."""
 
 
+@pytest.fixture(autouse=True)
+def default_signals() -> Iterator[None]:
+    """Let signals have their default effect, as in a container: a background job, as of `nohup`, ignores some."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("how", ["background", "own session", "daemon", "stubborn"])
 def test_what_the_command_left_running_is_ended_before_its_files_are_hashed(tmp_path: Path, how: str) -> None:
     """The record has all that it wrote, also in the log, and no process of the command exists afterwards."""
