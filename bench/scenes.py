@@ -66,11 +66,9 @@ def on_cluster(
 
 @contextmanager
 def _cluster(folder: Path, simulated_nodes: int, report: Report) -> Iterator[Cluster]:
-    state = folder / "cluster"
-    try:
-        yield devcluster.up(state, ClusterSpec(audit=True, simulated_nodes=simulated_nodes), report)
-    finally:
-        devcluster.down(state, keep_data=False)
+    spec = ClusterSpec(audit=True, simulated_nodes=simulated_nodes)
+    with devcluster.temporary(folder / "cluster", spec, report) as running:
+        yield running
 
 
 @contextmanager

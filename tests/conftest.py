@@ -3,7 +3,6 @@
 Each process that needs a cluster has its own, in its own folder, and removes it at the end.
 """
 
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,32 +22,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 
 
-def start_cluster(state: Path) -> "Cluster":
-    """Start a cluster with an audit log and every image that the dev environment needs."""
-    from trainstack.dev.cluster import cluster as devcluster  # noqa: PLC0415 (see above)
-    from trainstack.dev.cluster.images import ensure_images, helpers, operators, workload  # noqa: PLC0415
-    from trainstack.dev.cluster.spec import ClusterSpec  # noqa: PLC0415
-
-    running = devcluster.up(state, ClusterSpec(audit=True))
-    ensure_images([*operators(), *helpers(), workload(ROOT / "workloads" / "digits")], running.registry, lambda _: None)
-    return running
-
-
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Cluster"]:
-    """Return the cluster of all tests that do not need their own.
+    """Yield the cluster of all tests that do not need their own."""
+    from tests.local_clusters import cluster_for_dev, kept_state  # noqa: PLC0415 (see above)
 
-    While you write tests, set TRAINSTACK_TEST_CLUSTER to a state folder: its cluster is used and left running.
-    """
-    from trainstack.dev.cluster import cluster as devcluster  # noqa: PLC0415
-
-    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
-    state = Path(kept) if kept else tmp_path_factory.mktemp("cluster")
-    try:
-        yield start_cluster(state)
-    finally:
-        if not kept:
-            devcluster.down(state, keep_data=False)
+    with cluster_for_dev(tmp_path_factory.mktemp("cluster"), kept=kept_state()) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

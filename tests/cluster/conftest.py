@@ -1,6 +1,5 @@
 """Fixtures of the lab, which shares the dev environment's cluster, and of the cluster of the sites."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tests.cluster.people import NAMESPACE as TENANT
 from tests.cluster.people import OTHER_PRODUCT, Person, cluster_command
 from tests.cluster.project import Project
 from tests.cluster.registries import buildah_variables
+from tests.local_clusters import kept_state, local_cluster
 from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.spec import ClusterSpec
@@ -22,7 +22,7 @@ def labs(checkout: Project) -> Iterator[list[Project]]:
     """Yield the list of open labs, and close them at the end only if the cluster is kept."""
     made: list[Project] = []
     yield made
-    if os.environ.get("TRAINSTACK_TEST_CLUSTER"):
+    if kept_state():
         close_lab(made)
 
 
@@ -62,17 +62,14 @@ def traces_before_sites(tmp_path_factory: pytest.TempPathFactory) -> traces.Trac
 def sites(traces_before_sites: traces.Traces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start a cluster and add the sites of all reference systems with two commands while it runs."""
     state = _sites_state(tmp_path_factory)
-    try:
-        plain = devcluster.up(state, ClusterSpec(simulated_nodes=1, simulated_product=OTHER_PRODUCT))
+    spec = ClusterSpec(simulated_nodes=1, simulated_product=OTHER_PRODUCT)
+    with local_cluster(state, spec, kept=kept_state("-sites")) as plain:
         for names in (("eidf", "traindb"), ("vsphere", "azurestack", "eidf")):
             words = (word for name in names for word in ("--site", name))
             done = cluster_command("up", "--state", str(state), *words)
             assert done.code == 0, done.text
         assert devcluster.up(state) == plain
         yield plain
-    finally:
-        if not os.environ.get("TRAINSTACK_TEST_CLUSTER"):
-            devcluster.down(state, keep_data=False)
 
 
 @pytest.fixture(scope="session")
@@ -93,8 +90,7 @@ def tenant(sites: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person:
 
 
 def _sites_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
-    return Path(f"{kept}-sites") if kept else tmp_path_factory.getbasetemp() / "sites"
+    return kept_state("-sites") or tmp_path_factory.getbasetemp() / "sites"
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 from tests.cluster.project import Project
+from trainstack.dev.cluster.images import Recipe, git
 
 NAMESPACE = "forge"
 HOST = f"forge.{NAMESPACE}.svc"
@@ -35,6 +36,11 @@ chmod 600 /etc/keys/hostkey
   -o PasswordAuthentication=no -o UsePAM=no -o StrictModes=no -E /dev/stderr
 exec python3 /forge/server.py /srv/git /forge/certificate /forge/key reader /forge/password
 """
+
+
+def recipe() -> Recipe:
+    """Return the server's image."""
+    return git(("git", "openssh-server"), serve_as=(IMAGE,))
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def code(url: str, revision: str, secret: str | None) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def server(lab: Project, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     """Yield the git server, with the valid and invalid Secrets for access to it."""
-    ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], cluster.registry, lambda _: None)
+    ensure_images([git(), forge.recipe()], cluster.registry, lambda _: None)
     try:
         found = forge.start(lab, tmp_path_factory.mktemp("forge"), PROGRAM, cluster.node_ip)
         forge.set_branch(lab, found.commits[1])

@@ -37,11 +37,8 @@ NAMESPACE = {
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start one cluster with GPUs and simulated nodes, for the tests that do not harm it."""
     folder = tmp_path_factory.mktemp("running")
-    state = folder / "cluster"
-    try:
-        yield cluster.up(state, make_spec(folder, gpus=2, simulated_nodes=2))
-    finally:
-        cluster.down(state, keep_data=False)
+    with cluster.temporary(folder / "cluster", make_spec(folder, gpus=2, simulated_nodes=2)) as found:
+        yield found
 
 
 def test_up_again_changes_nothing_and_refuses_other_options(running: Cluster) -> None:

@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from tests.cluster import traces
 from tests.cluster.pods import PODS, api_of, await_phase, make_pod, make_spec
-from trainstack.dev.cluster import cluster
+from trainstack.dev.cluster import cgroups, cluster, launch
 from trainstack.dev.cluster.layout import Layout
 from trainstack.dev.cluster.processes import Run, wait_until
 
@@ -76,11 +78,7 @@ def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> No
     assert record
     os.kill(record.init.pid, signal.SIGKILL)
 
-    def cluster_ended() -> bool:
-        now = traces.collect_traces(state, inside)
-        return (now.processes, now.links) == (before.processes, before.links)
-
-    assert wait_until(cluster_ended, 10)
+    await_end(state, before, inside)
     assert "supervisor died" in cluster.status(state).problem
     again = cluster.up(state)
     assert cluster.status(state).ready
@@ -91,3 +89,45 @@ def test_a_killed_supervisor_leaves_no_traces(state: Path, tmp_path: Path) -> No
     os.kill(record.guard.pid, signal.SIGKILL)
     cluster.down(state)
     assert traces.collect_traces(state, inside) == before
+
+
+TEMPORARY = """
+import signal, sys
+from pathlib import Path
+from trainstack.dev.cluster import cgroups, cluster, launch
+with cluster.temporary(Path(sys.argv[1])):
+    print("ready", flush=True)
+    signal.pause()
+"""
+
+
+def test_a_cluster_ends_with_the_process_that_uses_or_starts_it(state: Path) -> None:
+    """The processes are killed: a user of a temporary cluster, and `cluster up` during the start."""
+    before = traces.collect_traces(state)
+    layout = Layout.of(state)
+    with subprocess.Popen([sys.executable, "-c", TEMPORARY, str(state)], stdout=subprocess.PIPE) as user:
+        assert user.stdout
+        assert user.stdout.readline() == b"ready\n"
+        assert launch.supervised_state(cgroups.members(layout.cgroup, cgroups.hierarchies())) == layout.state
+        user.kill()
+    await_end(state, before)
+    layout.run.unlink()
+
+    with subprocess.Popen([sys.executable, "-m", "trainstack.cli", "cluster", "up", "--state", str(state)]) as starter:
+        assert wait_until(layout.run.exists, 20)
+        starter.kill()
+    await_end(state, before)
+    reports: list[str] = []
+    cluster.down_cgroup(layout.cgroup, report=reports.append)
+    assert reports == [f"removed what a killed cluster has left ({layout.cgroup})"]
+    assert traces.collect_traces(state) == before
+
+
+def await_end(state: Path, before: traces.Traces, within: traces.ProcessNamespaces = traces.NOT_RUNNING) -> None:
+    """Wait until no process and no link of the cluster is left."""
+
+    def has_ended() -> bool:
+        now = traces.collect_traces(state, within)
+        return (now.processes, now.links) == (before.processes, before.links)
+
+    assert wait_until(has_ended, 20)

@@ -19,13 +19,9 @@ INSTALLS = 10
 @pytest.fixture(scope="module")
 def fresh_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start a separate cluster, since it is reset between installs."""
-    state = tmp_path_factory.mktemp("fresh")
-    try:
-        running = devcluster.up(state)
+    with devcluster.temporary(tmp_path_factory.mktemp("fresh")) as running:
         ensure_images(operators(), running.registry, lambda _: None)
         yield running
-    finally:
-        devcluster.down(state, keep_data=False)
 
 
 @pytest.fixture(scope="module")

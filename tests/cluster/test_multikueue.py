@@ -22,8 +22,7 @@ from tests.cluster.multikueue import (
     run,
 )
 from tests.cluster.project import Project, eventually
-from tests.conftest import start_cluster
-from trainstack.dev.cluster import cluster as devcluster
+from tests.local_clusters import cluster_for_dev
 from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -56,15 +55,11 @@ class Pair:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Start two clusters, and write a kubeconfig with a context for each."""
-    states = [tmp_path_factory.getbasetemp() / "multikueue" / name for name in (HUB, WEST)]
-    try:
-        manager, worker = map(start_cluster, states)
-        found = Pair(manager, worker)
-        merged_kubeconfig(found.kubeconfig, {HUB: manager, WEST: worker})
-        yield found
-    finally:
-        for state in states:
-            devcluster.down(state, keep_data=False)
+    folder = tmp_path_factory.getbasetemp() / "multikueue"
+    with cluster_for_dev(folder / HUB) as manager, cluster_for_dev(folder / WEST) as worker:
+        clusters = Pair(manager, worker)
+        merged_kubeconfig(clusters.kubeconfig, {HUB: manager, WEST: worker})
+        yield clusters
 
 
 def test_status_logs_and_record_come_from_the_worker_cluster(pair: Pair, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -27,8 +26,8 @@ from tests.cluster.placements import (
 )
 from tests.cluster.plan_bench import NODES, PlanBench, kendall_tau
 from tests.cluster.plan_scenarios import GPU, Config, Scenario, run_name
+from tests.local_clusters import kept_state, local_cluster
 from tests.seeds import chosen_seed
-from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.spec import ClusterSpec
 from trainstack.dev.toolchain import tools
 from trainstack.settings.sections.operators import KueueFairSharing
@@ -68,21 +67,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlanBench]:
     """Yield a cluster of simulated nodes with Kueue alone.
 
     Each test process has its own cluster, because two scenarios on one Kueue lengthen each other's cycles.
-
-    With the folder TRAINSTACK_TEST_CLUSTER, the cluster of `<folder>-simulated` is used and kept running.
     """
-    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
-    state = (
-        Path(f"{kept}-simulated{os.environ.get('PYTEST_XDIST_WORKER', '')}")
-        if kept
-        else tmp_path_factory.mktemp("simulated")
-    )
-    try:
-        running = devcluster.up(state, ClusterSpec(simulated_nodes=NODES))
+    kept = kept_state(f"-simulated{os.environ.get('PYTEST_XDIST_WORKER', '')}")
+    spec = ClusterSpec(simulated_nodes=NODES)
+    with local_cluster(tmp_path_factory.mktemp("simulated"), spec, kept=kept) as running:
         yield PlanBench(running, tmp_path_factory.mktemp("environments"))
-    finally:
-        if not kept:
-            devcluster.down(state, keep_data=False)
 
 
 @pytest.fixture

@@ -14,11 +14,10 @@ import yaml
 from tests.cluster.audit import Request, requests
 from tests.cluster.lab import NAMESPACE, await_end, managed_run, volume
 from tests.cluster.project import ROOT, CommandResult, Project
-from tests.conftest import start_cluster
+from tests.local_clusters import cluster_for_dev
 from tests.unit.stacks.test_environment_rights import INSTALLING
 from trainstack.cli.rights import FOLDER, text
 from trainstack.cli.session import Session
-from trainstack.dev.cluster import cluster as devcluster
 from trainstack.dev.cluster.access import write_kubeconfig
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.live.client import FORBIDDEN
@@ -236,16 +235,12 @@ def test_a_tenants_accounts_need_exactly_their_roles(tenant: People, tmp_path: P
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
     """Yield the dev environment's accounts with the committed roles, on a cluster without our objects."""
-    state = tmp_path_factory.mktemp("owner")
-    try:
-        running = start_cluster(state)
+    with cluster_for_dev(tmp_path_factory.mktemp("owner")) as running:
         admin = Project.copy(tmp_path_factory.mktemp("dev"), running)
         assert_succeeded(admin.kubectl("create", "namespace", PEOPLE))
         people = People(admin, running, PEOPLE, tmp_path_factory.mktemp("people"))
         people.apply_roles()
         yield people
-    finally:
-        devcluster.down(state, keep_data=False)
 
 
 @pytest.mark.slow

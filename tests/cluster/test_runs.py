@@ -347,16 +347,19 @@ def kept_by_finalizer(project: Project, *bodies: dict[str, Any]) -> Iterator[Cal
 
 
 def set_finalizer(project: Project, body: dict[str, Any], *, present: bool) -> None:
-    """Add our finalizer to an object, or remove it; other finalizers are unchanged."""
+    """Add our finalizer to an object, or remove it, and keep the others, also those that change meanwhile."""
     kind, name = body["kind"].lower(), body["metadata"]["name"]
-    finalizers = [
-        finalizer
-        for finalizer in project.get(kind, name, NAMESPACE)["metadata"].get("finalizers", [])
-        if finalizer != HOLDS
-    ]
-    change = json.dumps({"metadata": {"finalizers": [*finalizers, *([HOLDS] if present else [])]}})
-    done = project.kubectl("patch", kind, name, "-n", NAMESPACE, "--type=merge", "--patch", change)
-    assert done.code == 0, done.text
+
+    def is_set() -> bool:
+        metadata = project.get(kind, name, NAMESPACE)["metadata"]
+        finalizers = [finalizer for finalizer in metadata.get("finalizers", []) if finalizer != HOLDS]
+        change = {"resourceVersion": metadata["resourceVersion"], "finalizers": [*finalizers, *([HOLDS] * present)]}
+        words = ("-n", NAMESPACE, "--type=merge", "--patch", json.dumps({"metadata": change}))
+        done = project.kubectl("patch", kind, name, *words)
+        assert done.code == 0 or "the object has been modified" in done.text, done.text
+        return done.code == 0
+
+    eventually(f"the finalizers of {kind} {name} are written", is_set)
 
 
 def replacement_launch(project: Project, name: str, previous: dict[str, Any]) -> dict[str, Any] | None:

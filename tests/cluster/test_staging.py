@@ -23,16 +23,12 @@ REGISTRY = "registry.example.org"
 @pytest.fixture
 def lab_cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Yield a cluster whose registry has the lab's images."""
-    state = tmp_path / "cluster"
-    try:
-        running = devcluster.up(state)
+    with devcluster.temporary(tmp_path / "cluster") as running:
         built = [workload(ROOT / "workloads" / "digits"), helpers()[1]]
         of_the_lab = [replace(recipe, serve_as=(f"{REGISTRY}/{without_registry(recipe.image)}",)) for recipe in built]
         served = replace(of_the_lab[1], serve_as=(f"{REGISTRY}/trainstack/init-pytorch:1",))
         ensure_images([*operators(), helpers()[0], of_the_lab[0], served], running.registry, lambda _: None)
         yield running
-    finally:
-        devcluster.down(state, keep_data=False)
 
 
 def without_registry(image: str) -> str:

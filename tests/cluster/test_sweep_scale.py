@@ -1,13 +1,11 @@
 """Sweeps of hundreds of trials on simulated GPU nodes, with few resources and within the limits on parallel trials."""
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -17,7 +15,7 @@ from tests.cluster.lab import Config, true_conditions
 from tests.cluster.pods import make_pod
 from tests.cluster.project import Project, eventually
 from tests.cluster.search import search_config, trials_of, write_space
-from trainstack.dev.cluster import cluster as devcluster
+from tests.local_clusters import kept_state, local_cluster
 from trainstack.dev.cluster.api import Api
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.images import ensure_images, helpers, operators
@@ -39,15 +37,10 @@ UP_SECONDS = 10
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster with about a hundred GPUs on simulated nodes."""
-    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
-    state = Path(f"{kept}-scale") if kept else tmp_path_factory.mktemp("scale")
-    try:
-        running = devcluster.up(state, ClusterSpec(simulated_nodes=NODES, simulated_gpus=PER_NODE))
+    spec = ClusterSpec(simulated_nodes=NODES, simulated_gpus=PER_NODE)
+    with local_cluster(tmp_path_factory.mktemp("scale"), spec, kept=kept_state("-scale")) as running:
         ensure_images([*operators(("kueue",)), *helpers()], running.registry, lambda _: None)
         yield running
-    finally:
-        if not kept:
-            devcluster.down(state, keep_data=False)
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ def traindb(copy: Project, sites: Cluster) -> Iterator[Page]:
 @pytest.fixture
 def sweeps(copy: Project, sites: Cluster, tenant: Person, owner: Person, tmp_path: Path) -> Iterator[Page]:
     """Yield the page of the tenant's sweep, whose repository is reachable from the cluster."""
-    ensure_images([git(), git(("git", "openssh-server"), serve_as=(forge.IMAGE,))], sites.registry, lambda _: None)
+    ensure_images([git(), forge.recipe()], sites.registry, lambda _: None)
     try:
         server = forge.start(copy, tmp_path, MAIN)
         forge.create_secret(copy, NAMESPACE, "code-authority", "Opaque", ca_crt=server.authority)

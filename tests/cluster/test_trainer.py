@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from tests.cluster.project import ROOT, Project, eventually
-from tests.conftest import start_cluster
-from trainstack.dev.cluster import cluster as devcluster
+from tests.local_clusters import cluster_for_dev
 from trainstack.dev.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -52,11 +51,8 @@ RECORDED_SET: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def dedicated_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster on which no other test has installed Kueue."""
-    state = tmp_path_factory.mktemp("trainer")
-    try:
-        yield start_cluster(state)
-    finally:
-        devcluster.down(state, keep_data=False)
+    with cluster_for_dev(tmp_path_factory.mktemp("trainer")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

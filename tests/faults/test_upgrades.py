@@ -1,9 +1,7 @@
 """Operators are upgraded under queued and running runs; a downgrade is refused."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,10 +102,7 @@ def predecessors() -> Predecessors:
 @pytest.fixture(scope="module")
 def older_cluster(predecessors: Predecessors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster with the images of both releases of each operator."""
-    kept = os.environ.get("TRAINSTACK_TEST_CLUSTER")
-    state = Path(f"{kept}-older") if kept else tmp_path_factory.mktemp("older")
-    try:
-        running = devcluster.reset(state)
+    with devcluster.temporary(tmp_path_factory.mktemp("older")) as running:
         images = [
             *operators(["kueue", "training-operator"]),
             *predecessors.recipes,
@@ -116,8 +111,6 @@ def older_cluster(predecessors: Predecessors, tmp_path_factory: pytest.TempPathF
         ]
         ensure_images(images, running.registry, lambda _: None)
         yield running
-    finally:
-        devcluster.down(state, keep_data=False)
 
 
 def test_operators_are_upgraded_under_runs(

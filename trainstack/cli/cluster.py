@@ -11,6 +11,7 @@ from rich.table import Table
 from trainstack.cli.console import fail, out, report, show_json, write
 from trainstack.cli.session import JsonOption, checkout
 from trainstack.dev.cluster import access, drivers
+from trainstack.dev.cluster import cluster as native
 from trainstack.dev.cluster.cluster import Cluster
 from trainstack.dev.cluster.drivers import Driver
 from trainstack.dev.cluster.images import base, ensure_images, git, helpers, operators, workload
@@ -117,6 +118,9 @@ def up(  # noqa: PLR0913 (the options of the command)
 def down(
     *,
     state: StateOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Stop every native cluster of this machine, also of other checkouts.")
+    ] = False,
     wipe: Annotated[bool, typer.Option("--wipe", help="Also delete its objects and volumes.")] = False,
 ) -> None:
     """Stop the local cluster and keep its data for the next `up`.
@@ -124,7 +128,14 @@ def down(
     Examples:
       trainstack cluster down
       trainstack cluster down --wipe
+      trainstack cluster down --all
     """
+    if every:
+        if state:
+            fail("--all stops every cluster: leave out --state", ExitCode.USAGE)
+        number = native.down_all(keep_data=not wipe, report=report)
+        out.print(f"{number} native clusters of this machine are stopped" if number else "no native cluster runs here")
+        return
     start, folder = time.monotonic(), _folder(state)
     drivers.down(folder, keep_data=not wipe, report=report)
     place = "its containers" if drivers.existing(folder) == "kind" else folder

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from trainstack.dev.cluster import folders, launch, processes, simulated
+from trainstack.dev.cluster import cgroups, folders, launch, processes, simulated
 from trainstack.dev.cluster.api import Api, ApiError, Manifest
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.lifeline import Lifeline
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.processes import Run
 from trainstack.dev.cluster.registry_access import RegistryAccess
@@ -31,6 +32,8 @@ LOCK_SECONDS = 180.0
 """How long to wait for another `up` or `down` of the same cluster."""
 MANY_RESTARTS = 5
 """A component that exited this often will not recover."""
+_lifelines: dict[Path, Lifeline] = {}
+"""Those of this process's temporary clusters, by state folder."""
 INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 1024
 """Enough for eight clusters; many distributions set 128."""
@@ -207,12 +210,13 @@ def _await_ready(layout: Layout, seconds: float, report: Report, began: float) -
         time.sleep(0.1)
 
 
-def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:
+def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent, *, temporary: bool = False) -> Cluster:
     """Ensure that the cluster runs and is ready.
 
     A ready cluster is left unchanged, a damaged one heals or is restarted, and the remains of a crash are removed.
     `spec` None keeps the last start's spec. A running cluster adopts changes to GPUs, folders and sites; other changes
-    are refused, since they would end its pods.
+    are refused, since they would end its pods. `temporary`: a cluster that this call starts also stops when this
+    process ends, even if it is killed.
     """
     layout, began = Layout.of(state), time.monotonic()
     with locked(layout, report):
@@ -231,7 +235,7 @@ def up(state: Path, spec: ClusterSpec | None = None, report: Report = silent) ->
             current = _await_ready(layout, HEAL_SECONDS, report, began)
         if current.ready and current.cluster:
             return current.cluster
-        return _start(layout, spec or current.spec or ClusterSpec(), report, began)
+        return _start(layout, spec or current.spec or ClusterSpec(), report, began, temporary=temporary)
 
 
 def check_machine() -> None:
@@ -244,13 +248,19 @@ def check_machine() -> None:
         raise ClusterError("\n  - ".join(["This machine cannot run the local cluster:", *findings]))
 
 
-def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float) -> Cluster:
+def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float, *, temporary: bool) -> Cluster:
     check_machine()
     _allow_inotify(report)
-    launch.stop(layout, Run.read(layout.run))
+    _stop(layout)
     report("starting the cluster (about 10 s)")
-    launch.start(layout, spec)
-    current = _await_ready(layout, START_SECONDS, report, began)
+    _lifelines[layout.state] = launch.start(layout, spec)
+    try:
+        current = _await_ready(layout, START_SECONDS, report, began)
+    except BaseException:  # such as Ctrl-C
+        _stop(layout)
+        raise
+    if not temporary:
+        _lifelines.pop(layout.state).release()
     if not current.ready or not current.cluster:
         reason = _failing(layout, current) or current.problem
         raise ClusterError(
@@ -259,6 +269,12 @@ def _start(layout: Layout, spec: ClusterSpec, report: Report, began: float) -> C
         )
     report(f"{time.monotonic() - began:5.1f} s  node {NODE_NAME} is ready")
     return current.cluster
+
+
+def _stop(layout: Layout) -> None:
+    launch.stop(layout, Run.read(layout.run))
+    if lifeline := _lifelines.pop(layout.state, None):
+        lifeline.cut()
 
 
 def _allow_inotify(report: Report, limit: Path = INOTIFY_LIMIT) -> None:
@@ -305,9 +321,37 @@ def down(state: Path, *, keep_data: bool = True, report: Report = silent) -> Non
         deleted = contents <= layout.remnants()
         if not keep_data and not deleted:
             ensure_removable(layout)
-        launch.stop(layout, Run.read(layout.run))
+        _stop(layout)
         if not keep_data or deleted:
             shutil.rmtree(layout.state)
+
+
+def down_all(*, keep_data: bool = True, report: Report = silent) -> int:
+    """Stop every native cluster of this machine as `down` does, and return their number."""
+    names = sorted(cgroups.clusters(cgroups.hierarchies()))
+    for name in names:
+        down_cgroup(name, keep_data=keep_data, report=report)
+    return len(names)
+
+
+def down_cgroup(name: str, *, keep_data: bool = True, report: Report = silent) -> None:
+    """Stop the cluster with this cgroup; if its supervisor has died, remove its traces outside the state folder."""
+    state = launch.supervised_state(cgroups.members(name, cgroups.hierarchies()))
+    if state is None:
+        launch.remove_traces(name)
+        report(f"removed what a killed cluster has left ({name})")
+    else:
+        down(state, keep_data=keep_data, report=report)
+        report(f"stopped the cluster in {state}")
+
+
+@contextlib.contextmanager
+def temporary(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Iterator[Cluster]:
+    """Run a cluster until the block or this process ends, and delete it. A killed process leaves its files."""
+    try:
+        yield up(state, spec, report, temporary=True)
+    finally:
+        down(state, keep_data=False)
 
 
 def reset(state: Path, spec: ClusterSpec | None = None, report: Report = silent) -> Cluster:

@@ -1,11 +1,12 @@
 """Start and stop a cluster's supervisor from outside."""
 
+import contextlib
 import os
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from trainstack.dev.cluster import archive, certificates, cgroups, config, folde
 from trainstack.dev.cluster.command import run
 from trainstack.dev.cluster.errors import ClusterError
 from trainstack.dev.cluster.layout import HIDDEN, PRIVATE, Layout
+from trainstack.dev.cluster.lifeline import LIFELINE, Lifeline
 from trainstack.dev.cluster.network import Slot
 from trainstack.dev.cluster.plan import Plan
 from trainstack.dev.cluster.processes import Identity, Run, children, reap, start_time, wait_until
@@ -25,6 +27,7 @@ from trainstack.dev.toolchain.places import cache_root
 find = cache(tools.program)
 CHECKOUT = Path(__file__).resolve().parents[3]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SUPERVISOR = "trainstack.dev.cluster.supervisor"
 NAMESPACES = ("--mount", "--propagation", "private", "--uts", "--ipc", "--net", "--pid")
 SPAWN_SECONDS = 10.0
 """How long a process may take to start in its namespaces."""
@@ -40,16 +43,20 @@ def environment(caller: Mapping[str, str]) -> dict[str, str]:
     return own | {name: caller[name] for name in ("GOGC",) if name in caller}
 
 
-def _spawn(layout: Layout, plan: int) -> tuple[Identity, Identity]:
-    """Start the supervisor in new namespaces, where it reads its plan from a pipe; return it and its guard outside."""
+def _spawn(layout: Layout, plan: int, lifeline: int) -> tuple[Identity, Identity]:
+    """Start the supervisor in new namespaces; return it and its guard outside.
+
+    It reads its plan from one pipe, and the end of its caller from the other. Its command line has the state folder.
+    """
     log = str(layout.log / "supervisor.log")
-    supervisor = [sys.executable, "-P", "-m", "trainstack.dev.cluster.supervisor"]
+    supervisor = [sys.executable, "-P", "-m", SUPERVISOR, str(layout.state)]
     guard = os.posix_spawn(
         shutil.which("unshare", path=PATH) or "unshare",
         ["unshare", *NAMESPACES, "--mount-proc", "--fork", "--kill-child=SIGKILL", "--wd=/", *supervisor],
         environment(os.environ),
         file_actions=[
             (os.POSIX_SPAWN_DUP2, plan, 0),
+            (os.POSIX_SPAWN_DUP2, lifeline, LIFELINE),
             (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
@@ -122,8 +129,8 @@ def _preferred_slot(layout: Layout) -> int | None:
         return None
 
 
-def start(layout: Layout, spec: ClusterSpec) -> Run:
-    """Start everything; return once the supervisor has its plan."""
+def start(layout: Layout, spec: ClusterSpec) -> Lifeline:
+    """Start everything; return once the supervisor has its plan. The cluster stops unless its lifeline is released."""
     # In the shared cache images survive a cluster's reset.
     registry = Path(spec.registry) if spec.registry else cache_root() / "registry"
     volumes = Path(spec.volumes) if spec.volumes else layout.volumes
@@ -135,17 +142,18 @@ def start(layout: Layout, spec: ClusterSpec) -> Run:
     found = cgroups.hierarchies()
     cgroups.create(layout.cgroup, found)
     read_end, write_end = os.pipe()
-    # On failure the pipe closes, and the supervisor exits, since it has no plan.
-    with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb") as pipe:
-        init, guard = _spawn(layout, read_end)
+    lifeline_end, held_end = os.pipe()
+    lifeline = Lifeline(held_end)
+    # On failure the pipes close, and the supervisor exits, since it has no plan.
+    with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb") as pipe, os.fdopen(lifeline_end, "rb"):
+        init, guard = _spawn(layout, read_end, lifeline_end)
         try:
             for pid in (guard.pid, init.pid):
                 cgroups.enter(layout.cgroup, pid, found)
             wait_until(lambda: _in_own_namespace(init.pid), SPAWN_SECONDS, 0.005)
             slot = network.join(init.pid, _preferred_slot(layout), layout.cgroup)
             write_atomically(layout.slot, str(slot.number))
-            record = Run(init, guard, slot.number, time.time())
-            write_atomically(layout.run, record.to_json())
+            write_atomically(layout.run, Run(init, guard, slot.number, time.time()).to_json())
             _write_files(layout, slot, spec, registry, volumes)
             plan = Plan(
                 state=str(layout.state),
@@ -159,8 +167,19 @@ def start(layout: Layout, spec: ClusterSpec) -> Run:
             pipe.write(plan.to_json().encode())
         except BaseException:
             stop(layout, Run(init, guard, -1, 0.0), graceful=False)
+            lifeline.cut()
             raise
-    return record
+    return lifeline
+
+
+def supervised_state(pids: Iterable[int]) -> Path | None:
+    """Return the state folder of the cluster whose supervisor is among the processes; None if none is."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            if SUPERVISOR in words:
+                return Path(words[words.index(SUPERVISOR) + 1])
+    return None
 
 
 def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
@@ -181,12 +200,17 @@ def stop(layout: Layout, record: Run | None, *, graceful: bool = True) -> None:
                     f"The cluster's supervisor (pid {record.init.pid}) does not exit after SIGKILL: one of its "
                     "processes hangs in the kernel. Try `trainstack cluster down` again, or restart this machine."
                 )
+    remove_traces(layout.cgroup)
+    layout.run.unlink(missing_ok=True)
+    layout.status.unlink(missing_ok=True)
+
+
+def remove_traces(cgroup: str) -> None:
+    """Remove what a cluster without a supervisor leaves outside its state folder; `cgroup` is its cgroup's name."""
     found = cgroups.hierarchies()
-    cgroups.remove(layout.cgroup, found)
+    cgroups.remove(cgroup, found)
     others = cgroups.clusters(found)
     # Folders of every site: a crash may have left some.
     folders.remove((*(() if others else HIDDEN), *definition.node_folders()), others)
     # The kernel removes a network namespace shortly after its last process.
-    wait_until(lambda: not network.joined(layout.cgroup), KILL_SECONDS)
-    layout.run.unlink(missing_ok=True)
-    layout.status.unlink(missing_ok=True)
+    wait_until(lambda: not network.joined(cgroup), KILL_SECONDS)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trainstack.dev.cluster import probes, sandbox
 from trainstack.dev.cluster.layout import Layout
+from trainstack.dev.cluster.lifeline import Owner
 from trainstack.dev.cluster.plan import Component, Plan
 from trainstack.dev.cluster.state import ComponentStatus, write_status
 
@@ -131,7 +132,8 @@ class Supervisor:
         """Whether there is nothing to start or probe."""
         return all(entry.ready or entry.done for entry in self.running.values())
 
-    def run(self) -> None:
+    def run(self, owner: Owner) -> None:
+        """Keep the components running until a signal, or until the owner has ended."""
         self.report()
         while True:
             changed = self.reap()
@@ -140,6 +142,9 @@ class Supervisor:
                 self.report()
             received = signal.sigtimedwait(WAKE_SIGNALS, SLOW_TICK_SECONDS if self.settled() else TICK_SECONDS)
             if received is not None and received.si_signo in (signal.SIGTERM, signal.SIGINT):
+                return
+            if owner.has_ended():
+                print("the process that started this cluster has ended; stopping", file=sys.stderr, flush=True)
                 return
 
     def stop(self) -> None:
@@ -180,7 +185,7 @@ def main() -> None:
     plan = Plan.from_json(text)
     sandbox.set_up(plan)
     supervisor = Supervisor(plan)
-    supervisor.run()
+    supervisor.run(Owner())
     supervisor.stop()
 
 
