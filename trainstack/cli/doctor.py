@@ -9,6 +9,7 @@ from trainstack.cli.check_cluster import declared_manifests
 from trainstack.cli.console import err, fail, out, show_json
 from trainstack.cli.engine import StateRefusedError, ensure_backend, export
 from trainstack.cli.releases import with_downloads
+from trainstack.cli.same_cluster import cluster_refusal
 from trainstack.cli.session import JsonOption, Session, StackOption
 from trainstack.declared.inputs import FAULTS
 from trainstack.errors import ExitCode
@@ -64,7 +65,7 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
     files = read_state_files(session.root / folder, project, session.stack) if folder is not None else None
     unchecked = [] if folder is not None else [_LOCKS_ELSEWHERE]
     blocking = diagnose_files(files, session.stack)
-    state = State()
+    state, deployment = State(), None
     if blocking is None:
         exported, found = _export(session)
         if found:
@@ -73,12 +74,23 @@ def _diagnose(session: Session) -> tuple[Diagnosis, list[str]]:
             blocking = diagnose_refused(found, str(file or f"stack {session.stack}"), files, backup, session.stack)
         else:
             try:
-                state = read_state(exported)
+                state, deployment = read_state(exported), exported.get("deployment")
             except (ValueError, KeyError) as error:
                 fail(f"cannot parse the output of `pulumi stack export -s {session.stack}`: {error}")
     if blocking is not None:
         return blocking, [*unchecked, "the state and the cluster: run the same command again after the repair"]
+    if refusal := _another_cluster(session, deployment):
+        # Every object of the state would be missing here.
+        problem = Problem("another-cluster", "cluster", refusal, ())
+        return Diagnosis((problem,), ()), [*unchecked, "the state: run the same command with the stack's cluster"]
     return _diagnose_objects(session, files, state, unchecked)
+
+
+def _another_cluster(session: Session, deployment: Mapping[str, Any] | None) -> str:
+    try:
+        return cluster_refusal(session, deployment)
+    except ClusterError:
+        return ""  # the next read has the finding
 
 
 def _diagnose_objects(

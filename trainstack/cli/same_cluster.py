@@ -25,12 +25,17 @@ def ensure_same_cluster(session: Session, deployment: Mapping[str, Any] | None) 
     `deployment` is the state, None without a stack. Raises RefusedError as `announce_cluster` does, and ClusterError.
     """
     announce_cluster(session.settings)
+    if refusal := cluster_refusal(session, deployment):
+        fail(refusal, ExitCode.REFUSED)
+
+
+def cluster_refusal(session: Session, deployment: Mapping[str, Any] | None) -> str:
+    """Return why this is not the cluster of the stack, with a remedy; empty if it is. Raises ClusterError."""
     identity, expected = read_cluster(session.settings), session.settings.cluster.identity
     refusal = unexpected(identity, session.stack, expected, session.loaded.where("cluster.identity"))
     if expected is None:
         refusal = another(_recorded_cluster(session, deployment or {}), identity, session.stack)
-    if refusal:
-        fail(refusal, ExitCode.REFUSED)
+    return refusal
 
 
 def ensure_own_objects(session: Session, deployment: Mapping[str, Any] | None) -> None:

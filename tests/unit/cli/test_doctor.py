@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 
 from tests.unit.checks.test_recovery import OWN, make_identity
 from trainstack.cli import doctor as command
+from trainstack.cli import same_cluster
 from trainstack.cli.app import app
 from trainstack.cli.engine import StateRefusedError
+from trainstack.guards.cluster_identity import MEMORY, Cluster, memory_name
 from trainstack.lifecycle.recovery.locks import Lock
 from trainstack.lifecycle.recovery.objects import LiveObject, Seen
 from trainstack.lifecycle.recovery.state_files import read_deployment, read_state_files, state_folder
@@ -166,6 +168,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(command, "export", lambda _: None)
     monkeypatch.setattr(command, "read_marked", lambda *_: Seen({}))
     monkeypatch.setattr(command, "read_loaders", lambda *_: [])
+    monkeypatch.setattr(same_cluster, "read_cluster", lambda _: Cluster({"kube-system": "1"}, "lab", "https://lab"))
     return make_folder(tmp_path)
 
 
@@ -270,6 +273,35 @@ def test_without_a_cluster_the_state_is_judged_alone(folder: Path, monkeypatch: 
     monkeypatch.setattr(command, "read_marked", unreachable)
     code, out = run("--json")
     assert (code, [problem["id"] for problem in json.loads(out)["problems"]]) == (5, ["cluster-unreachable"])
+
+
+@pytest.mark.parametrize("identity", ["1", "2"])
+def test_the_state_is_not_compared_with_another_cluster(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, identity: str
+) -> None:
+    """Every object would be missing there, and the repair of that would remove them from the state."""
+    memory = {
+        "urn": f"urn:pulumi:lab::trainstack::{MEMORY}::{memory_name('owner')}",
+        "type": MEMORY,
+        "outputs": {"output": {"kube-system": identity}},
+    }
+    claim = {
+        "urn": "urn:pulumi:lab::trainstack::kubernetes:core/v1:PersistentVolumeClaim::lab/data",
+        "type": "kubernetes:core/v1:PersistentVolumeClaim",
+        "id": "lab/data",
+        "custom": True,
+        "outputs": {"metadata": {"name": "data", "namespace": "lab", "uid": "3"}},
+    }
+    exported = {"deployment": {"resources": [make_identity(OWN), memory, claim]}}
+    monkeypatch.setattr(command, "export", lambda _: json.dumps(exported))
+    code, out = run("--json")
+    output = json.loads(out)
+    commands = output["commands"]
+    assert (code, [problem["id"] for problem in output["problems"]]) == (
+        4,
+        ["object-missing" if identity == "1" else "another-cluster"],
+    )
+    assert bool(commands) == (identity == "1")
 
 
 def test_a_state_elsewhere_has_its_locks_with_the_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

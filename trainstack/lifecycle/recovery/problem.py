@@ -25,6 +25,7 @@ Id = Literal[
     "loader-waiting",
     "file-left",
     "cluster-unreachable",
+    "another-cluster",
 ]
 """docs/recovery.md has a section for each."""
 
