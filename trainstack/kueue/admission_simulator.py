@@ -34,10 +34,13 @@ _TOPOLOGY = "the quota is available, and the nodes of flavor {} decide whether t
 def declared_verdicts(declared: Declared) -> list[Verdict]:
     """Return the verdicts on an environment's queued runs, on an idle cluster, with remedies."""
     model = declared_model(declared)
-    workloads = declared_workloads(declared, model)
+    return idle_verdicts(model, declared_workloads(declared, model), declared_release(declared.settings))
+
+
+def idle_verdicts(model: Model, workloads: Sequence[Workload], release: str) -> list[Verdict]:
+    """Return the verdicts on workloads that wait together, on an idle cluster, with remedies. `release`: of Kueue."""
     simulator = AdmissionSimulator(model, pending=workloads)
-    verdicts = [simulator.verdict(workload) for workload in workloads]
-    return for_release(verdicts, declared_release(declared.settings))
+    return for_release([simulator.verdict(workload) for workload in workloads], release)
 
 
 def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] = ()) -> Verdict:

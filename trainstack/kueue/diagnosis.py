@@ -88,6 +88,30 @@ def _of_queue(model: Model, queue: str, cause: Cause, problem: str, key: str = "
     return Reason(cause, f"cluster queue {queue} {problem}", queue_path(model, queue, key), flavor=flavor)
 
 
+def unbooked(model: Model, workload: Workload) -> Iterator[tuple[PodSet, str]]:
+    """Yield the pods for which Kueue books nothing, each with the reason."""
+    local = (model.local_queues or {}).get((workload.namespace, workload.queue))
+    queue = (model.cluster_queues or {}).get(local.cluster_queue) if local else None
+    if queue is not None and any("pods" in group.covered for group in queue.groups):
+        return
+    for pods in workload.pod_sets:
+        if pods.count and not any(pods.requests.values()):
+            uncounted = sorted(pods.own_resources - pods.requests.keys())
+            if pods.requests:
+                why = f"{_pods(pods)} only an amount of 0"
+            elif uncounted:
+                why = f"{_pods(pods)} only {', '.join(uncounted)}, which Kueue's Configuration does not count"
+            else:
+                why = f"{_pods(pods)} nothing"
+            flavor = "" if pods.requests else " and gets no flavor, so Kueue does not select its nodes"
+            yield pods, f"{why}: it uses no quota{flavor}"
+
+
+def _pods(pods: PodSet) -> str:
+    name = "" if pods.name == "main" else f"{pods.name} "
+    return f"each {name}pod requests"
+
+
 def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: bool) -> list[Reason]:
     """Return the missing quota and the flavors that do not match.
 

@@ -18,6 +18,8 @@ def summary(verdict: Verdict) -> str:
     A verdict of Kueue's own code is marked: `fits (by the code of Kueue v0.15.2): on a100, in example.com/rack r1`.
     """
     parts = [placed(verdict.assigned)] if verdict.assigned else []
+    if verdict.assigned and not any(verdict.usage.values()):
+        parts.append("uses no quota, because its pods request nothing that Kueue counts")
     if verdict.borrowed:
         parts.append(f"borrows {amounts(verdict.borrowed)}")
     if verdict.preempts:

@@ -11,7 +11,7 @@ from trainstack.kueue.admission_simulator import AdmissionSimulator
 from trainstack.kueue.from_live_objects import Lists, snapshot
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.judge_cases import declared_submissions, pending_submissions, without_runs
-from trainstack.kueue.model import QueueState, Workload
+from trainstack.kueue.model import Model, QueueState, Workload
 from trainstack.kueue.placement import Judge, Nodes, judged
 from trainstack.kueue.releases import for_release
 from trainstack.kueue.verdict import Verdict
@@ -180,10 +180,14 @@ class LiveContext(Context):
         )
 
     @cached_property
+    def submissions(self) -> list[Workload]:
+        """The queued runs as the cluster's Kueue would count them, behind all existing workloads."""
+        return [replace(run, created=inf) for run in declared_workloads(self.declared, self.snapshot.model)]
+
+    @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether each queued run would be admitted now, behind all existing workloads of its priority."""
-        state = self.snapshot
-        workloads = [replace(run, created=inf) for run in declared_workloads(self.declared, state.model)]
+        state, workloads = self.snapshot, self.submissions
         simulator = AdmissionSimulator(state.model, state.admitted, state.pending, self._placed(workloads))
         return for_release([simulator.verdict(workload) for workload in workloads], self.kueue_release)
 
@@ -219,9 +223,17 @@ class LiveContext(Context):
     @cached_property
     def verdicts_of_files(self) -> list[Verdict]:
         """The verdicts from the files alone, without remedies."""
-        model = declared_model(self.declared)
-        simulator = AdmissionSimulator(model)
-        return [simulator.alone(workload) for workload in declared_workloads(self.declared, model)]
+        simulator = AdmissionSimulator(self.model_of_files)
+        return [simulator.alone(workload) for workload in self.submissions_of_files]
+
+    @cached_property
+    def model_of_files(self) -> Model:
+        return declared_model(self.declared)
+
+    @cached_property
+    def submissions_of_files(self) -> tuple[Workload, ...]:
+        """The queued runs as the files alone show them."""
+        return declared_workloads(self.declared, self.model_of_files)
 
 
 def declared(settings: Settings, operator: str) -> bool:

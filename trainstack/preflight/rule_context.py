@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import declared_verdicts
+from trainstack.kueue.admission_simulator import idle_verdicts
 from trainstack.kueue.from_objects import declared_model
+from trainstack.kueue.model import Model
+from trainstack.kueue.model import Workload as Submission
+from trainstack.kueue.releases import declared_release
 from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
+from trainstack.kueue.workloads import declared_workloads
 from trainstack.runs.manifests.kind import PodSet
 from trainstack.runs.status.run_pods import pod_sets, queued
 from trainstack.settings.model import Settings
@@ -118,11 +122,21 @@ class RuleContext(Context):
         return environment.profile == "owner" and "platform" in environment.layers
 
     @cached_property
+    def model(self) -> Model:
+        """What admission depends on, as far as the files declare it."""
+        return declared_model(self.declared)
+
+    @cached_property
+    def submissions(self) -> tuple[Submission, ...]:
+        """The queued runs as Kueue counts them, except those whose manifests cannot be built."""
+        return declared_workloads(self.declared, self.model)
+
+    @cached_property
     def tree(self) -> CohortTree:
         """The quota of the declared queues and cohorts."""
-        return CohortTree(declared_model(self.declared))
+        return CohortTree(self.model)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether Kueue would admit each queued run on an idle cluster."""
-        return declared_verdicts(self.declared)
+        return idle_verdicts(self.model, self.submissions, declared_release(self.settings))

@@ -1,5 +1,6 @@
 """Further environments with one fault: of names, operators and volumes, of labels, versions and silences."""
 
+from tests.unit.checks.booking_cases import BOOKING_CASES
 from tests.unit.checks.cases import CASES, Case
 from tests.unit.checks.pod_cases import POD_CASES
 from tests.unit.checks.pool_cases import POOL, POOL_CASES
@@ -636,5 +637,5 @@ MORE: dict[str, list[Case]] = {
 
 def every_case() -> list[tuple[str, Case]]:
     """Return all cases of the preflight rules, with the id of the rule that finds the fault."""
-    more = (*MORE.items(), *POD_CASES.items())
+    more = (*MORE.items(), *POD_CASES.items(), *BOOKING_CASES.items())
     return [*CASES.items(), *((rule, case) for rule, cases in more for case in cases)]

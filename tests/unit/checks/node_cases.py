@@ -201,6 +201,17 @@ MORE: dict[str, list[Case]] = {
             "correct nodeSelector, or label the nodes",
         ),
     ],
+    "requests-nothing": [
+        Case(
+            make_settings(make_run(), **NOT_DECLARED),
+            make_live(kueue={"resources": {"excludeResourcePrefixes": ["cpu", "memory"]}}),
+            f"{RUN}.resources",
+            "each pod requests only cpu, memory, which Kueue's Configuration does not count: it uses no quota and gets "
+            "no flavor, so Kueue does not select its nodes",
+            "set `resources.requests`, at least of `cpu` and `memory`",
+            "warning",
+        )
+    ],
     "quota-over-nodes": [
         Case(
             pooled(cpu="3", memory="8Gi"),

@@ -79,10 +79,10 @@ def test_a_failing_rule_over_a_cluster_stops_the_change(monkeypatch: pytest.Monk
 def test_verdicts_that_fail_stop_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Findings of other rules are kept."""
 
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise KeyError("cpu")
 
-    monkeypatch.setattr("trainstack.preflight.rule_context.declared_verdicts", broken)
+    monkeypatch.setattr("trainstack.preflight.rule_context.idle_verdicts", broken)
     checked = preflight.examine(Declared(make_settings(make_run(volumes=()))), EMPTY)
     messages = [finding.message for finding in checked.findings if finding.id == "rule-failed"]
     assert any(message.startswith("the verdicts on the runs failed with KeyError: 'cpu'") for message in messages)

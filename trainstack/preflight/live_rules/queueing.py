@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trainstack.kueue.diagnosis import unbooked
 from trainstack.kueue.resource_node import missing_objects
 from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.preflight.live_context import LiveContext, absent_name, declared, unread
 from trainstack.preflight.rule import Rule, Severity, Violation
-from trainstack.preflight.rules.admission import never_fits, remedy_of, resource_uncovered
+from trainstack.preflight.rules.admission import never_fits, remedy_of, requests_nothing, resource_uncovered
 from trainstack.preflight.rules.operators import framework_unlisted
 from trainstack.preflight.rules.queues import queue_closed
 from trainstack.preflight.rules.references import priority_unknown, queue_unknown
@@ -108,6 +109,17 @@ def framework_unmanaged(context: LiveContext) -> Iterator[Violation]:
 @never_fits.rule
 def never_admitted(context: LiveContext) -> Iterator[Violation]:
     yield from _refused(context, _NEVER_FITS)
+
+
+@requests_nothing.rule
+def nothing_counted(context: LiveContext) -> Iterator[Violation]:
+    """Find what the cluster's Kueue does not count, except for pods of which the files show it."""
+    model, reported = context.model_of_files, context.submissions_of_files
+    known = {pods.resources_path for workload in reported for pods, _ in unbooked(model, workload)}
+    for workload in context.submissions:
+        for pods, message in unbooked(context.snapshot.model, workload):
+            if pods.resources_path not in known:
+                yield Violation(pods.resources_path, message)
 
 
 @resource_uncovered.rule

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from trainstack.kueue.diagnosis import unbooked
 from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.objects.labels import PRIORITY, QUEUE
 from trainstack.preflight.examples import digits
@@ -57,6 +58,24 @@ def resource_uncovered(context: RuleContext) -> Iterator[Violation]:
 )
 def never_fits(context: RuleContext) -> Iterator[Violation]:
     yield from _violations(context, _OF_QUOTA)
+
+
+@Rule(
+    id="requests-nothing",
+    severity="warning",
+    summary="The pods of a queued run request nothing that Kueue counts.",
+    details=(
+        "Kueue admits such a run at once, however much is in use. Pods without any request get no flavor either: they "
+        "may start on every node, slow down its other pods, and are the first to be evicted. Defaults of a LimitRange "
+        "in the namespace count as requests, and so does each pod in a queue that covers `pods`."
+    ),
+    change=digits("resources: {requests: {cpu: 0, memory: 0}}"),
+    remedy="Set `resources.requests`, at least of `cpu` and `memory`.",
+)
+def requests_nothing(context: RuleContext) -> Iterator[Violation]:
+    for workload in context.submissions:
+        for pods, message in unbooked(context.model, workload):
+            yield Violation(pods.resources_path, message)
 
 
 @Rule(

@@ -41,6 +41,14 @@ def test_the_summary_of_a_run_that_fits() -> None:
     )
 
 
+def test_the_summary_of_a_run_that_uses_no_quota_says_so() -> None:
+    """Without any request there is no flavor either."""
+    why = "uses no quota, because its pods request nothing that Kueue counts"
+    assert summary(make_verdict(assigned=(Assigned("main", 1, {}),), usage={})) == f"fits: on no flavor; {why}"
+    of_nothing = make_verdict(assigned=(Assigned("main", 1, {"cpu": "a100"}),), usage={("a100", "cpu"): 0})
+    assert summary(of_nothing) == f"fits: on a100; {why}"
+
+
 def test_the_summary_of_a_run_that_never_fits() -> None:
     """It has all reasons, and the remedies as alternatives."""
     reasons = (Reason("quota", "too little", "p"), Reason("taint", "kept away", "p"))
