@@ -1,7 +1,7 @@
 """Pod sets from pod templates, with requests as Kueue counts them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainstack.kueue.model import LimitRange, Model, PodSet, Requirement, Toleration
@@ -58,9 +58,7 @@ def requests(
 ) -> tuple[Exact, tuple[str, ...]]:
     """Return the requests of one pod, and why Kueue rejects it whatever the quota.
 
-    A container's own values take precedence over the namespace's defaults, and those over its limits. Sidecars are
-    added to all containers that start after them; of the init containers and the sum of the containers the maximum
-    counts.
+    A container's own values take precedence over the namespace's defaults, and those over its limits.
 
     Source: AdjustResources, ValidateResources and ValidateLimitRange in Kueue's pkg/workload/resources.go; PodRequests
     in k8s.io/component-helpers/resource.
@@ -69,20 +67,7 @@ def requests(
     of_containers = [bounds for bounds in limits if bounds.kind == "Container"]
     init = [_defaulted(container, of_containers) for container in init_containers]
     main = [_defaulted(container, of_containers) for container in containers]
-    total, sidecars = Counter[str](), Counter[str]()
-    for requested, _ in main:
-        total.update(requested)
-    highest: Exact = {}
-    for container, (requested, _) in zip(init_containers, init, strict=True):
-        if container.get("restartPolicy") == "Always":
-            total.update(requested)
-            sidecars.update(requested)
-            current = sidecars
-        else:
-            current = Counter(requested)
-            current.update(sidecars)
-        _raise(highest, current)
-    _raise(total, highest)
+    total = _together(spec, lambda container: _defaulted(container, of_containers)[0])
     for resource, number in exactly((spec.get("resources") or {}).get("requests")).items():
         if resource in ("cpu", "memory") or resource.startswith("hugepages-"):
             total[resource] = number
@@ -95,6 +80,35 @@ def requests(
         if bounds.kind == "Pod":
             faults += _outside("a pod", total, total, bounds)
     return total, tuple(faults)
+
+
+def container_requests(spec: Body) -> Exact:
+    """Return what the containers of a pod request together, where a limit is the default of a request."""
+    return _together(spec, lambda container: _defaulted(container, ())[0])
+
+
+def _together(spec: Body, amounts_of: Callable[[Body], Exact]) -> Counter[str]:
+    """Return what the containers of a pod need together.
+
+    Sidecars are added to all containers that start after them; of the init containers and the sum of the containers the
+    maximum counts. Source: AggregateContainerRequests in k8s.io/component-helpers/resource.
+    """
+    total, sidecars = Counter[str](), Counter[str]()
+    for container in spec.get("containers") or ():
+        total.update(amounts_of(container))
+    highest: Exact = {}
+    for container in spec.get("initContainers") or ():
+        amounts = amounts_of(container)
+        if container.get("restartPolicy") == "Always":
+            total.update(amounts)
+            sidecars.update(amounts)
+            current = sidecars
+        else:
+            current = Counter(amounts)
+            current.update(sidecars)
+        _raise(highest, current)
+    _raise(total, highest)
+    return total
 
 
 def _transformed(requested: Exact, model: Model) -> Exact:

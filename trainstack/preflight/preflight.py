@@ -21,6 +21,7 @@ from trainstack.preflight.rules import (
     namespaces,
     operators,
     pod_patches,
+    pod_resources,
     pools,
     programs,
     queues,
@@ -37,7 +38,20 @@ from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[RuleContext]] = checks(
     *(references, dependencies, queues, multikueue, pools, admission, operators, volumes, names),
-    *(files, images, namespaces, pod_patches, tenant, sweeps, loaders, resources, programs, sizes, likely_mistakes),
+    *(
+        files,
+        images,
+        namespaces,
+        pod_patches,
+        tenant,
+        sweeps,
+        loaders,
+        resources,
+        pod_resources,
+        programs,
+        sizes,
+        likely_mistakes,
+    ),
 )
 """The rules by id, in the order of docs/checks.md."""
 

@@ -1,12 +1,39 @@
 """Environments whose runs get another quota, or other nodes, than their author would expect."""
 
+from typing import Any
+
 from tests.unit.checks.cases import Case
-from tests.unit.make import make_distributed, make_kueue, make_run, make_settings
+from tests.unit.checks.pod_cases import helper
+from tests.unit.make import (
+    make_cluster_queue,
+    make_distributed,
+    make_group,
+    make_kueue,
+    make_queues,
+    make_run,
+    make_settings,
+)
 from trainstack.settings.sections.operators import Operators, Transformation
 from trainstack.settings.sections.workloads import Resources, Role
 
 RUN = "workloads.runs[train]"
 REQUEST = "set `resources.requests`, at least of `cpu` and `memory`"
+
+AT_LEAST = "set at least {}, or leave it out"
+
+
+def patched(spec: dict[str, Any], path: str, message: str, remedy: str, **run: Any) -> Case:
+    """Return a run whose patch of the pod's spec has one fault; its container requests 1 cpu."""
+    resources = {"resources": Resources(requests={"cpu": "1"}), **run}
+    return Case(
+        make_settings(make_run(pod_patch={"spec": spec}, **resources)), f"{RUN}.podPatch.spec.{path}", message, remedy
+    )
+
+
+def sidecar(name: str = "proxy", **resources: Any) -> dict[str, Any]:
+    """Return an init container that runs beside the others; a restricted namespace accepts it."""
+    return {**helper("proxy:1"), "name": name, "restartPolicy": "Always", "resources": resources}
+
 
 BOOKING_CASES: dict[str, list[Case]] = {
     "requests-nothing": [
@@ -46,6 +73,85 @@ BOOKING_CASES: dict[str, list[Case]] = {
             "no flavor, so Kueue does not select its nodes",
             REQUEST,
             "warning",
+        ),
+    ],
+    "pod-resources-refused": [
+        patched(
+            {"resources": {"requests": {"cpu": "900m"}}},
+            "resources.requests.cpu",
+            "900m of cpu is less than the 1 that the containers request",
+            AT_LEAST.format(1),
+        ),
+        patched(
+            {"resources": {"requests": {"cpu": "1"}}, "initContainers": [sidecar(limits={"cpu": "500m"})]},
+            "resources.requests.cpu",
+            "1 of cpu is less than the 1.5 that the containers request",
+            AT_LEAST.format(1.5),
+        ),
+        patched(
+            {"resources": {"limits": {"cpu": "900m"}}},
+            "resources.limits.cpu",
+            "the limit of 900m of cpu is less than the 1 that the containers request",
+            AT_LEAST.format(1),
+        ),
+        patched(
+            {"resources": {"limits": {"cpu": "1500m"}, "requests": {"cpu": "1"}}},
+            "resources.limits.cpu",
+            "container training has a limit of 2 of cpu, the pod of 1500m",
+            AT_LEAST.format(2),
+            resources=Resources(requests={"cpu": "1"}, limits={"cpu": "2"}),
+        ),
+        patched(
+            {"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1500m"}}},
+            "resources.requests.cpu",
+            "1500m of cpu is more than the limit of 1",
+            "lower the request, or raise the limit",
+        ),
+        Case(
+            make_settings(
+                make_run(
+                    resources=Resources(requests={"cpu": "1"}, limits={"hugepages-2Mi": "2Mi"}),
+                    pod_patch={
+                        "spec": {
+                            "resources": {"limits": {"hugepages-2Mi": "2Mi", "cpu": "1"}},
+                            "initContainers": [sidecar(requests={"cpu": "0"}, limits={"hugepages-2Mi": "2Mi"})],
+                        }
+                    },
+                ),
+                queues=make_queues(
+                    cluster_queues=(
+                        make_cluster_queue(
+                            resource_groups=(
+                                make_group(("cpu", {"cpu": "2", "memory": "8Gi", "hugepages-2Mi": "8Mi"})),
+                            )
+                        ),
+                    )
+                ),
+            ),
+            f"{RUN}.podPatch.spec.resources.limits.hugepages-2Mi",
+            "the limit of 2Mi of hugepages-2Mi is less than the 4Mi that the containers request",
+            AT_LEAST.format("4Mi"),
+        ),
+        patched(
+            {"resources": {"requests": {"ephemeral-storage": "1Gi"}}},
+            "resources.requests.ephemeral-storage",
+            "ephemeral-storage cannot be set for a whole pod, only cpu, memory and huge pages",
+            "set it for a container",
+        ),
+        patched(
+            {"resources": {"claims": [{"name": "gpu"}]}}, "resources.claims", "a whole pod has no claims", "remove it"
+        ),
+        patched(
+            {"overhead": {"cpu": "250m"}},
+            "overhead",
+            "only pods of a runtime class have an overhead, which is the overhead of the class",
+            "remove it, or set runtimeClassName",
+        ),
+        patched(
+            {"initContainers": [sidecar(requests={"cpu": "1"}, limits={"cpu": "500m"})]},
+            "initContainers[proxy].resources.requests.cpu",
+            "1 of cpu is more than the limit of 500m",
+            "lower the request, or raise the limit",
         ),
     ],
 }

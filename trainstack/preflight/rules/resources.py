@@ -3,7 +3,7 @@
 Source: ValidateContainerResourceRequirements in k8s.io/kubernetes/pkg/apis/core/validation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from trainstack.preflight.examples import digits
@@ -35,21 +35,26 @@ _MOST_CORES = 1024
 )
 def resources_refused(context: RuleContext) -> Iterator[Violation]:
     for path, resources in _resources(context):
-        for name, quantity in resources.requests.items():
-            fault = _against_limit(name, quantity, resources.limits.get(name))
-            if fault is not None:
-                yield Violation(child(f"{path}.requests", name), *fault)
-        names = {*resources.requests, *resources.limits}
-        if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
-            message = "huge pages require a request of cpu or memory"
-            yield Violation(path, message, "add requests of cpu and memory")
-        for amount_path, name, quantity in _listed(path, resources):
-            if is_extended(name) and amount(quantity).denominator != 1:
-                yield _fractional(amount_path, name, quantity)
-            page = name.removeprefix(HUGE_PAGES)
-            if page != name and amount(quantity) % amount(page) != 0:
-                message = f"{quantity} of {name} is not a multiple of {page}"
-                yield Violation(amount_path, message, f"write a multiple of {page}")
+        yield from resource_faults(path, resources.requests, resources.limits)
+
+
+def resource_faults(path: str, requests: Mapping[str, str], limits: Mapping[str, str]) -> Iterator[Violation]:
+    """Yield what the API server would refuse in the requests and limits of a container or a whole pod."""
+    for name, quantity in requests.items():
+        fault = _against_limit(name, quantity, limits.get(name))
+        if fault is not None:
+            yield Violation(child(f"{path}.requests", name), *fault)
+    names = {*requests, *limits}
+    if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
+        message = "huge pages require a request of cpu or memory"
+        yield Violation(path, message, "add requests of cpu and memory")
+    for amount_path, name, quantity in _listed(path, requests, limits):
+        if is_extended(name) and amount(quantity).denominator != 1:
+            yield _fractional(amount_path, name, quantity)
+        page = name.removeprefix(HUGE_PAGES)
+        if page != name and amount(quantity) % amount(page) != 0:
+            message = f"{quantity} of {name} is not a multiple of {page}"
+            yield Violation(amount_path, message, f"write a multiple of {page}")
 
 
 @Rule(
@@ -90,7 +95,7 @@ def amount_odd(context: RuleContext) -> Iterator[Violation]:
         elif is_extended(name) and exact.denominator != 1:
             yield _fractional(path, name, quantity)
     for path, resources in _resources(context):
-        for amount_path, name, quantity in _listed(path, resources):
+        for amount_path, name, quantity in _listed(path, resources.requests, resources.limits):
             if name == "cpu" and amount(quantity) > _MOST_CORES:
                 message = f"{quantity} of cpu is more cores than a node has"
                 yield Violation(amount_path, message, "use m for thousandths of a core, such as 500m")
@@ -119,9 +124,9 @@ def _resources(context: RuleContext) -> Iterator[tuple[str, Resources]]:
     yield "cluster.loader.resources", context.settings.cluster.loader.resources
 
 
-def _listed(path: str, resources: Resources) -> Iterator[tuple[str, str, str]]:
+def _listed(path: str, requests: Mapping[str, str], limits: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Yield the path, the resource and the amount of each request and limit."""
-    for kind, amounts in (("requests", resources.requests), ("limits", resources.limits)):
+    for kind, amounts in (("requests", requests), ("limits", limits)):
         for name, quantity in amounts.items():
             yield child(f"{path}.{kind}", name), name, quantity
 
@@ -129,7 +134,9 @@ def _listed(path: str, resources: Resources) -> Iterator[tuple[str, str, str]]:
 def _amounts(context: RuleContext) -> Iterator[tuple[str, str, str]]:
     """Yield the path, the resource and the amount of everything except devices of containers."""
     for path, resources in _resources(context):
-        yield from (listed for listed in _listed(path, resources) if not is_extended(listed[1]))
+        yield from (
+            listed for listed in _listed(path, resources.requests, resources.limits) if not is_extended(listed[1])
+        )
     for path, run in context.runs():
         if run.shared_memory is not None:
             yield f"{path}.sharedMemory", "memory", run.shared_memory

@@ -1,0 +1,113 @@
+"""Resources in a `podPatch` that the API server refuses, of whole pods and of their containers.
+
+Source: validatePodResources and validateResourceRequirements in k8s.io/kubernetes/pkg/apis/core/validation, and the
+defaults of SetDefaults_Pod in k8s.io/kubernetes/pkg/apis/core/v1.
+"""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from trainstack.kueue.pod_requests import container_requests
+from trainstack.kueue.quantities import WHOLE
+from trainstack.preflight.examples import digits
+from trainstack.preflight.rule import Rule, Violation
+from trainstack.preflight.rule_context import RuleContext
+from trainstack.preflight.rules.resources import resource_faults
+from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.launched_pods import launched_pods
+from trainstack.settings.values.kubernetes import HUGE_PAGES
+from trainstack.settings.values.paths import child
+from trainstack.settings.values.quantities import amount, readable
+
+Body = Mapping[str, Any]
+
+
+@Rule(
+    id="pod-resources-refused",
+    summary="The API server would refuse the resources in a run's `podPatch`, of the whole pod or of a container.",
+    details=(
+        "The request of a whole pod is less than its containers request together, or more than its limit; the limit of "
+        "a container exceeds the pod's; a whole pod has other resources than cpu, memory and huge pages; it has an "
+        "`overhead`, but no `runtimeClassName`; or a container of the patch has a fault of `resources-refused`. Kueue "
+        "would reserve the quota, but the pods would never be created. Before v1.34, Kubernetes ignores resources of "
+        "whole pods."
+    ),
+    change=digits("podPatch: {spec: {resources: {requests: {cpu: 100m}}}}"),
+    remedy="Raise the pod's amount to the sum of its containers', or remove `spec.resources` from the patch.",
+    silenceable=False,
+)
+def pod_resources_refused(context: RuleContext) -> Iterator[Violation]:
+    for path, run in context.runs():
+        if run.pod_patch is None:
+            continue
+        try:
+            launch, companions = context.declared.queued(run)
+        except WorkloadError:
+            continue  # Other rules report it.
+        patch = f"{path}.podPatch.spec"
+        found: dict[str, Violation] = {}
+        for pods in launched_pods(launch, companions):
+            for violation in _refused(patch, run.pod_patch.get("spec") or {}, pods.spec):
+                found.setdefault(violation.path, violation)
+        yield from found.values()
+
+
+def _refused(path: str, patch: Body, spec: Body) -> Iterator[Violation]:
+    if spec.get("overhead") and not spec.get("runtimeClassName"):
+        message = "only pods of a runtime class have an overhead, which is the overhead of the class"
+        yield Violation(f"{path}.overhead", message, "remove it, or set runtimeClassName")
+    yield from _of_whole_pod(f"{path}.resources", spec)
+    yield from _of_containers(path, patch, spec)
+
+
+def _of_whole_pod(path: str, spec: Body) -> Iterator[Violation]:
+    own = spec.get("resources") or {}
+    if own.get("claims"):
+        yield Violation(f"{path}.claims", "a whole pod has no claims", "remove it")
+    for kind in ("limits", "requests"):
+        for name in (own.get(kind) or {}).keys() - _supported(own, kind).keys():
+            message = f"{name} cannot be set for a whole pod, only cpu, memory and huge pages"
+            yield Violation(child(f"{path}.{kind}", name), message, "set it for a container")
+    requests, limits = _supported(own, "requests"), _supported(own, "limits")
+    yield from _against_containers(path, spec, requests, limits)
+    yield from resource_faults(path, requests, limits)
+
+
+def _supported(resources: Body, kind: str) -> dict[str, str]:
+    amounts = (resources.get(kind) or {}).items()
+    return {name: text for name, text in amounts if name in ("cpu", "memory") or name.startswith(HUGE_PAGES)}
+
+
+def _against_containers(
+    path: str, spec: Body, requests: Mapping[str, str], limits: Mapping[str, str]
+) -> Iterator[Violation]:
+    for name, billionths in sorted(container_requests(spec).items()):
+        total = Fraction(billionths, WHOLE)
+        place, remedy = child(f"{path}.requests", name), f"set at least {readable(total)}, or leave it out"
+        if name in requests and total > amount(requests[name]):
+            message = f"{requests[name]} of {name} is less than the {readable(total)} that the containers request"
+            yield Violation(place, message, remedy)
+        elif name in limits and name not in requests and total > amount(limits[name]):
+            # The request of the pod is then by default what the containers request.
+            message = (
+                f"the limit of {limits[name]} of {name} is less than the {readable(total)} that the containers request"
+            )
+            yield Violation(child(f"{path}.limits", name), message, remedy)
+    # The containers' limits of huge pages are their requests.
+    for container in spec.get("containers") or ():
+        for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
+            if name in limits and amount(limit) > amount(limits[name]):
+                message = f"container {container['name']} has a limit of {limit} of {name}, the pod of {limits[name]}"
+                yield Violation(child(f"{path}.limits", name), message, f"set at least {limit}, or leave it out")
+
+
+def _of_containers(path: str, patch: Body, spec: Body) -> Iterator[Violation]:
+    """Check the containers whose resources the patch sets."""
+    for field in ("containers", "initContainers"):
+        patched = {one.get("name") for one in patch.get(field) or () if "resources" in one}
+        for container in spec.get(field) or ():
+            if container["name"] in patched:
+                resources = container.get("resources") or {}
+                place = f"{path}.{field}[{container['name']}].resources"
+                yield from resource_faults(place, resources.get("requests") or {}, resources.get("limits") or {})
