@@ -1,8 +1,10 @@
 """Why a workload is not admitted: all that is missing, not only where the flavor search ended."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 
 from trainstack.kueue.field_paths import local_queue_path, queue_path, quota_path
 from trainstack.kueue.flavor_assigner import scaled
@@ -27,6 +29,7 @@ from trainstack.kueue.resource_node import (
 )
 from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Cause, Reason
+from trainstack.settings.values.quantities import MAX
 
 
 def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
@@ -148,8 +151,26 @@ def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: 
     return found
 
 
+def overflowing_requests(workload: Workload) -> Iterator[Reason]:
+    """Yield, for each resource, the pods with which the sum of requests exceeds the 64 bits of Kueue."""
+    totals, reported = Counter[str](), set[str]()
+    for pods in workload.pod_sets:
+        totals.update(pods.requests)
+        for resource in sorted(name for name in pods.requests if totals[name] > MAX and name not in reported):
+            reported.add(resource)
+            message = (
+                f"its pods request {readable(resource, totals[resource])} {resource} together, which overflows: Kueue "
+                "calculates with 64 bits"
+            )
+            yield Reason("overflow", message, pods.resources_path, pods.name, resource=resource)
+
+
 def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:
-    return sum(reason.missing / max(1, requests[reason.resource]) for reason in shortages)
+    """Return how far a flavor is from having enough; infinite if no amount of quota would help."""
+    return sum(
+        inf if reason.cause == "overflow" else reason.missing / max(1, requests[reason.resource])
+        for reason in shortages
+    )
 
 
 def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flavor) -> Reason | None:
@@ -198,6 +219,14 @@ def _shortages(
         if missing <= 0:
             continue
         text = partial(readable, resource)
+        if not now and cq.node.overflows(fr):
+            message = (
+                f"{needs} {text(number)} {resource}; the quotas of {resource} on flavor {flavor} that cluster queue "
+                f"{queue} depends on overflow: they add up to more than the 64 bits in which Kueue calculates"
+            )
+            place = quota_path(model, queue, flavor, resource)
+            found.append(Reason("overflow", message, pods.path, pods.name, flavor, resource, quota_path=place))
+            continue
         added = f", in addition to the {text(before)} of the pod sets before them" if before else ""
         quota = (
             f"has {text(max(0, available))} of flavor {flavor} available ({text(missing)} must be released)"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from trainstack.kueue.model import Admitted, ClusterQueue, FlavorResource, Model, Quota, Usage
 from trainstack.kueue.quantities import wrapped
+from trainstack.settings.values.quantities import MAX
 
 _NONE = Quota(0)
 
@@ -34,6 +35,7 @@ class ResourceNode:
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     _potential: dict[FlavorResource, int] = field(default_factory=dict)
     _lendable: dict[str, int] = field(default_factory=dict)
+    _exact: dict[FlavorResource, int] = field(default_factory=dict)
     _height: int = -1
 
     def quota(self, fr: FlavorResource) -> Quota:
@@ -65,6 +67,35 @@ class ResourceNode:
                 known = most if limit is None else min(most, wrapped(known + limit))
             self._potential[fr] = known
         return known
+
+    def overflows(self, fr: FlavorResource) -> bool:
+        """Whether a sum that the node depends on wraps around. Without that, no amount is negative."""
+        nodes = (self, *self.ancestors())
+        return any(node.potential_available(fr) < 0 or node.largest_sum(fr) > MAX for node in nodes)
+
+    def largest_sum(self, fr: FlavorResource) -> int:
+        """Return the largest sum of quota that Kueue calculates for the node, if it had more than 64 bits."""
+        own, limit = self.exact_subtree_quota(fr), self.quota(fr).borrowing_limit or 0
+        if self.parent is None:
+            return own
+        return max(own + limit, own - self.exactly_lent(fr) + self.parent.exact_potential(fr))
+
+    def exact_subtree_quota(self, fr: FlavorResource) -> int:
+        """Return the subtree quota, which does not wrap around here."""
+        known = self._exact.get(fr)
+        if known is None:
+            lent = sum(child.exactly_lent(fr) for child in (*self.cohorts, *self.queues))
+            known = self._exact[fr] = self.quota(fr).nominal + lent
+        return known
+
+    def exactly_lent(self, fr: FlavorResource) -> int:
+        own, limit = self.exact_subtree_quota(fr), self.quota(fr).lending_limit
+        return own if limit is None else min(own, limit)
+
+    def exact_potential(self, fr: FlavorResource) -> int:
+        own, limit = self.exact_subtree_quota(fr), self.quota(fr).borrowing_limit
+        most = own if self.parent is None else own - self.exactly_lent(fr) + self.parent.exact_potential(fr)
+        return most if limit is None else min(most, own + limit)
 
     @property
     def lendable(self) -> dict[str, int]:

@@ -20,6 +20,7 @@ Outcome = Literal["fits", "fits by borrowing", "fits by preempting", "waits", "n
 
 Cause = Literal[
     "quota",
+    "overflow",
     "uncovered",
     "taint",
     "affinity",

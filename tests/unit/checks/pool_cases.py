@@ -19,6 +19,7 @@ from trainstack.settings.sections.queues import (
     ResourceFlavor,
     ResourceGroup,
 )
+from trainstack.settings.sections.workloads import Resources
 
 A100 = ResourceFlavor(name="a100", node_labels={"gpu": "a100"})
 CPU = ResourceFlavor(name="cpu")
@@ -207,8 +208,8 @@ POOL_CASES: dict[str, list[Case]] = {
         Case(
             unlimited("9E", "9E"),
             f"{POOL}.resourceGroups[0].flavors[a100].resources[memory].nominalQuota",
-            "the quotas of memory on flavor a100 in cohort local add up to 18000000000000000000, which Kueue counts as "
-            "-446744073709551616",
+            "the quotas of memory on flavor a100 in cohort local overflow: they add up to 18000000000000000000, more "
+            "than the 64 bits in which Kueue calculates",
             "write a large amount that can be added up, such as `1P` of memory or `1M` of cpu",
         ),
         Case(
@@ -216,6 +217,12 @@ POOL_CASES: dict[str, list[Case]] = {
             f"{POOL}.resourceGroups[0].flavors[a100].resources[cpu].nominalQuota",
             "10P of cpu exceeds 64 bits in Kueue's unit",
             "write a large amount that can be added up, such as `1P` of memory or `1M` of cpu",
+        ),
+        Case(
+            make_settings(make_run(completions=4, parallelism=4, resources=Resources(requests={"memory": "2Ei"}))),
+            "workloads.runs[train].resources",
+            "its pods request 8388608Ti memory together, which overflows: Kueue calculates with 64 bits",
+            "request less in each pod, or run fewer pods",
         ),
     ],
 }

@@ -32,6 +32,13 @@ READY = make_queue("research", "Ready")
             "it never fits: it requests 3584Mi memory, but flavor a has at most 3Gi, 512Mi short",
         ),
         (
+            (
+                f"{MAIN}insufficient quota for memory in flavor a, previously considered "
+                "podsets requests (0) + current podset request (1Gi) > maximum capacity (-436273509481984Ki)"
+            ),
+            "it never fits: sums of memory on flavor a overflow, as they exceed Kueue's 64 bits",
+        ),
+        (
             f"{MAIN}resource nvidia.com/gpu unavailable in ClusterQueue",
             "it never fits: the cluster queue has no quota for nvidia.com/gpu",
         ),

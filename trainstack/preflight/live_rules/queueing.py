@@ -17,6 +17,7 @@ from trainstack.runs.status.waiting import INACTIVE, conditions
 
 _NEVER_FITS: tuple[Cause, ...] = (
     "quota",
+    "overflow",
     "taint",
     "affinity",
     "topology",

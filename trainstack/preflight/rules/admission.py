@@ -12,6 +12,7 @@ from trainstack.settings.values.paths import child
 
 _OF_QUOTA: tuple[Cause, ...] = (
     "quota",
+    "overflow",
     "taint",
     "affinity",
     "topology",
@@ -23,6 +24,7 @@ _OF_QUOTA: tuple[Cause, ...] = (
 _OTHERWISE: Mapping[Cause, str] = {
     "affinity": "let its pods select and tolerate the nodes of one of the queue's flavors",
     "namespace-unmanaged": "use another namespace, or have the selector changed",
+    "overflow": "write amounts that can be added up, such as 1P of memory or 1M of cpu",
     "placement": "request a wider level, fewer or smaller pods, or add nodes",
     "pod-refused": "keep the requests within the limits",
     "pod-sets": "use at most eight, with more replicas each, or split the run",

@@ -73,7 +73,10 @@ def cohort_overpromised(context: RuleContext) -> Iterator[Violation]:
     for path, queue, flavor, quota in context.quotas():
         if not isinstance(queue, ClusterQueue) or queue.name not in acyclic:
             continue
-        model = context.tree.queues[queue.name].quotas[flavor.name, quota.name]
+        node, fr = context.tree.queues[queue.name], (flavor.name, quota.name)
+        if node.overflows(fr):
+            continue  # quota-overflow reports it.
+        model = node.quotas[fr]
         most = context.tree.potential_available(queue.name, flavor.name, quota.name) - model.nominal
         if model.borrowing_limit is not None and most < model.borrowing_limit and queue.cohort is not None:
             message = (

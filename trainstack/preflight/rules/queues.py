@@ -6,8 +6,9 @@ Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 from collections import defaultdict
 from collections.abc import Iterator
 
+from trainstack.kueue.diagnosis import overflowing_requests
 from trainstack.kueue.model import FlavorResource
-from trainstack.kueue.quantities import counted, exact, wrapped
+from trainstack.kueue.quantities import counted, exact
 from trainstack.kueue.resource_node import ResourceNode
 from trainstack.preflight.examples import yaml_at
 from trainstack.preflight.rule import Rule, Violation
@@ -136,17 +137,23 @@ def queue_closed(context: RuleContext) -> Iterator[Violation]:
 
 @Rule(
     id="quota-overflow",
-    summary="A quota, or the sum that a cohort lends, exceeds the 64 bits that Kueue calculates with.",
+    summary="A quota, what a cohort lends, or what a run requests exceeds the 64 bits that Kueue calculates with.",
     details=(
         "Kueue's sums wrap around without an error: two queues with `9E` each leave their cohort a negative quota, and "
-        "nothing is admitted. Cpu is counted in thousandths of a core."
+        "nothing is admitted. Requests may be counted as little or nothing. Cpu is counted in thousandths of a core."
     ),
     example="`nominalQuota: 9E` of memory in two cluster queues of one cohort.",
     remedy="Write a large amount that can be added up, such as `1P` of memory or `1M` of cpu.",
 )
 def quota_overflow(context: RuleContext) -> Iterator[Violation]:
-    if not context.owns_platform:
-        return
+    for workload in context.submissions:
+        for reason in overflowing_requests(workload):
+            yield Violation(reason.path, reason.message, "request less in each pod, or run fewer pods")
+    if context.owns_platform:
+        yield from _overflowing_quota(context)
+
+
+def _overflowing_quota(context: RuleContext) -> Iterator[Violation]:
     tree = context.tree
     largest: dict[tuple[ResourceNode, FlavorResource], tuple[int, str]] = {}
     holders: dict[tuple[ResourceNode, FlavorResource], list[ResourceNode]] = defaultdict(list)
@@ -167,48 +174,14 @@ def quota_overflow(context: RuleContext) -> Iterator[Violation]:
         place = (root, (flavor.name, quota.name))
         largest[place] = max(largest.get(place, (-1, "")), (amounts["nominalQuota"], path), key=lambda pair: pair[0])
         holders[place].append(node)
-    sums = _Sums()
     for (root, fr), (_, path) in largest.items():
-        own = sums.subtree(root, fr)
-        total = max(own, *(sums.most(node, fr) for node in holders[root, fr]))
+        own = root.exact_subtree_quota(fr)
+        total = max(own, *(node.largest_sum(fr) for node in holders[root, fr]))
         if total > MAX:
             kind = "cohort" if root in tree.cohorts.values() else "cluster queue"
             borrowed = " and what is borrowed" if own <= MAX else ""
             message = (
-                f"the quotas of {fr[1]} on flavor {fr[0]} in {kind} {root.name}{borrowed} add up to {total}, which "
-                f"Kueue counts as {wrapped(total)}"
+                f"the quotas of {fr[1]} on flavor {fr[0]} in {kind} {root.name}{borrowed} overflow: they add up to "
+                f"{total}, more than the 64 bits in which Kueue calculates"
             )
             yield Violation(f"{path}.nominalQuota", message)
-
-
-class _Sums:
-    """Kueue's sums of quota, which do not wrap around here. Source: as of `ResourceNode`."""
-
-    def __init__(self) -> None:
-        self._subtree: dict[tuple[ResourceNode, FlavorResource], int] = {}
-        self._potential: dict[tuple[ResourceNode, FlavorResource], int] = {}
-
-    def subtree(self, node: ResourceNode, fr: FlavorResource) -> int:
-        if (node, fr) not in self._subtree:
-            lent = sum(self._lent(child, fr) for child in (*node.cohorts, *node.queues))
-            self._subtree[node, fr] = node.quota(fr).nominal + lent
-        return self._subtree[node, fr]
-
-    def most(self, node: ResourceNode, fr: FlavorResource) -> int:
-        """Return the largest sum that Kueue calculates for a node."""
-        own, limit = self.subtree(node, fr), node.quota(fr).borrowing_limit or 0
-        if node.parent is None:
-            return own
-        return max(own + limit, own - self._lent(node, fr) + self._potential_of(node.parent, fr))
-
-    def _lent(self, node: ResourceNode, fr: FlavorResource) -> int:
-        own, limit = self.subtree(node, fr), node.quota(fr).lending_limit
-        return own if limit is None else min(own, limit)
-
-    def _potential_of(self, node: ResourceNode, fr: FlavorResource) -> int:
-        if (node, fr) not in self._potential:
-            own, limit = self.subtree(node, fr), node.quota(fr).borrowing_limit
-            above = node.parent
-            most = own if above is None else own - self._lent(node, fr) + self._potential_of(above, fr)
-            self._potential[node, fr] = most if limit is None else min(most, own + limit)
-        return self._potential[node, fr]

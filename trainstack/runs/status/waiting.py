@@ -191,6 +191,8 @@ def in_words(message: str) -> str:
 
 def _never_fits(match: re.Match[str]) -> str:
     resource, flavor, before, request, capacity = match.groups()
+    if any(amount.startswith("-") for amount in (before, request, capacity)):
+        return f"it never fits: sums of {resource} on flavor {flavor} overflow, as they exceed Kueue's 64 bits"
     requested, most = stored(before).exact + stored(request).exact, stored(capacity).exact
     return (
         f"it never fits: it requests {readable(requested)} {resource}, but flavor {flavor} has at most "

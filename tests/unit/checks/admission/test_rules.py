@@ -1,7 +1,13 @@
 """The findings of the rules of admission about an environment's runs."""
 
+import json
+import random
+import re
 from pathlib import Path
 
+from tests.seeds import chosen_seed
+from tests.unit.checks.admission.make import make_pods, make_workload
+from tests.unit.checks.cases import ROOT
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
@@ -11,9 +17,15 @@ from tests.unit.make import (
     make_run,
     make_settings,
 )
-from trainstack.preflight.preflight import check
-from trainstack.settings.sections.queues import FlavorQuotas, ResourceFlavor, ResourceGroup
+from trainstack.declared.declared import Declared
+from trainstack.kueue.diagnosis import overflowing_requests
+from trainstack.kueue.format import as_data, summary
+from trainstack.preflight.preflight import check, examine
+from trainstack.settings.sections.queues import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup
 from trainstack.settings.sections.workloads import Resources, Workload
+from trainstack.settings.values.quantities import MAX
+
+SEED = chosen_seed("TRAINSTACK_SEARCH_SEED")
 
 
 def messages(*runs: Workload, **queues: object) -> list[str]:
@@ -57,13 +69,62 @@ def test_a_job_needs_the_pods_that_run_at_once() -> None:
     assert messages(many, few) == []
 
 
+OVERFLOW = (
+    "1 pod needs 1Gi memory; the quotas of memory on flavor cpu that cluster queue research depends on overflow: they "
+    "add up to more than the 64 bits in which Kueue calculates"
+)
+
+
+def limited(name: str, memory: str, **limits: str | None) -> ClusterQueue:
+    """Return a cluster queue of the cohort `local` with 2 cpu and a quota of memory with these limits."""
+    quotas = (make_quota("cpu", "2"), make_quota("memory", memory, **limits))
+    group = ResourceGroup(covered_resources=("cpu", "memory"), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
+    return make_cluster_queue(name=name, resource_groups=(group,))
+
+
 def test_a_borrowing_limit_may_overflow() -> None:
     """Kueue adds it to the queue's own quota: the sum of 9E and 9E is negative, and the run is never admitted."""
-    quotas = (make_quota("cpu", "2"), make_quota("memory", "9E", borrowing_limit="9E"))
-    group = ResourceGroup(covered_resources=("cpu", "memory"), flavors=(FlavorQuotas(name="cpu", resources=quotas),))
-    found = messages(make_run(), cluster_queues=(make_cluster_queue(resource_groups=(group,)),))
-    assert (
-        "the quotas of memory on flavor cpu in cohort local and what is borrowed add up to "
-        "18000000000000000000, which Kueue counts as -446744073709551616"
-    ) in found
-    assert any("1 pod needs 1Gi memory" in message for message in found)
+    found = messages(make_run(), cluster_queues=(limited("research", "9E", borrowing_limit="9E"),))
+    of_quota, of_run = found
+    assert of_quota == (
+        "the quotas of memory on flavor cpu in cohort local and what is borrowed overflow: they add up to "
+        "18000000000000000000, more than the 64 bits in which Kueue calculates"
+    )
+    assert of_run == OVERFLOW
+
+
+def test_a_sum_that_overflows_is_never_printed_as_a_negative_amount() -> None:
+    """Of quotas that are meant as "unlimited", in findings, verdicts and their JSON."""
+    rng = random.Random(SEED)
+    amounts = ("0", "1Gi", "4Ei", "9E", str(MAX))
+    negative = 0
+    for _ in range(150):
+        queues = [
+            limited(name, rng.choice(amounts), borrowing_limit=rng.choice((None, "0", *amounts)))
+            for name in ("research", "vision", "speech")[: rng.randint(1, 3)]
+        ]
+        run = make_run(
+            completions=4, parallelism=rng.randint(1, 4), resources=Resources(requests={"memory": rng.choice(amounts)})
+        )
+        settings = make_settings(run, queues=make_queues(cluster_queues=tuple(queues)))
+        checked = examine(Declared(settings), ROOT)
+        texts = [*map(str, checked.findings), *map(summary, checked.verdicts)]
+        texts += [json.dumps(as_data(verdict)) for verdict in checked.verdicts]
+        assert not [text for text in texts if re.search(r"(?<![\w.])-\d", text)], (SEED, run.resources, queues)
+        overflown = any(reason.cause == "overflow" for verdict in checked.verdicts for reason in verdict.reasons)
+        negative += overflown
+        assert not overflown or "quota-overflow" in {finding.id for finding in checked.findings}
+    assert 20 < negative < 130
+
+
+def test_pods_may_request_as_much_as_64_bits_hold() -> None:
+    """One byte more overflows, also as the sum of the pod sets."""
+
+    def requesting(*memory: int) -> list[str]:
+        pods = [make_pods(f"set{index}", memory=amount) for index, amount in enumerate(memory)]
+        return [reason.message for reason in overflowing_requests(make_workload(*pods))]
+
+    assert requesting(MAX) == requesting(MAX - 1, 1) == []
+    assert requesting(MAX - 1, 2) == [
+        "its pods request 8388608Ti memory together, which overflows: Kueue calculates with 64 bits"
+    ]
