@@ -1,7 +1,7 @@
 """Why a workload is not admitted: all that is missing, not only where the flavor search ended."""
 
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -29,7 +29,6 @@ from trainstack.kueue.resource_node import (
 )
 from trainstack.kueue.snapshot import GroupFlavors, QueueSnapshot, Snapshot
 from trainstack.kueue.verdict import Cause, Reason
-from trainstack.settings.values.quantities import MAX
 
 
 def inadmissible(model: Model, workload: Workload, queue: ClusterQueue, snapshot: Snapshot) -> Iterator[Reason]:
@@ -91,30 +90,6 @@ def _of_queue(model: Model, queue: str, cause: Cause, problem: str, key: str = "
     return Reason(cause, f"cluster queue {queue} {problem}", queue_path(model, queue, key), flavor=flavor)
 
 
-def unbooked(model: Model, workload: Workload) -> Iterator[tuple[PodSet, str]]:
-    """Yield the pods for which Kueue books nothing, each with the reason."""
-    local = (model.local_queues or {}).get((workload.namespace, workload.queue))
-    queue = (model.cluster_queues or {}).get(local.cluster_queue) if local else None
-    if queue is not None and any("pods" in group.covered for group in queue.groups):
-        return
-    for pods in workload.pod_sets:
-        if pods.count and not any(pods.requests.values()):
-            uncounted = sorted(pods.own_resources - pods.requests.keys())
-            if pods.requests:
-                why = f"{_pods(pods)} only an amount of 0"
-            elif uncounted:
-                why = f"{_pods(pods)} only {', '.join(uncounted)}, which Kueue's Configuration does not count"
-            else:
-                why = f"{_pods(pods)} nothing"
-            flavor = "" if pods.requests else " and gets no flavor, so Kueue does not select its nodes"
-            yield pods, f"{why}: it uses no quota{flavor}"
-
-
-def _pods(pods: PodSet) -> str:
-    name = "" if pods.name == "main" else f"{pods.name} "
-    return f"each {name}pod requests"
-
-
 def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: bool) -> list[Reason]:
     """Return the missing quota and the flavors that do not match.
 
@@ -142,27 +117,13 @@ def unmet_requests(model: Model, cq: QueueSnapshot, workload: Workload, *, now: 
                     amounts = {(flavor.name, resource): number for resource, number in covered.items()}
                     short[flavor.name] = _shortages(model, cq, pods, amounts, usage, now=now)
             if not short:
-                found += mismatches
+                found += _with_contradiction(mismatches, pods, group)
                 continue
             nearest = min(short, key=lambda name: _distance(short[name], covered))
             found += short[nearest]
             for resource, number in covered.items():
                 usage[nearest, resource] = usage.get((nearest, resource), 0) + number
     return found
-
-
-def overflowing_requests(workload: Workload) -> Iterator[Reason]:
-    """Yield, for each resource, the pods with which the sum of requests exceeds the 64 bits of Kueue."""
-    totals, reported = Counter[str](), set[str]()
-    for pods in workload.pod_sets:
-        totals.update(pods.requests)
-        for resource in sorted(name for name in pods.requests if totals[name] > MAX and name not in reported):
-            reported.add(resource)
-            message = (
-                f"its pods request {readable(resource, totals[resource])} {resource} together, which overflows: Kueue "
-                "calculates with 64 bits"
-            )
-            yield Reason("overflow", message, pods.resources_path, pods.name, resource=resource)
 
 
 def _distance(shortages: list[Reason], requests: dict[str, int]) -> float:
@@ -193,6 +154,22 @@ def _mismatch(cq: QueueSnapshot, pods: PodSet, group: GroupFlavors, flavor: Flav
         message = f"the labels of flavor {flavor.name} do not match the node selector or affinity of {pod}"
         return Reason("affinity", message, pods.path, pods.name, flavor.name)
     return None
+
+
+def _with_contradiction(mismatches: list[Reason], pods: PodSet, group: GroupFlavors) -> list[Reason]:
+    """Return the reasons, of which the first names the labels of several flavors that the pods select together."""
+    if any(reason.cause != "affinity" for reason in mismatches):
+        return mismatches
+    selected_by: dict[str, list[str]] = {}
+    for key, value in pods.selector.items():
+        names = [flavor.name for flavor in group.flavors if flavor is not None and flavor.labels.get(key) == value]
+        if key in group.keys:
+            selected_by[f"{key}={value}"] = names
+    if len(selected_by) < 2 or not all(selected_by.values()):
+        return mismatches
+    labels = " and ".join(f"{label} of flavor {' or '.join(names)}" for label, names in selected_by.items())
+    first, *rest = mismatches
+    return [replace(first, message=f"{_pod(pods)} selects {labels}, and no flavor has all of these labels"), *rest]
 
 
 def _missing_level(cq: QueueSnapshot, pods: PodSet, flavor: Flavor) -> Reason:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainstack.kueue.diagnosis import overflowing_requests
+from trainstack.kueue.booking import overflowing_requests
 from trainstack.kueue.differences import Disputed
 from trainstack.kueue.flavor_assigner import pod_set_groups
 from trainstack.kueue.model import Model, Workload

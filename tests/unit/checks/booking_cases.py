@@ -13,12 +13,20 @@ from tests.unit.make import (
     make_run,
     make_settings,
 )
+from trainstack.settings.model import Settings
 from trainstack.settings.sections.operators import Operators, Transformation
-from trainstack.settings.sections.workloads import Resources, Role
+from trainstack.settings.sections.queues import ResourceFlavor
+from trainstack.settings.sections.workloads import Resources, Role, Workload
 
 RUN = "workloads.runs[train]"
 REQUEST = "set `resources.requests`, at least of `cpu` and `memory`"
 
+GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})
+CONTRADICTION = (
+    "{} get flavors general and gpu together, whose nodes have pool=general and pool=gpu: as Kueue sets either label, "
+    "they run on nodes of one flavor with quota of both, or wait forever"
+)
+APART = "put the resources into one group, with a quota of each on each flavor, or use another queue"
 AT_LEAST = "set at least {}, or leave it out"
 
 
@@ -33,6 +41,17 @@ def patched(spec: dict[str, Any], path: str, message: str, remedy: str, **run: A
 def sidecar(name: str = "proxy", **resources: Any) -> dict[str, Any]:
     """Return an init container that runs beside the others; a restricted namespace accepts it."""
     return {**helper("proxy:1"), "name": name, "restartPolicy": "Always", "resources": resources}
+
+
+def grouped(general: dict[str, str], gpu: dict[str, str], run: Workload, **queue: Any) -> Settings:
+    """Return an environment whose queue has cpu and memory on one flavor, and GPUs on another; with these labels."""
+    flavors = (ResourceFlavor(name="general", node_labels=general), ResourceFlavor(name="gpu", node_labels=gpu))
+    groups = (
+        make_group(("general", {"cpu": "2", "memory": "8Gi"})),
+        make_group(("gpu", {"nvidia.com/gpu": "2"})),
+    )
+    pool = make_cluster_queue(resource_groups=groups, **queue)
+    return make_settings(run, queues=make_queues(flavors=flavors, cluster_queues=(pool,)))
 
 
 BOOKING_CASES: dict[str, list[Case]] = {
@@ -74,6 +93,14 @@ BOOKING_CASES: dict[str, list[Case]] = {
             REQUEST,
             "warning",
         ),
+    ],
+    "flavors-contradict": [
+        Case(
+            grouped({"pool": "general"}, {"pool": "gpu"}, make_run(resources=GPU)),
+            RUN,
+            CONTRADICTION.format("its pods"),
+            APART,
+        )
     ],
     "pod-resources-refused": [
         patched(

@@ -28,6 +28,15 @@ NOT_DECLARED = {
 """The sections of an environment whose Kueue and queues another owner declares."""
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 NIC = Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"})
+GPU = Resources(requests={"cpu": "1"}, limits={"nvidia.com/gpu": "1"})
+APART = [
+    {
+        "coveredResources": [resource],
+        "flavors": [{"name": flavor, "resources": [{"name": resource, "nominalQuota": "2"}]}],
+    }
+    for flavor, resource in (("general", "cpu"), ("gpu", "nvidia.com/gpu"))
+]
+"""Resource groups, each with a flavor of its own."""
 BIG = Resources(requests={"cpu": "1", "memory": "9Gi"})
 
 
@@ -200,6 +209,24 @@ MORE: dict[str, list[Case]] = {
             "no node has the labels that the pods select (disk=ssd)",
             "correct nodeSelector, or label the nodes",
         ),
+    ],
+    "flavors-contradict": [
+        Case(
+            make_settings(make_run(resources=GPU), **NOT_DECLARED),
+            make_live(
+                {
+                    "ClusterQueue": (make_cluster_queue(resourceGroups=APART),),
+                    "ResourceFlavor": tuple(
+                        named(name, spec={"nodeLabels": {"pool": name}}) for name in ("general", "gpu")
+                    ),
+                },
+                grows=True,
+            ),
+            RUN,
+            "its pods get flavors general and gpu together, whose nodes have pool=general and pool=gpu: as Kueue sets "
+            "either label, they run on nodes of one flavor with quota of both, or wait forever",
+            "put the resources into one group, with a quota of each on each flavor, or use another queue",
+        )
     ],
     "requests-nothing": [
         Case(

@@ -71,7 +71,11 @@ def test_the_table_of_former_ids() -> None:
 def test_a_rule_over_files_and_cluster_has_one_declaration() -> None:
     """The exception is a namespace that a cluster lacks: this finding cannot be silenced."""
     shared = {id_: check.rule for id_, check in against_cluster.RULES.items() if id_ in preflight.RULES}
-    assert {*shared} == {id_ for ids in FORMER.values() for id_ in ids} | {"pods-forbidden", "requests-nothing"}
+    assert {*shared} == {id_ for ids in FORMER.values() for id_ in ids} | {
+        "pods-forbidden",
+        "requests-nothing",
+        "flavors-contradict",
+    }
     others = {id_: rule for id_, rule in shared.items() if rule is not preflight.RULES[id_].rule}
     assert others == {"namespace-unknown": replace(BY_ID["namespace-unknown"], silenceable=False)}
 

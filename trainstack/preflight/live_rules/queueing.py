@@ -3,12 +3,18 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainstack.kueue.diagnosis import unbooked
+from trainstack.kueue.booking import contradictory_flavors, unbooked
 from trainstack.kueue.resource_node import missing_objects
 from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.preflight.live_context import LiveContext, absent_name, declared, unread
 from trainstack.preflight.rule import Rule, Severity, Violation
-from trainstack.preflight.rules.admission import never_fits, remedy_of, requests_nothing, resource_uncovered
+from trainstack.preflight.rules.admission import (
+    flavors_contradict,
+    never_fits,
+    remedy_of,
+    requests_nothing,
+    resource_uncovered,
+)
 from trainstack.preflight.rules.operators import framework_unlisted
 from trainstack.preflight.rules.queues import queue_closed
 from trainstack.preflight.rules.references import priority_unknown, queue_unknown
@@ -121,6 +127,19 @@ def nothing_counted(context: LiveContext) -> Iterator[Violation]:
         for pods, message in unbooked(context.snapshot.model, workload):
             if pods.resources_path not in known:
                 yield Violation(pods.resources_path, message)
+
+
+@flavors_contradict.rule
+def contradiction_on_cluster(context: LiveContext) -> Iterator[Violation]:
+    reported = {
+        (verdict.path, message)
+        for verdict in context.verdicts_of_files
+        for _, message in contradictory_flavors(context.model_of_files, verdict)
+    }
+    for verdict in context.verdicts:
+        for _, message in contradictory_flavors(context.snapshot.model, verdict):
+            if (verdict.path, message) not in reported:
+                yield Violation(verdict.path, message)
 
 
 @resource_uncovered.rule

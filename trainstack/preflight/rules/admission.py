@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from trainstack.kueue.diagnosis import unbooked
+from trainstack.kueue.booking import contradictory_flavors, unbooked
 from trainstack.kueue.verdict import Cause, Reason, Verdict
 from trainstack.objects.labels import PRIORITY, QUEUE
 from trainstack.preflight.examples import digits
@@ -78,6 +78,21 @@ def requests_nothing(context: RuleContext) -> Iterator[Violation]:
     for workload in context.submissions:
         for pods, message in unbooked(context.model, workload):
             yield Violation(pods.resources_path, message)
+
+
+@Rule(
+    id="flavors-contradict",
+    summary="Kueue gives a run's pods two flavors whose nodes have different values of the same label.",
+    details=(
+        "Its resources are in different resource groups, each with a flavor of its own. Kueue adds the labels of both "
+        "to the pods' node selector, where one overwrites the other."
+    ),
+    example="A run with cpu on a flavor with `pool: general`, and GPUs on one with `pool: gpu`.",
+    remedy="Put the resources into one group, with a quota of each on each flavor, or use another queue.",
+)
+def flavors_contradict(context: RuleContext) -> Iterator[Violation]:
+    for verdict in context.verdicts:
+        yield from (Violation(verdict.path, message) for _, message in contradictory_flavors(context.model, verdict))
 
 
 @Rule(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import combinations
 
+from trainstack.kueue.booking import contradictory_flavors
 from trainstack.kueue.quantities import readable
 from trainstack.preflight.examples import digits, yaml_at
 from trainstack.preflight.rule import Rule, Violation
@@ -91,13 +92,21 @@ def cohort_overpromised(context: RuleContext) -> Iterator[Violation]:
     id="flavor-conflict",
     severity="warning",
     summary="Two resource groups of a cluster queue have flavors with different values of a node label.",
-    details="A pod of both groups runs on the nodes of one, but uses quota of both.",
+    details=(
+        "A pod of both groups runs on the nodes of one, but uses quota of both. Where a run gets both flavors, "
+        "`flavors-contradict` reports it."
+    ),
     example="A group for `cpu` on nodes with `pool: general`, and one for `nvidia.com/gpu` with `pool: gpu`.",
     remedy="Put the resources of such pods into one group, with a quota of each on each flavor.",
 )
 def flavor_conflict(context: RuleContext) -> Iterator[Violation]:
     # Source: FromAssignment in Kueue's pkg/podset/podset.go, where the labels of one overwrite those of the other.
     flavors = {flavor.name: flavor for flavor in context.settings.queues.flavors}
+    of_runs = {
+        (verdict.cluster_queue, names)
+        for verdict in context.verdicts
+        for names, _ in contradictory_flavors(context.model, verdict)
+    }
     for path, queue in context.cluster_queues():
         groups = [
             [flavors[listed.name] for listed in group.flavors if listed.name in flavors]
@@ -105,6 +114,8 @@ def flavor_conflict(context: RuleContext) -> Iterator[Violation]:
         ]
         for (first, ones), (second, others) in combinations(enumerate(groups), 2):
             for one, other in ((one, other) for one in ones for other in others):
+                if (queue.name, frozenset({one.name, other.name})) in of_runs:
+                    continue
                 for key in _differing(one, other):
                     message = (
                         f"a pod with flavor {one.name} of resourceGroups[{first}] and {other.name} of "

@@ -6,7 +6,7 @@ Source: validateResourceGroups in Kueue's pkg/webhooks/clusterqueue_webhook.go.
 from collections import defaultdict
 from collections.abc import Iterator
 
-from trainstack.kueue.diagnosis import overflowing_requests
+from trainstack.kueue.booking import overflowing_requests
 from trainstack.kueue.model import FlavorResource
 from trainstack.kueue.quantities import counted, exact
 from trainstack.kueue.resource_node import ResourceNode

@@ -18,7 +18,7 @@ from tests.unit.make import (
     make_settings,
 )
 from trainstack.declared.declared import Declared
-from trainstack.kueue.diagnosis import overflowing_requests
+from trainstack.kueue.booking import overflowing_requests
 from trainstack.kueue.format import as_data, summary
 from trainstack.preflight.preflight import check, examine
 from trainstack.settings.sections.queues import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup
