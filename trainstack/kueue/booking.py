@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 
+from trainstack.kueue.limit_ranger import created_requests
 from trainstack.kueue.model import Model, PodSet, Workload
-from trainstack.kueue.quantities import readable
+from trainstack.kueue.pod_requests import Body, requests
+from trainstack.kueue.quantities import counted, readable
 from trainstack.kueue.verdict import Reason, Verdict
 from trainstack.settings.values.quantities import MAX
 
@@ -46,6 +48,32 @@ def overflowing_requests(workload: Workload) -> Iterator[Reason]:
                 "calculates with 64 bits"
             )
             yield Reason("overflow", message, pods.resources_path, pods.name, resource=resource)
+
+
+def amounts_booked_otherwise(spec: Body, namespace: str, model: Model) -> Iterator[str]:
+    """Yield the resources of which Kueue books another amount than a pod requests, or than its run alone requests."""
+    without_overhead = {**spec, "overhead": {}, "runtimeClassName": ""}
+    limits = model.limit_ranges.get(namespace, ())
+    created, created_alone = (created_requests(spec, bounds) for bounds in (limits, ()))
+    booked, booked_alone = (requests(without_overhead, bounds, {})[0] for bounds in (limits, ()))
+    for resource in sorted(booked.keys() | created.keys()):
+        amounts = [found.get(resource, 0) for found in (booked, created, booked_alone)]
+        of_kueue, of_pod, of_run = (f"{readable(resource, counted(resource, number))}" for number in amounts)
+        books = f"Kueue books {of_kueue} {resource} for the containers of each pod, which"
+        if resource.startswith(model.excluded):
+            continue
+        if booked.get(resource) != created.get(resource):
+            is_of_limits = created_alone.get(resource) != booked_alone.get(resource)
+            if is_of_limits and created_alone.get(resource, 0) < booked_alone.get(resource, 0):
+                continue  # The API server refuses it, as another rule reports.
+            why = (
+                "a limit of the whole pod is by default its request"
+                if is_of_limits
+                else "it takes the default request of the namespace's LimitRange, where the API server takes a limit"
+            )
+            yield f"{books} request {of_pod}: {why}"
+        elif booked.get(resource) != booked_alone.get(resource):
+            yield f"{books} alone request {of_run}: the namespace's LimitRange has defaults"
 
 
 def contradictory_flavors(model: Model, verdict: Verdict) -> Iterator[tuple[frozenset[str], str]]:

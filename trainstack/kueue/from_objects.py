@@ -5,6 +5,7 @@ Source of every field: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -176,17 +177,20 @@ def limit_ranges(items: Iterable[Body]) -> tuple[LimitRange, ...]:
         maximum: dict[str, int] = {}
         limits: dict[str, int] = {}
         requests: dict[str, int] = {}
+        ratios: dict[str, Fraction] = {}
         of_kind = [item for item in items if item["type"] == kind]
         for item in of_kind:
             highest, lowest = exactly(item.get("max")), exactly(item.get("min"))
             maximum |= {name: min(number, maximum.get(name, number)) for name, number in highest.items()}
             minimum |= {name: max(number, minimum.get(name, number)) for name, number in lowest.items()}
+            for name, number in exactly(item.get("maxLimitRequestRatio")).items():
+                ratios[name] = min(Fraction(number, WHOLE), ratios.get(name, Fraction(number, WHOLE)))
             if kind == "Container":
                 default = {**highest, **exactly(item.get("default"))}
                 limits = {**default, **limits}
                 requests = {**lowest, **default, **exactly(item.get("defaultRequest")), **requests}
         if of_kind:
-            found.append(LimitRange(kind, minimum, maximum, limits, requests))
+            found.append(LimitRange(kind, minimum, maximum, limits, requests, ratios))
     return tuple(found)
 
 

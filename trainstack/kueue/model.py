@@ -8,6 +8,7 @@ None means that a field could not be read; unread values are never guessed.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal
 
 from trainstack.kueue.differences import PINNED, Release
@@ -168,6 +169,8 @@ class LimitRange:
     maximum: Amounts = field(default_factory=dict)
     default_limits: Amounts = field(default_factory=dict)
     default_requests: Amounts = field(default_factory=dict)
+    ratios: Mapping[str, Fraction] = field(default_factory=dict)
+    """The most that a limit may be of its request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,9 +67,9 @@ def requests(
     of_containers = [bounds for bounds in limits if bounds.kind == "Container"]
     init = [_defaulted(container, of_containers) for container in init_containers]
     main = [_defaulted(container, of_containers) for container in containers]
-    total = _together(spec, lambda container: _defaulted(container, of_containers)[0])
+    total = amounts_together(spec, lambda container: _defaulted(container, of_containers)[0])
     for resource, number in exactly((spec.get("resources") or {}).get("requests")).items():
-        if resource in ("cpu", "memory") or resource.startswith("hugepages-"):
+        if is_of_whole_pods(resource):
             total[resource] = number
     total.update(exactly(spec.get("overhead") or overheads.get(spec.get("runtimeClassName") or "", {})))
     faults = [
@@ -84,10 +84,15 @@ def requests(
 
 def container_requests(spec: Body) -> Exact:
     """Return what the containers of a pod request together, where a limit is the default of a request."""
-    return _together(spec, lambda container: _defaulted(container, ())[0])
+    return amounts_together(spec, lambda container: _defaulted(container, ())[0])
 
 
-def _together(spec: Body, amounts_of: Callable[[Body], Exact]) -> Counter[str]:
+def is_of_whole_pods(resource: str) -> bool:
+    """Whether a resource can be requested for a whole pod. Source: IsSupportedPodLevelResource."""
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+def amounts_together(spec: Body, amounts_of: Callable[[Body], Exact]) -> Counter[str]:
     """Return what the containers of a pod need together.
 
     Sidecars are added to all containers that start after them; of the init containers and the sum of the containers the

@@ -27,6 +27,7 @@ CONTRADICTION = (
     "they run on nodes of one flavor with quota of both, or wait forever"
 )
 APART = "put the resources into one group, with a quota of each on each flavor, or use another queue"
+SET_REQUESTS = "set the request of each container, and of the whole pod where it has a limit"
 AT_LEAST = "set at least {}, or leave it out"
 
 
@@ -100,6 +101,21 @@ BOOKING_CASES: dict[str, list[Case]] = {
             RUN,
             CONTRADICTION.format("its pods"),
             APART,
+        )
+    ],
+    "booking-differs": [
+        Case(
+            make_settings(
+                make_run(
+                    resources=Resources(requests={"memory": "1Gi"}),
+                    pod_patch={"spec": {"resources": {"limits": {"cpu": "2", "memory": "2Gi"}}}},
+                )
+            ),
+            f"{RUN}.resources",
+            "Kueue books 0 cpu for the containers of each pod, which request 2: a limit of the whole pod is by default "
+            "its request",
+            SET_REQUESTS,
+            "warning",
         )
     ],
     "pod-resources-refused": [

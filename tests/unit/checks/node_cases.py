@@ -75,9 +75,9 @@ def two_flavors(labels: dict[str, str]) -> Settings:
     return make_settings(make_run(), queues=queues)
 
 
-def bounded(**minimums: str) -> Body:
-    """Return a LimitRange with these minimums for a container."""
-    return named("bounds", spec={"limits": [{"type": "Container", "min": minimums}]})
+def ranged(kind: str = "Container", **item: dict[str, str]) -> Body:
+    """Return a LimitRange of containers, or of another kind."""
+    return named("bounds", spec={"limits": [{"type": kind, **item}]})
 
 
 def make_undeclared_queue(name: str, cpu: str, memory: str) -> Body:
@@ -138,7 +138,7 @@ MORE: dict[str, list[Case]] = {
         ),
         Case(
             make_settings(make_run()),
-            make_live({"LimitRange research": (bounded(memory="2Gi"),)}),
+            make_live({"LimitRange research": (ranged(min={"memory": "2Gi"}),)}),
             f"{RUN}.resources",
             "container training has less memory than the namespace's LimitRange allows",
             "keep the requests within the limits",
@@ -208,6 +208,43 @@ MORE: dict[str, list[Case]] = {
             f"{RUN}.nodeSelector",
             "no node has the labels that the pods select (disk=ssd)",
             "correct nodeSelector, or label the nodes",
+        ),
+    ],
+    "booking-differs": [
+        Case(
+            make_settings(make_run(resources=Resources(requests={"memory": "1Gi"}, limits={"cpu": "2"}))),
+            make_live({"LimitRange research": (ranged(defaultRequest={"cpu": "1"}),)}),
+            f"{RUN}.resources",
+            "Kueue books 1 cpu for the containers of each pod, which request 2: it takes the default request of the "
+            "namespace's LimitRange, where the API server takes a limit",
+            "set the request of each container, and of the whole pod where it has a limit",
+            "warning",
+        ),
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "1"}))),
+            make_live({"LimitRange research": (ranged(defaultRequest={"memory": "2Gi"}),)}),
+            f"{RUN}.resources",
+            "Kueue books 2Gi memory for the containers of each pod, which alone request 0: the namespace's LimitRange "
+            "has defaults",
+            "set the request of each container, and of the whole pod where it has a limit",
+            "warning",
+        ),
+    ],
+    "limit-range-refused": [
+        Case(
+            make_settings(make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"cpu": "4"}))),
+            make_live({"LimitRange research": (ranged(maxLimitRequestRatio={"cpu": "2"}),)}),
+            f"{RUN}.resources",
+            "container training has a limit of cpu of 4 times its request, and the namespace's LimitRange allows 2 "
+            "times",
+            "set requests and limits within the bounds that `kubectl describe limitrange` prints",
+        ),
+        Case(
+            make_settings(make_run(queue=None, priority=None)),
+            make_live({"LimitRange research": (ranged("Pod", max={"cpu": "2"}),)}),
+            f"{RUN}.resources",
+            "a pod has no limit of cpu, of which the namespace's LimitRange has a maximum",
+            "set requests and limits within the bounds that `kubectl describe limitrange` prints",
         ),
     ],
     "flavors-contradict": [

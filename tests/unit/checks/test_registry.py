@@ -72,6 +72,7 @@ def test_a_rule_over_files_and_cluster_has_one_declaration() -> None:
     """The exception is a namespace that a cluster lacks: this finding cannot be silenced."""
     shared = {id_: check.rule for id_, check in against_cluster.RULES.items() if id_ in preflight.RULES}
     assert {*shared} == {id_ for ids in FORMER.values() for id_ in ids} | {
+        "booking-differs",
         "pods-forbidden",
         "requests-nothing",
         "flavors-contradict",

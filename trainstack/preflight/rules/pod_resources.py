@@ -8,15 +8,19 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from trainstack.kueue.pod_requests import container_requests
+from trainstack.kueue.booking import amounts_booked_otherwise
+from trainstack.kueue.model import Model
+from trainstack.kueue.pod_requests import container_requests, is_of_whole_pods
 from trainstack.kueue.quantities import WHOLE
 from trainstack.preflight.examples import digits
 from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import RuleContext
+from trainstack.preflight.rule_context import Context, RuleContext
 from trainstack.preflight.rules.resources import resource_faults
 from trainstack.runs.errors import WorkloadError
+from trainstack.runs.manifests.kind import PodSet
 from trainstack.runs.manifests.launched_pods import launched_pods
-from trainstack.settings.values.kubernetes import HUGE_PAGES
+from trainstack.runs.status.run_pods import pod_sets
+from trainstack.settings.sections.workloads import Workload
 from trainstack.settings.values.paths import child
 from trainstack.settings.values.quantities import amount, readable
 
@@ -41,16 +45,52 @@ def pod_resources_refused(context: RuleContext) -> Iterator[Violation]:
     for path, run in context.runs():
         if run.pod_patch is None:
             continue
-        try:
-            launch, companions = context.declared.queued(run)
-        except WorkloadError:
-            continue  # Other rules report it.
         patch = f"{path}.podPatch.spec"
         found: dict[str, Violation] = {}
-        for pods in launched_pods(launch, companions):
-            for violation in _refused(patch, run.pod_patch.get("spec") or {}, pods.spec):
+        for _, spec in launched_specs(context, path, run):
+            for violation in _refused(patch, run.pod_patch.get("spec") or {}, spec):
                 found.setdefault(violation.path, violation)
         yield from found.values()
+
+
+@Rule(
+    id="booking-differs",
+    severity="warning",
+    summary="Kueue books another amount for a run's pods than they request, or than the run alone requests.",
+    details=(
+        "A limit of the whole pod is by default its request, which Kueue does not know. With `--cluster`, the defaults "
+        "of LimitRanges count, which the verdict includes: Kueue lets a default request precede a container's own "
+        "limit, and the API server does not. Before v0.17, Kueue forgets them after a failed attempt, and then books "
+        "what the run alone requests."
+    ),
+    example="`podPatch: {spec: {resources: {limits: {cpu: 8}}}}`, where no container requests cpu.",
+    remedy="Set the request of each container, and of the whole pod where it has a limit.",
+)
+def booking_differs(context: RuleContext) -> Iterator[Violation]:
+    yield from booked_otherwise(context, context.model)
+
+
+def booked_otherwise(context: Context, model: Model) -> Iterator[Violation]:
+    """Yield the findings about queued runs, each once for a path."""
+    for path, run in context.runs():
+        # Nothing else makes a difference.
+        if run.queue is not None and (run.pod_patch is not None or run.namespace in model.limit_ranges):
+            found = [
+                Violation(pods.resources_path, message)
+                for pods, spec in launched_specs(context, path, run)
+                for message in amounts_booked_otherwise(spec, run.namespace, model)
+            ]
+            yield from dict.fromkeys(found)
+
+
+def launched_specs(context: Context, path: str, run: Workload) -> Iterator[tuple[PodSet, Body]]:
+    """Yield the pods of a run with their specs; none of a run whose manifest cannot be built."""
+    try:
+        launch, companions = context.declared.queued(run)
+    except WorkloadError:
+        return  # Other rules report it.
+    for pods, launched in zip(pod_sets(path, run), launched_pods(launch, companions), strict=True):
+        yield pods, launched.spec
 
 
 def _refused(path: str, patch: Body, spec: Body) -> Iterator[Violation]:
@@ -76,7 +116,7 @@ def _of_whole_pod(path: str, spec: Body) -> Iterator[Violation]:
 
 def _supported(resources: Body, kind: str) -> dict[str, str]:
     amounts = (resources.get(kind) or {}).items()
-    return {name: text for name, text in amounts if name in ("cpu", "memory") or name.startswith(HUGE_PAGES)}
+    return {name: text for name, text in amounts if is_of_whole_pods(name)}
 
 
 def _against_containers(
