@@ -36,6 +36,8 @@ def _unusual(timeline: Timeline) -> Iterator[str]:
     late = [fault for pods in task.workload.pod_sets for fault in pods.refused_at_first]
     if late and task.elapsed is None:
         yield f"{late[0]}: Kueue may admit it later, when other workloads end"
+    for name in sorted({pods.runtime_class for pods in task.workload.pod_sets} - {""}):
+        yield f"the overhead of runtime class {name} is unknown and not counted"
     if not task.queued:
         yield "not queued by Kueue: starts at once"
 

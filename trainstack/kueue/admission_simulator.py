@@ -1,7 +1,7 @@
 """Verdicts: whether Kueue admits a workload at the head of its queue, on an idle cluster or with given usage."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -120,8 +120,9 @@ class AdmissionSimulator:
         refused = _refused_pods(workload)
         if len(found) > len(temporary) or refused:
             return _verdict(workload, queue.name, "never fits", [*found, *refused])
-        if temporary:
-            return _verdict(workload, queue.name, "waits", temporary)
+        unread = list(_unread_overheads(model, workload))
+        if unread or temporary:
+            return _verdict(workload, queue.name, "unknown" if unread else "waits", [*unread, *temporary])
         undecided = _undecided(model, snapshot, cq, current)
         if undecided:
             return _verdict(workload, queue.name, "unknown", [Reason("in-use", undecided, workload.path)])
@@ -209,6 +210,17 @@ def _refused_pods(workload: Workload) -> list[Reason]:
         for pods in workload.pod_sets
         for fault in pods.refused_pods
     ]
+
+
+def _unread_overheads(model: Model, workload: Workload) -> Iterator[Reason]:
+    """Yield the runtime classes whose overhead would be added to the requests."""
+    how = "`check --cluster` reads it" if model.declared else "these credentials cannot read it"
+    for pods in workload.pod_sets:
+        if pods.runtime_class:
+            message = (
+                f"the overhead of runtime class {pods.runtime_class} counts as a request, and is unknown here; {how}"
+            )
+            yield Reason("unread", message, pods.resources_path, pods.name)
 
 
 def _refused_at_first(workload: Workload) -> list[Reason]:

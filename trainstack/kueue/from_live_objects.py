@@ -34,7 +34,7 @@ def snapshot(
     `grows`: whether an autoscaler adds nodes. `kueue`: the Configuration of the running Kueue; None if unknown.
     `release`: its release, unless the environment installs Kueue; empty if unknown.
     """
-    unread = {kind for kind, bodies in lists.items() if bodies is None} | ({"Topology"} - lists.keys())
+    unread = {kind for kind, bodies in lists.items() if bodies is None} | ({"Topology", "RuntimeClass"} - lists.keys())
     if unread & _DECISIVE:
         unread.add("ClusterQueue")
     found = [body for bodies in lists.values() for body in bodies or () if not _is_workload_of(body, without)]

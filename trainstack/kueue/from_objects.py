@@ -53,7 +53,7 @@ def declared_model(declared: Declared) -> Model:
     """Return the model of an environment's files; queues that another stack declares are unknown."""
     environment = declared.settings.environment
     owns = environment.profile == "owner" and "platform" in environment.layers
-    unread = ("Node",) if owns else (*_KINDS, "Node")
+    unread = ("Node", "RuntimeClass") if owns else (*_KINDS, "Node", "RuntimeClass")
     kueue = declared.settings.operators.kueue
     configuration = declared_configuration(kueue.configuration if kueue else KueueConfiguration())
     return read_model(
@@ -123,11 +123,7 @@ def read_model(
         provisioning_checks=_checks_of(PROVISIONING, by_kind["AdmissionCheck"].values()),
         topologies=topologies,
         limit_ranges={name: limit_ranges(items) for name, items in ranges.items()},
-        overheads={
-            _name(body): body["overhead"]["podFixed"]
-            for body in by_kind["RuntimeClass"].values()
-            if (body.get("overhead") or {}).get("podFixed")
-        },
+        overheads=known("RuntimeClass", lambda body: (body.get("overhead") or {}).get("podFixed") or {}, _name),
         excluded=tuple(resources.get("excludeResourcePrefixes") or ()),
         transformations={
             body["input"]: Transformation(exactly(body.get("outputs")), body.get("strategy") == "Replace")

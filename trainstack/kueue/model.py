@@ -208,8 +208,8 @@ class Model:
     """The levels of each Topology, the widest first; None: unknown."""
     limit_ranges: Mapping[str, tuple[LimitRange, ...]] = field(default_factory=dict)
     """By namespace."""
-    overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The pod overhead of each RuntimeClass."""
+    overheads: Mapping[str, Mapping[str, str]] | None = field(default_factory=dict)
+    """The pod overhead of each RuntimeClass, {} of one without; None: unknown."""
     excluded: tuple[str, ...] = ()
     """Prefixes of the resources that Kueue does not count."""
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
@@ -268,6 +268,8 @@ class PodSet:
     """Pod sets of one group get the same flavors; empty: a group of its own."""
     reclaimed: int = 0
     """Pods that have ended and need no quota any more."""
+    runtime_class: str = ""
+    """A RuntimeClass of unknown overhead, which is not in the requests; empty if the overhead is known."""
     faults: tuple[str, ...] = ()
     """Why Kueue rejects the pods whatever the quota: requests above limits, or outside a LimitRange."""
     refused_pods: tuple[str, ...] = ()

@@ -27,7 +27,8 @@ def pod_set(
     """Return a pod set as Kueue counts it. Source: totalRequestsFromPodSets in Kueue's pkg/workload/workload.go."""
     spec: Body = template["spec"]
     limits = model.limit_ranges.get(namespace, ())
-    requested, faults = requests(spec, limits, model.overheads)
+    requested, faults = requests(spec, limits, model.overheads or {})
+    class_name = "" if spec.get("overhead") else spec.get("runtimeClassName") or ""
     of_defaults = list(_faults_of_defaults(spec, limits))
     topology = topology_request(template)
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
@@ -45,6 +46,7 @@ def pod_set(
         levels=requested_levels(topology),
         own_resources=frozenset(requested),
         group=topology.get("podSetGroupName", ""),
+        runtime_class=class_name if model.overheads is None else "",
         faults=faults,
         refused_pods=tuple(fault for fault, own_request in of_defaults if own_request),
         refused_at_first=tuple(fault for fault, own_request in of_defaults if not own_request),

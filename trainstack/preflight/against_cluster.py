@@ -5,7 +5,17 @@ from collections.abc import Mapping, Sequence
 from trainstack.preflight import silences
 from trainstack.preflight.finding import Checked, Finding
 from trainstack.preflight.live_context import LiveContext
-from trainstack.preflight.live_rules import limit_ranges, nodes, platform, queueing, registry, secrets, storage, workers
+from trainstack.preflight.live_rules import (
+    limit_ranges,
+    nodes,
+    platform,
+    queueing,
+    registry,
+    runtime_classes,
+    secrets,
+    storage,
+    workers,
+)
 from trainstack.preflight.rule import Check, Rule, checks
 from trainstack.preflight.rules import references
 from trainstack.preflight.rules.references import namespace_unknown
@@ -13,7 +23,7 @@ from trainstack.preflight.runner import run_rules
 from trainstack.settings.errors import Place
 
 RULES: dict[str, Check[LiveContext]] = checks(
-    platform, storage, queueing, limit_ranges, nodes, registry, secrets, workers
+    platform, storage, queueing, limit_ranges, runtime_classes, nodes, registry, secrets, workers
 )
 """The rules by id, in the order of docs/checks.md."""
 _OF_NAMES = checks(references)

@@ -80,6 +80,13 @@ def ranged(kind: str = "Container", **item: dict[str, str]) -> Body:
     return named("bounds", spec={"limits": [{"type": kind, **item}]})
 
 
+def with_class(name: str, **overhead: str) -> Live:
+    """Return a cluster with this RuntimeClass."""
+    live = make_live()
+    body = named(name, kind="RuntimeClass", overhead={"podFixed": overhead})
+    return make_live(admission={**live.admission, "RuntimeClass": (body,)})
+
+
 def make_undeclared_queue(name: str, cpu: str, memory: str) -> Body:
     """Return an undeclared cluster queue with these quotas on the flavor `cpu`."""
     quotas = [{"name": "cpu", "nominalQuota": cpu}, {"name": "memory", "nominalQuota": memory}]
@@ -245,6 +252,29 @@ MORE: dict[str, list[Case]] = {
             f"{RUN}.resources",
             "a pod has no limit of cpu, of which the namespace's LimitRange has a maximum",
             "set requests and limits within the bounds that `kubectl describe limitrange` prints",
+        ),
+    ],
+    "runtime-class-refused": [
+        Case(
+            make_settings(make_run(pod_patch={"spec": {"runtimeClassName": "kata"}})),
+            with_class("kata-qemu", cpu="250m"),
+            f"{RUN}.podPatch.spec.runtimeClassName",
+            "the cluster does not have RuntimeClass 'kata'",
+            "did you mean kata-qemu?",
+        ),
+        Case(
+            make_settings(make_run(pod_patch={"spec": {"runtimeClassName": "kata", "overhead": {"cpu": "500m"}}})),
+            with_class("kata", cpu="250m"),
+            f"{RUN}.podPatch.spec.overhead",
+            "RuntimeClass kata has another overhead (cpu: 250m)",
+            "leave it out: the API server sets it",
+        ),
+        Case(
+            make_settings(make_run(pod_patch={"spec": {"runtimeClassName": "kata", "overhead": {"cpu": "500m"}}})),
+            with_class("kata"),
+            f"{RUN}.podPatch.spec.overhead",
+            "RuntimeClass kata has another overhead (none)",
+            "leave it out: the API server sets it",
         ),
     ],
     "flavors-contradict": [

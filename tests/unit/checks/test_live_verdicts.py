@@ -8,6 +8,7 @@ from tests.unit.checks.cluster_cases import make_cluster_queue as make_queue_of_
 from tests.unit.checks.live import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
+from trainstack.kueue.admission_simulator import declared_verdicts
 from trainstack.kueue.verdict import Verdict
 from trainstack.preflight.live_context import Live, LiveContext
 from trainstack.settings.model import Settings
@@ -142,3 +143,20 @@ def test_a_run_that_waits_is_compared_with_the_nodes_of_its_queues_flavors() -> 
     live = make_live({"Node": nodes}, admission={**live.admission, "Workload": (make_user(),)})
     messages = [finding.message for finding in check(make_settings(make_run(), queues=queues), live, IMAGES)]
     assert "a pod requests 1 cpu; the largest node of flavor cpu has 0.5" in messages
+
+
+def test_the_overhead_of_a_runtime_class_is_known_on_a_cluster_alone() -> None:
+    """Its 2 cpu do not fit beside the run's own."""
+    run = make_run(pod_patch={"spec": {"runtimeClassName": "kata"}})
+    declared, live = Declared(make_settings(run)), make_live()
+    (of_files,) = declared_verdicts(declared)
+    assert (of_files.outcome, of_files.reasons[0].message) == (
+        "unknown",
+        "the overhead of runtime class kata counts as a request, and is unknown here; `check --cluster` reads it",
+    )
+    outcomes = []
+    for overhead in ("2", "1"):
+        body = {"kind": "RuntimeClass", "metadata": {"name": "kata"}, "overhead": {"podFixed": {"cpu": overhead}}}
+        with_class = replace(live, admission={**live.admission, "RuntimeClass": (body,)})
+        outcomes += [verdict.outcome for verdict in LiveContext(declared, with_class, {}).verdicts]
+    assert outcomes == ["never fits", "fits"]

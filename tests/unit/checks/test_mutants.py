@@ -28,7 +28,17 @@ from tests.unit.checks.test_published_passphrase import OTHER, PUBLISHED
 from tests.unit.preflight.rules import test_programs, test_sizes
 from trainstack.kueue import node_capacity
 from trainstack.preflight import against_cluster, preflight, silences, versions
-from trainstack.preflight.live_rules import limit_ranges, nodes, platform, queueing, registry, secrets, storage, workers
+from trainstack.preflight.live_rules import (
+    limit_ranges,
+    nodes,
+    platform,
+    queueing,
+    registry,
+    runtime_classes,
+    secrets,
+    storage,
+    workers,
+)
 from trainstack.preflight.rule import Check
 from trainstack.preflight.rules import (
     admission,
@@ -78,7 +88,7 @@ MODULES = (
         sizes,
         likely_mistakes,
     ),
-    *(platform, storage, queueing, limit_ranges, nodes, registry, secrets, workers),
+    *(platform, storage, queueing, limit_ranges, runtime_classes, nodes, registry, secrets, workers),
     *(silences, versions, node_capacity),
 )
 TESTS = (

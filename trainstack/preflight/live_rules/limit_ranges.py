@@ -34,7 +34,7 @@ def limit_range_refused(context: LiveContext) -> Iterator[Violation]:
             continue
         found: dict[Violation, None] = {}
         for pods, spec in launched_specs(context, path, run):
-            _, of_kueue = requests(spec, limits, context.snapshot.model.overheads)
+            _, of_kueue = requests(spec, limits, context.snapshot.model.overheads or {})
             known = of_kueue if run.queue is not None else ()
             texts = (text for text in refusals(spec, limits) if text not in known)
             found |= dict.fromkeys(Violation(pods.resources_path, text) for text in texts)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.admission.make import make_model
+from tests.unit.checks.admission.make import make_model, make_queue, make_workload
+from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.from_objects import limit_ranges, read_model
 from trainstack.kueue.model import LimitRange, Model, Requirement, Toleration
 from trainstack.kueue.pod_requests import pod_set
@@ -62,6 +63,22 @@ def test_overhead_is_the_pods_or_its_runtime_classs() -> None:
     assert requests(spec, model) == {"cpu": 1250}
     assert requests({**spec, "overhead": {"cpu": "1"}}, model) == {"cpu": 2000}
     assert requests({**spec, "runtimeClassName": "none"}, model) == {"cpu": 1000}
+
+
+def test_the_overhead_of_a_runtime_class_may_be_unknown() -> None:
+    """The verdict is then unknown, unless the containers alone never fit, or the pods have their overhead."""
+
+    def outcome(model: Model, cpu: str, **spec: Any) -> str:
+        template = {"spec": {"containers": [container(requests={"cpu": cpu})], **spec}}
+        return simulate(make_workload(pod_set("main", 1, template, "ns", model)), model).outcome
+
+    unread, read = (make_model(make_queue(), overheads=overheads) for overheads in (None, {"kata": {"cpu": "1"}}))
+    assert outcome(unread, "4", runtimeClassName="kata") == "unknown"
+    assert outcome(unread, "5", runtimeClassName="kata") == "never fits"
+    assert outcome(unread, "4", runtimeClassName="kata", overhead={"cpu": "0"}) == "fits"
+    assert outcome(unread, "4") == "fits"
+    assert outcome(read, "3", runtimeClassName="kata") == "fits"
+    assert outcome(read, "4", runtimeClassName="kata") == "never fits"
 
 
 def test_pod_level_requests_replace_those_of_the_containers() -> None:

@@ -1,0 +1,37 @@
+"""RuntimeClasses of the cluster, against the pods of the runs."""
+
+from collections.abc import Iterator, Mapping
+
+from trainstack.kueue.quantities import exactly
+from trainstack.preflight.live_context import LiveContext
+from trainstack.preflight.rule import Rule, Violation
+from trainstack.preflight.rules.pod_resources import launched_specs
+from trainstack.settings.errors import nearest
+
+
+@Rule(
+    id="runtime-class-refused",
+    summary="The runtime class of a run's pods does not exist, or has another overhead.",
+    details="The API server refuses the pods. Kueue does not notice, so the run would hold its quota.",
+    example="`podPatch: {spec: {runtimeClassName: kata}}` on a cluster without the RuntimeClass `kata`.",
+    remedy="Name a class that `kubectl get runtimeclass` prints, and leave out `overhead`.",
+)
+def runtime_class_refused(context: LiveContext) -> Iterator[Violation]:
+    overheads = context.snapshot.model.overheads
+    for path, run in context.runs():
+        dispatches = context.settings.queues.dispatches(run.namespace, run.queue)
+        if run.pod_patch is None or overheads is None or dispatches:
+            continue
+        # All pods of a run have the same patch.
+        for _, spec in [*launched_specs(context, path, run)][:1]:
+            name = spec.get("runtimeClassName") or ""
+            if name and name not in overheads:
+                message = f"the cluster does not have RuntimeClass {name!r}"
+                yield Violation(f"{path}.podPatch.spec.runtimeClassName", message, nearest(name, overheads))
+            elif name and spec.get("overhead") and exactly(spec["overhead"]) != exactly(overheads[name]):
+                message = f"RuntimeClass {name} has another overhead ({_listed(overheads[name])})"
+                yield Violation(f"{path}.podPatch.spec.overhead", message, "leave it out: the API server sets it")
+
+
+def _listed(overhead: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {amount}" for name, amount in sorted(overhead.items())) or "none"
