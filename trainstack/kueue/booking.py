@@ -50,6 +50,16 @@ def overflowing_requests(workload: Workload) -> Iterator[Reason]:
             yield Reason("overflow", message, pods.resources_path, pods.name, resource=resource)
 
 
+def unsettled_requests(workload: Workload) -> Iterator[Reason]:
+    for pods in workload.pod_sets:
+        for resource in pods.unsettled:
+            message = (
+                f"{_pods(pods)} {resource}, which a transformation of Kueue's Configuration puts out too: Kueue counts "
+                "both or the request alone, by chance"
+            )
+            yield Reason("unmodelled", message, pods.resources_path, pods.name, resource=resource)
+
+
 def amounts_booked_otherwise(spec: Body, namespace: str, model: Model) -> Iterator[str]:
     """Yield the resources of which Kueue books another amount than a pod requests, or than its run alone requests."""
     without_overhead = {**spec, "overhead": {}, "runtimeClassName": ""}

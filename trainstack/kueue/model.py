@@ -268,6 +268,8 @@ class PodSet:
     """Pod sets of one group get the same flavors; empty: a group of its own."""
     reclaimed: int = 0
     """Pods that have ended and need no quota any more."""
+    unsettled: tuple[str, ...] = ()
+    """Resources that the pods request and transformations put out: Kueue counts both, or the request alone."""
     runtime_class: str = ""
     """A RuntimeClass of unknown overhead, which is not in the requests; empty if the overhead is known."""
     faults: tuple[str, ...] = ()

@@ -46,6 +46,7 @@ def pod_set(
         levels=requested_levels(topology),
         own_resources=frozenset(requested),
         group=topology.get("podSetGroupName", ""),
+        unsettled=_unsettled(requested, model),
         runtime_class=class_name if model.overheads is None else "",
         faults=faults,
         refused_pods=tuple(fault for fault, own_request in of_defaults if own_request),
@@ -127,10 +128,30 @@ def _transformed(requested: Exact, model: Model) -> Exact:
         transformation = model.transformations.get(name)
         if transformation is not None:
             units = -(-number // WHOLE)
-            total.update({other: per_unit * units for other, per_unit in transformation.outputs.items()})
+            outputs = transformation.outputs.items()
+            # An input that is kept replaces what is put out under its own name.
+            total.update({other: n * units for other, n in outputs if transformation.replaces or other != name})
         if transformation is None or not transformation.replaces:
             total[name] += number
     return total
+
+
+def _unsettled(requested: Exact, model: Model) -> tuple[str, ...]:
+    """Return the requested resources that transformations of others put out.
+
+    Kueue goes through the requests in random order; the request replaces what was put out before it. Source:
+    applyResourceTransformations in its pkg/workload/workload.go.
+    """
+    applied = {name: model.transformations.get(name) for name in requested if not name.startswith(model.excluded)}
+    kept = {name for name, transformation in applied.items() if transformation is None or not transformation.replaces}
+    outputs = {
+        output
+        for name, transformation in applied.items()
+        if transformation is not None
+        for output in transformation.outputs
+        if output != name
+    }
+    return tuple(sorted(kept & outputs))
 
 
 def tolerations(bodies: Iterable[Body]) -> tuple[Toleration, ...]:

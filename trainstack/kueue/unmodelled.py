@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainstack.kueue.booking import overflowing_requests
+from trainstack.kueue.booking import overflowing_requests, unsettled_requests
 from trainstack.kueue.differences import Disputed
 from trainstack.kueue.flavor_assigner import pod_set_groups
 from trainstack.kueue.model import Model, Workload
@@ -37,6 +37,7 @@ def unmodelled_features(model: Model, workload: Workload, cq: QueueSnapshot) -> 
             )
             yield Reason("unmodelled", message, workload.path)
     yield from overflowing_requests(workload)
+    yield from unsettled_requests(workload)
     order = [index for group in pod_set_groups(workload) for index in group]
     if order != sorted(order):
         message = "the pod sets of a group (podset-group-name) are not consecutive, which Kueue does not handle"

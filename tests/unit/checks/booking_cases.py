@@ -55,6 +55,21 @@ def grouped(general: dict[str, str], gpu: dict[str, str], run: Workload, **queue
     return make_settings(run, queues=make_queues(flavors=flavors, cluster_queues=(pool,)))
 
 
+def transforming(
+    transformation: dict[str, Any],
+    path: str,
+    message: str,
+    remedy: str,
+    others: tuple[Transformation, ...] = (),
+    **configuration: Any,
+) -> Case:
+    """Return an install of Kueue whose first transformation has one fault."""
+    listed = (Transformation.model_validate(transformation), *others)
+    operators = Operators(kueue=make_kueue(transformations=listed, **configuration))
+    place = f"operators.kueue.configuration.transformations[0]{path}"
+    return Case(make_settings(operators=operators), place, message, remedy, "warning")
+
+
 BOOKING_CASES: dict[str, list[Case]] = {
     "requests-nothing": [
         Case(
@@ -117,6 +132,46 @@ BOOKING_CASES: dict[str, list[Case]] = {
             SET_REQUESTS,
             "warning",
         )
+    ],
+    "transformation-unapplied": [
+        transforming(
+            {"input": "nvidia.com/gpu", "outputs": {"example.com/credits": "4"}},
+            ".input",
+            "nvidia.com/gpu is never transformed, because excludeResourcePrefixes excludes nvidia.",
+            "remove the prefix or the transformation",
+            exclude_resource_prefixes=("amd.", "nvidia."),
+        ),
+        transforming(
+            {"input": "gpu", "outputs": {"example.com/credits": "4"}},
+            ".input",
+            "gpu is never transformed, because no container can request it",
+            "name a resource that pods request, such as nvidia.com/gpu",
+        ),
+        transforming(
+            {"input": "nvidia.com/gpu", "outputs": {"example.com/credits": "4"}},
+            ".input",
+            "nvidia.com/gpu is not transformed where the transformation of nvidia.com/mig puts it out",
+            "write the outputs for nvidia.com/mig directly",
+            others=(Transformation(input="nvidia.com/mig", outputs={"nvidia.com/gpu": "1"}),),
+        ),
+        transforming(
+            {"input": "nvidia.com/gpu"},
+            "",
+            "nvidia.com/gpu is retained, and nothing is put out for it",
+            "add outputs, or remove it",
+        ),
+        transforming(
+            {"input": "nvidia.com/gpu", "outputs": {"nvidia.com/gpu": "2"}},
+            '.outputs["nvidia.com/gpu"]',
+            "nvidia.com/gpu is retained, which replaces what is put out under this name",
+            "set `strategy: Replace`",
+        ),
+        transforming(
+            {"input": "nvidia.com/gpu", "outputs": {"memory": "2Gi"}},
+            ".outputs.memory",
+            "pods also request memory: Kueue adds what is put out for nvidia.com/gpu, or not, by chance",
+            "put out a resource that pods do not request",
+        ),
     ],
     "pod-resources-refused": [
         patched(

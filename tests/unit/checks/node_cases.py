@@ -260,7 +260,7 @@ MORE: dict[str, list[Case]] = {
             with_class("kata-qemu", cpu="250m"),
             f"{RUN}.podPatch.spec.runtimeClassName",
             "the cluster does not have RuntimeClass 'kata'",
-            "did you mean kata-qemu?",
+            "did you mean kata-qemu? (or ask the cluster's owner to create it)",
         ),
         Case(
             make_settings(make_run(pod_patch={"spec": {"runtimeClassName": "kata", "overhead": {"cpu": "500m"}}})),

@@ -27,7 +27,8 @@ def runtime_class_refused(context: LiveContext) -> Iterator[Violation]:
             name = spec.get("runtimeClassName") or ""
             if name and name not in overheads:
                 message = f"the cluster does not have RuntimeClass {name!r}"
-                yield Violation(f"{path}.podPatch.spec.runtimeClassName", message, nearest(name, overheads))
+                remedy = f"{nearest(name, overheads)} (or ask the cluster's owner to create it)"
+                yield Violation(f"{path}.podPatch.spec.runtimeClassName", message, remedy)
             elif name and spec.get("overhead") and exactly(spec["overhead"]) != exactly(overheads[name]):
                 message = f"RuntimeClass {name} has another overhead ({_listed(overheads[name])})"
                 yield Violation(f"{path}.podPatch.spec.overhead", message, "leave it out: the API server sets it")

@@ -17,6 +17,8 @@ from trainstack.preflight.versions import clashes, version
 from trainstack.runs.manifests.trainjob import misfits
 from trainstack.runs.status.kinds import framework_of, kind_of_launch, launched_as, shown_kind
 from trainstack.settings.errors import nearest
+from trainstack.settings.sections.operators import KueueConfiguration
+from trainstack.settings.values.kubernetes import STANDARD_RESOURCES, is_container_resource
 from trainstack.settings.values.paths import child
 
 _FRAMEWORKS = (
@@ -106,6 +108,52 @@ def feature_gate_unknown(context: RuleContext) -> Iterator[Violation]:
         elif name in release.locked and on is not gates[name].default:
             message = f"feature gate {name} cannot be changed; the Kueue controller would fail to start"
             yield Violation(path, message, "leave it out")
+
+
+@Rule(
+    id="transformation-unapplied",
+    severity="warning",
+    summary="A transformation of Kueue's configuration never applies, changes nothing, or applies by chance.",
+    details=(
+        "Kueue leaves out excluded resources before it transforms requests; it transforms what pods request, not what "
+        "other transformations put out; and where pods also request what is put out, it counts both or the request "
+        "alone, in random order."
+    ),
+    change=yaml_at(
+        "operators",
+        "kueue:",
+        "  configuration:",
+        "    excludeResourcePrefixes: [nvidia.com/]",
+        "    transformations: [{input: nvidia.com/gpu, outputs: {example.com/credits: 4}}]",
+    ),
+    remedy="Name an `input` that pods request, and `outputs` that they do not request.",
+)
+def transformation_unapplied(context: RuleContext) -> Iterator[Violation]:
+    kueue = context.settings.operators.kueue
+    configuration = kueue.configuration if kueue else KueueConfiguration()
+    excluded, transformations = configuration.exclude_resource_prefixes, configuration.transformations
+    for index, transformation in enumerate(transformations):
+        path, name = f"operators.kueue.configuration.transformations[{index}]", transformation.input
+        makers = [other.input for other in transformations if name in other.outputs and other.input != name]
+        if prefixes := [prefix for prefix in excluded if name.startswith(prefix)]:
+            message = f"{name} is never transformed, because excludeResourcePrefixes excludes {prefixes[0]}"
+            yield Violation(f"{path}.input", message, "remove the prefix or the transformation")
+        elif not is_container_resource(name) and "kubernetes.io/" not in name:
+            message = f"{name} is never transformed, because no container can request it"
+            yield Violation(f"{path}.input", message, "name a resource that pods request, such as nvidia.com/gpu")
+        elif makers:
+            message = f"{name} is not transformed where the transformation of {', '.join(makers)} puts it out"
+            yield Violation(f"{path}.input", message, f"write the outputs for {' and '.join(makers)} directly")
+        elif not transformation.outputs and transformation.strategy == "Retain":
+            yield Violation(path, f"{name} is retained, and nothing is put out for it", "add outputs, or remove it")
+        for output in transformation.outputs:
+            if output == name and transformation.strategy == "Retain":
+                message = f"{name} is retained, which replaces what is put out under this name"
+                yield Violation(child(f"{path}.outputs", output), message, "set `strategy: Replace`")
+            elif output in STANDARD_RESOURCES and output != name:
+                message = f"pods also request {output}: Kueue adds what is put out for {name}, or not, by chance"
+                remedy = "put out a resource that pods do not request"
+                yield Violation(child(f"{path}.outputs", output), message, remedy)
 
 
 @Rule(

@@ -132,9 +132,13 @@ def _resource_name(text: str) -> str:
     return text
 
 
+def is_container_resource(text: str) -> bool:
+    """Whether a container can request a resource. Source: validateContainerResourceName."""
+    return is_extended(text) if "/" in text else text in STANDARD_RESOURCES or _PAGES.fullmatch(text) is not None
+
+
 def _container_resource(text: str) -> str:
-    fine = is_extended(text) if "/" in text else text in STANDARD_RESOURCES or _PAGES.fullmatch(text)
-    if not fine:
+    if not is_container_resource(text):
         raise ValueError(f"{quoted(text)} is not a resource that a container can request; {_resource_remedy(text)}")
     return text
 
@@ -224,6 +228,6 @@ SecretKey = Annotated[str, AfterValidator(_secret_key)]
 ResourceName = Annotated[str, AfterValidator(_resource_name)]
 """A resource with quota: one that containers request, or that Kueue derives from a request."""
 ContainerResource = Annotated[str, AfterValidator(_container_resource)]
-"""A resource that a container requests. Source: validateContainerResourceName."""
+"""A resource that a container requests."""
 ImageReference = Annotated[str, Field(min_length=1), AfterValidator(_image)]
 Registry = Annotated[str, Field(min_length=1), AfterValidator(_registry)]

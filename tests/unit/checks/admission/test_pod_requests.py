@@ -1,14 +1,19 @@
 """The requests of a pod set, from its pods' template."""
 
+import itertools
+import random
 from typing import Any
 
 import pytest
 
+from tests.seeds import chosen_seed
 from tests.unit.checks.admission.make import make_model, make_queue, make_workload
 from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.from_objects import limit_ranges, read_model
 from trainstack.kueue.model import LimitRange, Model, Requirement, Toleration
 from trainstack.kueue.pod_requests import pod_set
+
+SEED = chosen_seed("TRAINSTACK_SEARCH_SEED")
 
 
 def container(name: str = "one", **resources: Any) -> dict[str, Any]:
@@ -158,6 +163,58 @@ def test_transformed_resources_are_counted() -> None:
         "example.com/credits": 2 * 3,
         "example.com/memory": 2 * 10 * 2**30,
     }
+
+
+def as_kueue_would(requested: dict[str, int], transformations: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the transformed requests of one order. Source: applyResourceTransformations in Kueue's workload.go."""
+    by_input = {each["input"]: each for each in transformations}
+    output: dict[str, int] = {}
+    for name, number in requested.items():
+        mapping = by_input.get(name)
+        for other, factor in (mapping["outputs"] if mapping else {}).items():
+            output[other] = output.get(other, 0) + int(factor) * number
+        if mapping is None or mapping["strategy"] == "Retain":
+            output[name] = number
+    return output
+
+
+def test_transformed_requests_are_those_of_every_order_or_unsettled() -> None:
+    """Kueue goes through the requests of a pod in random order."""
+    rng, names, seen = random.Random(SEED), ("x.org/a", "x.org/b", "x.org/c"), set()
+    for _ in range(200):
+        requested = {name: rng.randint(1, 2) for name in rng.sample(names, rng.randint(1, 3))}
+        transformations = [
+            {
+                "input": name,
+                "strategy": rng.choice(("Retain", "Replace")),
+                "outputs": {other: str(rng.randint(1, 2)) for other in names if rng.random() < 0.3},
+            }
+            for name in rng.sample(names, rng.randint(0, 2))
+        ]
+        orders = itertools.permutations(requested.items())
+        possible = [as_kueue_would(dict(order), transformations) for order in orders]
+        model = read_model((), kueue={"resources": {"transformations": transformations}})
+        spec = {"containers": [container(requests={name: str(number) for name, number in requested.items()})]}
+        found = pod_set("main", 1, {"spec": spec}, "ns", model)
+        differs = any(one != possible[0] for one in possible)
+        assert bool(found.unsettled) is differs, (SEED, requested, transformations)
+        assert differs or found.requests == possible[0], (SEED, requested, transformations)
+        seen.add(differs)
+    assert seen == {True, False}
+
+
+def test_a_verdict_on_unsettled_requests_is_unknown() -> None:
+    memory = {"input": "cpu", "strategy": "Retain", "outputs": {"memory": "1Gi"}}
+    transformations = read_model((), kueue={"resources": {"transformations": [memory]}}).transformations
+    model = make_model(make_queue(quotas={"cpu": {"cpu": "4", "memory": "8Gi"}}), transformations=transformations)
+    template = {"spec": {"containers": [container(requests={"cpu": "1", "memory": "1Gi"})]}}
+    verdict = simulate(make_workload(pod_set("main", 1, template, "ns", model)), model)
+    (reason,) = verdict.reasons
+    assert (verdict.outcome, reason.message) == (
+        "unknown",
+        "each pod requests memory, which a transformation of Kueue's Configuration puts out too: Kueue counts both or "
+        "the request alone, by chance",
+    )
 
 
 def test_the_scheduling_constraints_of_pods_are_read() -> None:
