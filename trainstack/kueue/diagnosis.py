@@ -169,7 +169,7 @@ def _with_contradiction(mismatches: list[Reason], pods: PodSet, group: GroupFlav
         return mismatches
     labels = " and ".join(f"{label} of flavor {' or '.join(names)}" for label, names in selected_by.items())
     first, *rest = mismatches
-    return [replace(first, message=f"{_pod(pods)} selects {labels}, and no flavor has all of these labels"), *rest]
+    return [replace(first, message=f"{_pod(pods)} selects {labels}, but no flavor has all"), *rest]
 
 
 def _missing_level(cq: QueueSnapshot, pods: PodSet, flavor: Flavor) -> Reason:

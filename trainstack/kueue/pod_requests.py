@@ -139,7 +139,7 @@ def _transformed(requested: Exact, model: Model) -> Exact:
 def _unsettled(requested: Exact, model: Model) -> tuple[str, ...]:
     """Return the requested resources that transformations of others put out.
 
-    Kueue goes through the requests in random order; the request replaces what was put out before it. Source:
+    Kueue reads the requests in random order; the request replaces what was put out before it. Source:
     applyResourceTransformations in its pkg/workload/workload.go.
     """
     applied = {name: model.transformations.get(name) for name in requested if not name.startswith(model.excluded)}
