@@ -80,6 +80,13 @@ def ranged(kind: str = "Container", **item: dict[str, str]) -> Body:
     return named("bounds", spec={"limits": [{"type": kind, **item}]})
 
 
+def unlimited(name: str) -> Body:
+    """Return a cluster queue of the cohort `all` whose quota of cpu cannot be added to another of this size."""
+    quotas = [{"name": "cpu", "nominalQuota": "9P"}, {"name": "memory", "nominalQuota": "8Gi"}]
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "cpu", "resources": quotas}]}
+    return {**make_cluster_queue(resourceGroups=[group], cohortName="all"), "metadata": {"name": name}}
+
+
 def with_class(name: str, **overhead: str) -> Live:
     """Return a cluster with this RuntimeClass."""
     live = make_live()
@@ -142,6 +149,14 @@ MORE: dict[str, list[Case]] = {
             "1 pod needs 9Gi memory; cluster queue research has at most 8Gi of flavor cpu (1Gi missing)",
             "decrease memory in each pod from 9Gi to 8Gi; or in cluster queue research, raise nominalQuota of memory "
             "on cpu from 8Gi to 9Gi",
+        ),
+        Case(
+            make_settings(make_run(), **NOT_DECLARED),
+            make_live({"ClusterQueue": (unlimited("research"), unlimited("speech"))}),
+            RUN,
+            "1 pod needs 1 cpu; the quotas of cpu on flavor cpu that cluster queue research depends on overflow: they "
+            "add up to more than the 64 bits in which Kueue calculates",
+            "write amounts that can be added up, such as 1P of memory or 1M of cpu",
         ),
         Case(
             make_settings(make_run()),
