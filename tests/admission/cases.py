@@ -135,7 +135,7 @@ def admitted_before(case: Case) -> tuple[list[Admitted], list[Body]]:
     for body in case.before:
         turn = len(kept)
         workload = case.workload(body, turn)
-        verdict = AdmissionSimulator(model, found).verdict(workload, with_remedies=False)
+        verdict = AdmissionSimulator(model, found).verdict(workload)
         if verdict.fits and not verdict.preempts:
             found.append(Admitted(workload, verdict.cluster_queue, verdict.usage, reserved=float(turn)))
             kept.append(body)
@@ -218,9 +218,7 @@ def _at_the_edge(case: Case, using: list[Admitted], choices: Choices) -> Case:
 
     def edge(simulator: AdmissionSimulator, start: int) -> int:
         """Return the first count that does not fit at once."""
-        verdicts = (
-            simulator.verdict(case.workload(asking(count), 9), with_remedies=False) for count in range(start, MAX_PODS)
-        )
+        verdicts = (simulator.verdict(case.workload(asking(count), 9)) for count in range(start, MAX_PODS))
         fitting = itertools.takewhile(lambda verdict: verdict.outcome in ("fits", "fits by borrowing"), verdicts)
         return start + sum(1 for _ in fitting)
 

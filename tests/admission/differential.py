@@ -31,15 +31,15 @@ def simulated_answer(case: Case) -> Answer:
     using, bodies = admitted_before(case)
     before: list[Assignments | None] = []
     for index, body in enumerate(bodies):
-        verdict = AdmissionSimulator(case.model, using[:index]).verdict(case.workload(body, index), with_remedies=False)
+        verdict = AdmissionSimulator(case.model, using[:index]).verdict(case.workload(body, index))
         before.append(_assigned(verdict))
     candidate = case.workload(case.candidate, len(bodies))
-    now = AdmissionSimulator(case.model, using).verdict(candidate, with_remedies=False)
+    now = AdmissionSimulator(case.model, using).verdict(candidate)
     return Answer(
         before=tuple(before),
         candidate=None if now.preempts else _assigned(now),
         evicts=frozenset(workload_key.partition("/")[2] for workload_key in now.preempts),
-        alone=_assigned(AdmissionSimulator(case.model).verdict(candidate, with_remedies=False)),
+        alone=_assigned(AdmissionSimulator(case.model).verdict(candidate)),
     )
 
 

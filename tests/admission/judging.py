@@ -63,7 +63,7 @@ class Question:
     def verdict(self) -> Verdict:
         """Return the simulator's verdict."""
         candidate = self.case.workload(self.case.candidate, START + len(self.admitted))
-        return AdmissionSimulator(self.case.model, self.quota_users()).verdict(candidate, with_remedies=False)
+        return AdmissionSimulator(self.case.model, self.quota_users()).verdict(candidate)
 
     def simulated_answer(self) -> Answer | None:
         """The engine's answer; None if it does not know."""
@@ -250,7 +250,7 @@ def _with_admission(question: Question, turn: int) -> Body:
     """The workload asked about, as Kueue admits it."""
     case = question.case
     body, workload = case.candidate, case.workload(case.candidate, turn)
-    verdict = AdmissionSimulator(case.model, question.quota_users()).verdict(workload, with_remedies=False)
+    verdict = AdmissionSimulator(case.model, question.quota_users()).verdict(workload)
     assignments = []
     for pods, wanted in zip(verdict.assigned, workload.pod_sets, strict=True):
         usage = {**scaled(wanted, pods.count), "pods": pods.count}

@@ -2,21 +2,15 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from trainstack.declared.declared import Declared
 from trainstack.kueue.diagnosis import inadmissible, unmet_requests
 from trainstack.kueue.field_paths import queue_path
-from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Admitted, Model, Workload
 from trainstack.kueue.nomination import Attempt, attempts
-from trainstack.kueue.releases import declared_release, for_release
-from trainstack.kueue.remedies import remedies
 from trainstack.kueue.snapshot import QueueSnapshot, Snapshot
 from trainstack.kueue.unmodelled import unmodelled_features
 from trainstack.kueue.verdict import Cause, Outcome, Reason, Verdict, assigned
-from trainstack.kueue.workloads import declared_workloads
 from trainstack.objects.ownership import listed
 
 _MOST_NAMES = 3
@@ -31,21 +25,9 @@ _DISPATCHED = (
 _TOPOLOGY = "the quota is available, and the nodes of flavor {} decide whether the pods can be placed"
 
 
-def declared_verdicts(declared: Declared) -> list[Verdict]:
-    """Return the verdicts on an environment's queued runs, on an idle cluster, with remedies."""
-    model = declared_model(declared)
-    return idle_verdicts(model, declared_workloads(declared, model), declared_release(declared.settings))
-
-
-def idle_verdicts(model: Model, workloads: Sequence[Workload], release: str) -> list[Verdict]:
-    """Return the verdicts on workloads that wait together, on an idle cluster, with remedies. `release`: of Kueue."""
-    simulator = AdmissionSimulator(model, pending=workloads)
-    return for_release([simulator.verdict(workload) for workload in workloads], release)
-
-
 def simulate(workload: Workload, model: Model, *, admitted: Sequence[Admitted] = ()) -> Verdict:
-    """Return the verdict on one workload, without remedies."""
-    return AdmissionSimulator(model, admitted).verdict(workload, with_remedies=False)
+    """Return the verdict on one workload."""
+    return AdmissionSimulator(model, admitted).verdict(workload)
 
 
 class AdmissionSimulator:
@@ -73,15 +55,13 @@ class AdmissionSimulator:
         self.now = Snapshot(model, using) if using else self.idle
 
     def alone(self, workload: Workload) -> Verdict:
-        """Return the verdict on an idle cluster, without remedies."""
+        """Return the verdict on an idle cluster."""
         return self._verdict(workload, self.idle)
 
-    def verdict(self, workload: Workload, *, with_remedies: bool = True) -> Verdict:
+    def verdict(self, workload: Workload) -> Verdict:
         found = self._current(workload)
         if found.fits and (reason := self._held_up(workload, found)) is not None:
             return _verdict(workload, found.cluster_queue, "waits", [reason])
-        if with_remedies and found.outcome == "never fits" and not found.judged_by:
-            return replace(found, remedies=remedies(self, workload, found))
         return found
 
     def _current(self, workload: Workload) -> Verdict:

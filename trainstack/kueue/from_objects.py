@@ -98,7 +98,7 @@ def read_model(
         return None if kind in unread else {key(body): read(body) for body in by_kind[kind].values()}
 
     nodes, topologies = known("Node", _node, _name), known("Topology", _levels, _name)
-    calculated = _CALCULATED if topologies is None else {*_CALCULATED, "TopologyNotFound"}
+    calculated = _calculated(topologies)
     # Several may be global defaults for a moment. Source: getDefaultPriorityClass in Kueue's pkg/util/priority.
     defaults = by_kind["PriorityClass"].values()
     ranges: dict[str, list[Body]] = defaultdict(list)
@@ -143,6 +143,11 @@ def read_model(
         nodes=None if nodes is None else tuple(nodes.values()),
         declared=declared,
     )
+
+
+def read_cluster_queue(body: Body, model: Model) -> ClusterQueue:
+    """Return a cluster queue as `read_model` reads it."""
+    return _cluster_queue(model.gates, model.release, _calculated(model.topologies), body)
 
 
 def read_snapshot(
@@ -301,6 +306,10 @@ def _fungibility(gates: FeatureGates, release: Release, spec: Body) -> FlavorFun
 _CALCULATED = {"Stopped", "FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive"}
 """Reasons of the condition Active that the model calculates itself, from what the environment declares; of a queue
 without a Topology too, if the cluster's Topologies are known."""
+
+
+def _calculated(topologies: Mapping[str, tuple[str, ...]] | None) -> Container[str]:
+    return _CALCULATED if topologies is None else {*_CALCULATED, "TopologyNotFound"}
 
 
 def _inactive(queue: Body, calculated: Container[str]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from trainstack.kueue.flavor_assigner import Assignment
 from trainstack.kueue.model import FlavorResource, Usage
@@ -104,19 +104,24 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Change:
     path: str
-    before: str
-    after: str
+    """Of a setting, or of a field of a cluster queue that the environment does not declare."""
+    before: Any
+    """The value as in the files, with tuples for lists; None: the files do not set it."""
+    after: Any
+    """None: the setting is removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change that makes the run fit, as a simulation has shown."""
+    """Changes with which the run fits, as the same calculation has shown after all of them were made."""
 
     text: str
     """In the imperative: `raise nominalQuota of nvidia.com/gpu on a100 in cluster queue lab from 4 to 6`."""
     changes: tuple[Change, ...]
     outcome: Outcome
-    """With the change: `fits` or `fits by borrowing`."""
+    """Of the run alone on an idle cluster: `fits` or `fits by borrowing`."""
+    changes_in: Literal["settings", "cluster"] = "settings"
+    """`cluster`: the owner of a cluster queue makes them, which the environment does not declare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from trainstack.runs.manifests.launched_pods import launched_pods
 from trainstack.runs.status.kinds import framework_of
 from trainstack.runs.status.run_pods import pod_sets
 from trainstack.runs.status.run_pods import queued as runs_of
+from trainstack.settings.sections.workloads import Workload as Run
 
 Body = Mapping[str, Any]
 
@@ -29,16 +30,26 @@ def declared_workloads(declared: Declared, model: Model, *, queued: bool = True)
     """
     found = []
     for path, run in runs_of(declared.settings):
-        queue = run.queue or adopting_queue(model, run.namespace, framework_of(run))
-        if bool(queue) != queued:
+        if bool(_queue_of(run, model)) != queued:
             continue
-        try:
-            objects = declared.queued(run)
-        except WorkloadError:
-            continue
-        paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]
-        found.append(read_workload(*objects, model, name=run.name, queue=queue, path=path, paths=paths))
+        workload = declared_workload(declared, model, path, run)
+        if workload is not None:
+            found.append(workload)
     return tuple(found)
+
+
+def declared_workload(declared: Declared, model: Model, path: str, run: Run) -> Workload | None:
+    """Return the run at a path of the settings; None if its manifest cannot be built."""
+    try:
+        objects = declared.queued(run)
+    except WorkloadError:
+        return None
+    paths = [(pods.path, pods.resources_path) for pods in pod_sets(path, run)]
+    return read_workload(*objects, model, name=run.name, queue=_queue_of(run, model), path=path, paths=paths)
+
+
+def _queue_of(run: Run, model: Model) -> str:
+    return run.queue or adopting_queue(model, run.namespace, framework_of(run))
 
 
 def read_workload(

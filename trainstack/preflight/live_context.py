@@ -15,6 +15,7 @@ from trainstack.kueue.model import Model, QueueState, Workload
 from trainstack.kueue.placement import Judge, Nodes, judged
 from trainstack.kueue.releases import for_release
 from trainstack.kueue.verdict import Verdict
+from trainstack.kueue.verdicts import with_remedies
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.preflight.operator_facts import OPERATORS
 from trainstack.preflight.rule import Violation
@@ -189,7 +190,8 @@ class LiveContext(Context):
         """Whether each queued run would be admitted now, behind all existing workloads of its priority."""
         state, workloads = self.snapshot, self.submissions
         simulator = AdmissionSimulator(state.model, state.admitted, state.pending, self._placed(workloads))
-        return for_release([simulator.verdict(workload) for workload in workloads], self.kueue_release)
+        verdicts = for_release(map(simulator.verdict, workloads), self.kueue_release)
+        return list(with_remedies(verdicts, workloads, self.settings, state.model, state.objects))
 
     def _placed(self, runs: Sequence[Workload]) -> dict[str, Verdict]:
         """Return the verdicts of Kueue's own code, of runs and of the pending workloads that may hold them up."""
@@ -197,13 +199,13 @@ class LiveContext(Context):
         if not any(flavor.topology for flavor in (state.model.flavors or {}).values()):
             return {}
         simulator = AdmissionSimulator(state.model, state.admitted)
-        of_runs = {run.key: simulator.verdict(run, with_remedies=False) for run in runs}
+        of_runs = {run.key: simulator.verdict(run) for run in runs}
         strict = {name for name, queue in (state.model.cluster_queues or {}).items() if queue.strict}
         strict &= {verdict.cluster_queue for verdict in of_runs.values()}
         queues = state.model.local_queues or {}
         behind = {place for place, queue in queues.items() if queue.cluster_queue in strict}
         waiting = [workload for workload in state.pending if (workload.namespace, workload.queue) in behind]
-        of_waiting = {one.key: simulator.verdict(one, with_remedies=False) for one in waiting}
+        of_waiting = {one.key: simulator.verdict(one) for one in waiting}
         submissions = {
             **pending_submissions(state, waiting),
             **declared_submissions(self.declared, state.model, runs),

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import idle_verdicts
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import Model
 from trainstack.kueue.model import Workload as Submission
-from trainstack.kueue.releases import declared_release
 from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
 from trainstack.kueue.workloads import declared_workloads
+from trainstack.kueue.verdicts import idle_verdicts
 from trainstack.runs.manifests.kind import PodSet
 from trainstack.runs.status.run_pods import pod_sets, queued
 from trainstack.settings.model import Settings
@@ -139,4 +138,4 @@ class RuleContext(Context):
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """Whether Kueue would admit each queued run on an idle cluster."""
-        return idle_verdicts(self.model, self.submissions, declared_release(self.settings))
+        return idle_verdicts(self.declared, self.model, self.submissions)

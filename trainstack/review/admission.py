@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import get_args
 
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import declared_verdicts
 from trainstack.kueue.format import amounts, placed
 from trainstack.kueue.verdict import Outcome, Verdict
+from trainstack.kueue.verdicts import declared_verdicts
 from trainstack.review.report import MAX_TEXT, ReportedVerdict
 from trainstack.review.secret import mask
 from trainstack.settings.model import Settings

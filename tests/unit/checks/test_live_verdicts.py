@@ -8,7 +8,7 @@ from tests.unit.checks.cluster_cases import make_cluster_queue as make_queue_of_
 from tests.unit.checks.live import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import declared_verdicts
+from trainstack.kueue.verdicts import declared_verdicts
 from trainstack.kueue.verdict import Verdict
 from trainstack.preflight.live_context import Live, LiveContext
 from trainstack.settings.model import Settings

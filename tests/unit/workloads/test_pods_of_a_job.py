@@ -23,7 +23,7 @@ from tests.unit.make import (
 from tests.unit.workloads.launches import make_launch
 from tests.unit.workloads.test_identity import make_facts
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import declared_verdicts
+from trainstack.kueue.verdicts import declared_verdicts
 from trainstack.preflight.preflight import check
 from trainstack.runs.identity import run_id
 from trainstack.runs.manifests.build import longest_child, manifest

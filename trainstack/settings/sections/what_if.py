@@ -4,16 +4,14 @@ A path has the form that errors and `trainstack render --explain` print: keys af
 elements in brackets, by name or index. The value is YAML, and is merged by the merge rule.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainstack.settings.errors import Finding, Place, nearest
 from trainstack.settings.loading.merge import element_paths, merge
 from trainstack.settings.loading.source import Node, read_text
-from trainstack.settings.values.paths import child
+from trainstack.settings.values.paths import Step, child, leading_steps
 
-_STEP = re.compile(r'\["(?P<quoted>[^"]+)"\]|\[(?P<element>[^\]"]+)\]|(?:^|\.)(?P<key>[A-Za-z0-9_-]+)')
 _FORM = "write PATH=VALUE, such as queues.priorityClasses[low].value=5; `trainstack render --explain` prints the paths"
 
 
@@ -42,12 +40,9 @@ def changed(tree: Node, changes: Sequence[str], findings: list[Finding]) -> Node
     return tree
 
 
-def _split(change: str) -> tuple[list[re.Match[str]], str]:
+def _split(change: str) -> tuple[list[Step], str]:
     """Return the steps and the text of the value; no steps if the form is invalid."""
-    steps, end = [], 0
-    while match := _STEP.match(change, end):
-        steps.append(match)
-        end = match.end()
+    steps, end = leading_steps(change)
     return (steps if change[end : end + 1] == "=" else []), change[end + 1 :]
 
 
@@ -60,20 +55,20 @@ def _at(node: Node, where: Place) -> Node:
     return replace(node, where=where)
 
 
-def _merged(node: Node, steps: Sequence[re.Match[str]], value: Node, path: str) -> Node:
+def _merged(node: Node, steps: Sequence[Step], value: Node, path: str) -> Node:
     if not steps:
         return merge(node, value)
     step, rest = steps[0], steps[1:]
-    if step["element"] is not None:
-        return _in_list(node, step["element"], rest, value, path)
-    key = step["quoted"] or step["key"]
+    if step.element is not None:
+        return _in_list(node, step.element, rest, value, path)
+    key = step.key
     if not isinstance(node.data, Mapping):
         raise _Fault(path, f"is not a map, so it has no {key}", nearest(f"{path}[{key}]", element_paths(node, path)))
     old = node.data.get(key, Node({} if rest else None, value.where))
     return Node({**node.data, key: _merged(old, rest, value, child(path, key))}, node.where)
 
 
-def _in_list(node: Node, word: str, rest: Sequence[re.Match[str]], value: Node, path: str) -> Node:
+def _in_list(node: Node, word: str, rest: Sequence[Step], value: Node, path: str) -> Node:
     paths = element_paths(node, path)
     names = [element.removeprefix(path)[1:-1] for element in paths]
     if word in names:

@@ -3,10 +3,37 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from trainstack.settings.errors import Place
 
 _PLAIN = re.compile(r"^[A-Za-z0-9_-]+$")
+_STEP = re.compile(r'\["(?P<quoted>[^"]+)"\]|\[(?P<element>[^\]"]+)\]|(?:^|\.)(?P<key>[A-Za-z0-9_-]+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a path: the key of a map, or the name or index of a list's element."""
+
+    key: str = ""
+    element: str | None = None
+
+
+def leading_steps(text: str) -> tuple[list[Step], int]:
+    """Return the steps that a text begins with, and where they end."""
+    steps, end = [], 0
+    while match := _STEP.match(text, end):
+        steps.append(Step(match["quoted"] or match["key"] or "", match["element"]))
+        end = match.end()
+    return steps, end
+
+
+def steps_of(path: str) -> list[Step]:
+    """Return the steps of a path. Raises ValueError."""
+    steps, end = leading_steps(path)
+    if not steps or end < len(path):
+        raise ValueError(f"{path!r} is not a path")
+    return steps
 
 
 def child(path: str, key: str) -> str:

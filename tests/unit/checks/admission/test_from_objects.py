@@ -14,10 +14,11 @@ from tests.unit.make import (
     make_settings,
 )
 from trainstack.declared.declared import Declared
-from trainstack.kueue.admission_simulator import declared_verdicts, simulate
+from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.from_objects import declared_model, read_model, read_snapshot
 from trainstack.kueue.model import Admitted, Cohort, LocalQueue, Node, Quota, Requirement, Taint, Workload
 from trainstack.kueue.verdict import Verdict
+from trainstack.kueue.verdicts import declared_verdicts
 from trainstack.kueue.workloads import declared_workloads, read_kueue_workload, read_workload
 from trainstack.settings.sections.affinity import Affinity
 from trainstack.settings.sections.environment import Environment

@@ -14,11 +14,12 @@ from trainstack.forecast.forecast import forecast
 from trainstack.forecast.notes import note
 from trainstack.forecast.simulation import simulate as simulate_plan
 from trainstack.forecast.tasks import Duration, Task
-from trainstack.kueue.admission_simulator import AdmissionSimulator, declared_verdicts, simulate
+from trainstack.kueue.admission_simulator import AdmissionSimulator, simulate
 from trainstack.kueue.from_objects import declared_model, limit_ranges, read_model, read_snapshot
 from trainstack.kueue.model import Model, Preemption, Workload
 from trainstack.kueue.pod_requests import pod_set
 from trainstack.kueue.verdict import Verdict
+from trainstack.kueue.verdicts import declared_verdicts
 from trainstack.kueue.workloads import declared_workloads
 from trainstack.settings.sections.queues import LocalQueue
 from trainstack.settings.sections.workloads import ReplicatedJob, Resources

@@ -9,12 +9,13 @@ from tests.unit.checks.admission.make import make_model, make_pods, make_queue, 
 from tests.unit.make import make_kueue, make_manifest, make_run, make_settings
 from trainstack.declared.declared import Declared
 from trainstack.forecast.forecast import forecast
-from trainstack.kueue.admission_simulator import declared_verdicts, simulate
+from trainstack.kueue.admission_simulator import simulate
 from trainstack.kueue.differences import release_of
 from trainstack.kueue.from_objects import read_model
 from trainstack.kueue.model import Flavor, FlavorFungibility, ResourceGroup, Transformation
 from trainstack.kueue.releases import is_modelled
 from trainstack.kueue.verdict import Verdict
+from trainstack.kueue.verdicts import declared_verdicts
 from trainstack.settings.sections.operators import Operators
 
 

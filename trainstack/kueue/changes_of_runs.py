@@ -1,0 +1,129 @@
+"""Changes of a run's settings that may make the run fit."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from trainstack.kueue.candidate import ANOTHER_QUEUE, Candidate
+from trainstack.kueue.changes_of_nodes import suited_to
+from trainstack.kueue.changes_of_requests import Pods, smaller_pods, without
+from trainstack.kueue.model import Workload
+from trainstack.kueue.snapshot import QueueSnapshot
+from trainstack.kueue.verdict import Change, Reason
+from trainstack.kueue.what_if import WhatIf
+from trainstack.runs.manifests.kind import PodSet as DeclaredPods
+from trainstack.runs.status.run_pods import pod_sets
+from trainstack.settings.sections.workloads import Workload as Run
+from trainstack.settings.values.paths import child
+
+
+@dataclass(frozen=True, slots=True)
+class RunChanges:
+    what_if: WhatIf
+    workload: Workload
+    run: Run
+    pod_sets: Pods
+
+    @classmethod
+    def of(cls, what_if: WhatIf, workload: Workload) -> "RunChanges":
+        """Return the changes of a declared workload."""
+        run = what_if.runs[workload.path]
+        declared = zip(workload.pod_sets, pod_sets(workload.path, run), strict=True)
+        return cls(what_if, workload, run, tuple(declared))
+
+    def other_queues(self) -> Iterator[Candidate]:
+        """Yield the other queues of the workload's namespace."""
+        workload, idle = self.workload, self.what_if.idle.idle
+        shrinks = any(pods.min_count is not None for pods in workload.pod_sets)
+        for (namespace, name), local in (self.what_if.model.local_queues or {}).items():
+            cq = idle.cluster_queues.get(local.cluster_queue)
+            if namespace != workload.namespace or name == workload.queue or cq is None:
+                continue
+            if shrinks or cq.may_hold(workload):
+                change = Change(f"{workload.path}.queue", self.run.queue, name)
+                yield Candidate(ANOTHER_QUEUE, f"use queue {name}", (change,))
+
+    def smaller_pods(self, short: Sequence[Reason]) -> Iterator[Candidate]:
+        yield from smaller_pods(self.pod_sets, self.what_if.model, short, self.workload.path)
+
+    def without(self, uncovered: Sequence[Reason]) -> Iterator[Candidate]:
+        yield from without(self.pod_sets, self.what_if.model, uncovered, self.workload.path)
+
+    def suited(self, cq: QueueSnapshot, reason: Reason) -> Iterator[Candidate]:
+        """Yield what makes the pods tolerate and select the nodes of the reason's flavor."""
+        flavor = (self.what_if.model.flavors or {})[reason.flavor]
+        keys = next(group.keys for group in cq.group_of.values() if reason.flavor in group.names)
+        pods = next(pods for pods, _ in self.pod_sets if pods.name == reason.pod_set)
+        candidate = suited_to(flavor, keys, self.run, self.workload.path, pods)
+        if candidate is not None:
+            yield candidate
+
+    def fewer_pods(self, short: Sequence[Reason]) -> Iterator[Candidate]:
+        """Yield, for each pod set, the largest number of its pods that fits."""
+        names = {reason.pod_set for reason in short}
+        for pods, declared in self.pod_sets:
+            if pods.name in names and pods.count > 1:
+                lowered = map(self._lowered, self._numbers(declared))
+                yield from filter(None, [next(filter(None, lowered), None)])
+
+    def _numbers(self, pods: DeclaredPods) -> Iterator["_Number"]:
+        """Yield the settings with the number of pods, each an alternative."""
+        run, path = self.run, self.workload.path
+        if run.replicated_jobs:
+            job = next(job for job in run.replicated_jobs if job.name == pods.name)
+            yield _Number({f"{pods.path}.replicas": job.replicas})
+            # The pods of one Job work together: those that would only start later are left out.
+            keys = ("parallelism", "completions") if job.completions == job.parallelism else ("parallelism",)
+            yield _Number({f"{pods.path}.{key}": job.parallelism for key in keys})
+        elif run.roles:
+            # Kueue counts the nodes of a TrainJob together.
+            role = "Worker" if run.kind == "TrainJob" else pods.name
+            least = run.elastic.min_replicas if run.elastic and role == "Worker" else 1
+            if role in run.roles:
+                yield _Number({f"{child(f'{path}.roles', role)}.replicas": run.roles[role].replicas}, least)
+        elif (sweep := self.what_if.indexed_sweeps.get(path)) is not None:
+            yield _Number({f"{path.removesuffix('.run')}.parallelism": sweep})
+        else:
+            if run.min_parallelism is not None:
+                yield _Number({f"{path}.minParallelism": run.min_parallelism})
+            removed = (
+                () if run.min_parallelism is None else (Change(f"{path}.minParallelism", run.min_parallelism, None),)
+            )
+            yield _Number({f"{path}.parallelism": run.parallelism}, removed=removed)
+
+    def _lowered(self, number: "_Number") -> Candidate | None:
+        """Return the largest smaller number with which the run fits."""
+        verdict = partial(self.what_if.verdict, self.workload.path)
+        current = max(number.settings.values())
+        fewer = range(current - 1, number.least - 1, -1)
+
+        def fits(count: int) -> bool:
+            judged = verdict(number.changes(count))
+            return judged is not None and judged.fits
+
+        place = bisect_left(fewer, x=True, key=fits)
+        if place == len(fewer):
+            return None
+        count = fewer[place]
+        listed = [path.removeprefix(f"{self.workload.path}.") for path in number.settings]
+        text = f"lower {' and '.join(f'{path} from {current} to {count}' for path in listed)}"
+        if number.removed:
+            text += (
+                f" and remove {' and '.join(one.path.removeprefix(f'{self.workload.path}.') for one in number.removed)}"
+            )
+        return Candidate((current - count) / current, text, number.changes(count))
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """Settings of one number of pods, which are changed together."""
+
+    settings: Mapping[str, int]
+    """The values by path."""
+    least: int = 1
+    removed: tuple[Change, ...] = ()
+    """What does not go with a smaller number."""
+
+    def changes(self, count: int) -> tuple[Change, ...]:
+        return (*(Change(path, before, count) for path, before in self.settings.items()), *self.removed)

@@ -1,0 +1,83 @@
+"""Verdicts on runs with changed settings: the changes are validated and judged as they would be in the files."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from trainstack.declared.declared import Declared
+from trainstack.kueue.admission_simulator import AdmissionSimulator
+from trainstack.kueue.from_objects import read_cluster_queue
+from trainstack.kueue.model import ClusterQueue, Model
+from trainstack.kueue.verdict import Change, Verdict
+from trainstack.kueue.workloads import declared_workload
+from trainstack.platform.queues import cluster_queue
+from trainstack.runs.status.run_pods import queued
+from trainstack.settings.edits import edited
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.workloads import Workload as Run
+from trainstack.settings.values.paths import elements
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Settings, with what their runs are judged by on an idle cluster."""
+
+    settings: Settings
+    model: Model
+    queues: Mapping[str, Body]
+    """The cluster queues by name, as objects: the declared ones with the fields that others have set."""
+
+    @cached_property
+    def idle(self) -> AdmissionSimulator:
+        """The simulator of the settings as they are."""
+        return AdmissionSimulator(self.model)
+
+    @cached_property
+    def runs(self) -> Mapping[str, Run]:
+        """The runs by path, as they are queued."""
+        return dict(queued(self.settings))
+
+    @cached_property
+    def indexed_sweeps(self) -> Mapping[str, int]:
+        """The gangs of the sweeps in form `indexed`, by the paths of their runs."""
+        sweeps = self.settings.sweeps.sweeps
+        paths = elements("sweeps.sweeps", [sweep.name for sweep in sweeps])
+        return {
+            f"{path}.run": sweep.parallelism
+            for path, sweep in zip(paths, sweeps, strict=True)
+            if sweep.form == "indexed" and sweep.parallelism is not None
+        }
+
+    def verdict(self, path: str, changes: Iterable[Change]) -> Verdict | None:
+        """Return the verdict on the run at a path; None if the changed settings do not load, or build no run."""
+        try:
+            settings = edited(self.settings, ((change.path, change.after) for change in changes))
+        except ValueError:
+            return None
+        simulator = self._simulator(settings)
+        run = next(run for other, run in queued(settings) if other == path)
+        workload = declared_workload(Declared(settings), simulator.model, path, run)
+        return None if workload is None else simulator.alone(workload)
+
+    def with_queue(self, queue: ClusterQueue) -> AdmissionSimulator:
+        """Return a simulator with another cluster queue of the same name."""
+        tree = self.idle.idle.tree
+        root = tree.queues[queue.name].root
+        # On an idle cluster, the queues of other root cohorts have no effect.
+        related = {
+            name: one for name, one in (self.model.cluster_queues or {}).items() if tree.queues[name].root is root
+        }
+        return AdmissionSimulator(replace(self.model, cluster_queues={**related, queue.name: queue}))
+
+    def _simulator(self, settings: Settings) -> AdmissionSimulator:
+        """Return the simulator of changed settings, of whose queues at most one cluster queue is changed."""
+        if settings.queues is self.settings.queues:
+            return self.idle
+        pairs = zip(self.settings.queues.cluster_queues, settings.queues.cluster_queues, strict=True)
+        changed = next(after for before, after in pairs if after is not before)
+        body, current = cluster_queue(changed, settings.stack), self.queues[changed.name]
+        spec = {**current["spec"], **body["spec"]}
+        return self.with_queue(read_cluster_queue({**current, "spec": spec}, self.model))
