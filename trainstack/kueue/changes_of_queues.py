@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from trainstack.kueue.candidate import ANOTHER_QUEUE, ANOTHER_RESOURCE, Candidate
 from trainstack.kueue.field_paths import queue_path, quota_path
 from trainstack.kueue.model import ClusterQueue, FlavorResource, Model, Quota, ResourceGroup, Usage, Workload
-from trainstack.kueue.quantities import written
+from trainstack.kueue.quantities import quantity
 from trainstack.kueue.snapshot import QueueSnapshot
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.kueue.what_if import WhatIf
@@ -47,8 +47,8 @@ class QueueChanges:
     def _raised(self, key: str, before: Usage, after: Mapping[FlavorResource, Quota], missing: Usage) -> Candidate:
         texts, changes, size = [], [], 0.0
         for (flavor, resource), number in before.items():
-            old = self._written(flavor, resource, key) or written(resource, number)
-            new = written(resource, number + missing[flavor, resource])
+            old = self._written(flavor, resource, key) or quantity(resource, number)
+            new = quantity(resource, number + missing[flavor, resource])
             texts.append(f"raise {key} of {resource} on {flavor} from {old} to {new}")
             changes.append(Change(quota_path(self.model, self.cq.spec.name, flavor, resource, key), old, new))
             requested = sum(pods.requests.get(resource, 0) for pods in self.workload.pod_sets)
@@ -74,7 +74,7 @@ class QueueChanges:
         totals = {name: sum(pods.requests.get(name, 0) for pods in self.workload.pod_sets) for name in names}
         quotas = {(flavor, name): Quota(total) for flavor in group.flavors for name, total in totals.items()}
         groups = (ResourceGroup(group.covered | set(names), group.flavors), *spec.groups[1:])
-        amounts = {name: written(name, total) for name, total in totals.items()}
+        amounts = {name: quantity(name, total) for name, total in totals.items()}
         action = f"cover {' and '.join(f'{name} (at least {amount})' for name, amount in amounts.items())}"
         wider = replace(spec, groups=groups, quotas={**spec.quotas, **quotas})
         text = f"{action} in cluster queue {spec.name}"

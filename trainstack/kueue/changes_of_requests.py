@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trainstack.kueue.candidate import ANOTHER_RESOURCE, Candidate
 from trainstack.kueue.model import Model, PodSet
-from trainstack.kueue.quantities import WHOLE, exact, written
+from trainstack.kueue.quantities import WHOLE, exact, quantity
 from trainstack.kueue.verdict import Change, Reason
 from trainstack.runs.manifests.kind import PodSet as DeclaredPods
 from trainstack.settings.sections.workloads import Resources
@@ -39,8 +39,8 @@ class _Amount:
 
     @property
     def text(self) -> str:
-        quantity: str = getattr(self.resources, self.keys[0])[self.resource]
-        return quantity
+        text: str = getattr(self.resources, self.keys[0])[self.resource]
+        return text
 
     def lowered(self, billionths: int) -> str | None:
         """Return the amount lowered by at least this much; None if nothing is left."""
@@ -49,7 +49,7 @@ class _Amount:
         if page != self.resource:
             step = exact(page)
         rest = (exact(self.text) - billionths) // step * step
-        return written(self.resource, rest // _step(self.resource)) if rest > 0 else None
+        return quantity(self.resource, rest // _step(self.resource)) if rest > 0 else None
 
     def changes(self, after: str | None) -> Iterator[Change]:
         for key in self.keys:
@@ -57,20 +57,25 @@ class _Amount:
             yield Change(child(f"{self.path}.{key}", self.resource), before, after)
 
 
-def smaller_pods(pod_sets: Pods, model: Model, short: Sequence[Reason], run_path: str) -> Iterator[Candidate]:
-    """Yield each container's requests, lowered to the available quota."""
+def smaller_pods(
+    pod_sets: Pods, model: Model, short: Sequence[Reason], run_path: str, *, together: bool
+) -> Candidate | None:
+    """Return the containers' requests, lowered to the available quota; None if nothing would be left of one.
+
+    `together`: whether pod sets with the same setting are on the same flavor, so that each of them frees quota.
+    """
     reductions: dict[tuple[str, str], tuple[_Amount, int]] = {}
     for reason in short:
-        pods, declared = next(pair for pair in pod_sets if pair[0].name == reason.pod_set)
+        place, (pods, declared) = next(item for item in enumerate(pod_sets) if item[1][0].name == reason.pod_set)
         sources = _sources(declared, model, reason.resource)
         amount, per_unit = next((source for source in sources if source[1]), (None, 0))
         if amount is None:
-            return
-        missing = -(-reason.missing // max(1, pods.count)) * _step(reason.resource)
+            return None
+        sharing = [one.count for one, other in pod_sets[:place] if together and other.resources_path == amount.path]
+        missing = -(-reason.missing // max(1, pods.count + sum(sharing))) * _step(reason.resource)
         if amount.resource != reason.resource:
             # Only whole units of the input are counted.
             missing = -(-missing // per_unit) * WHOLE
-        # Pod sets may share a setting.
         key = (amount.path, amount.resource)
         reductions[key] = (amount, max(missing, reductions.get(key, (amount, 0))[1]))
     changes: list[Change] = []
@@ -78,11 +83,11 @@ def smaller_pods(pod_sets: Pods, model: Model, short: Sequence[Reason], run_path
     for amount, billionths in reductions.values():
         after = amount.lowered(billionths)
         if after is None:
-            return
+            return None
         changes += amount.changes(after)
         size += billionths / exact(amount.text)
     texts = [f"{change.path} from {change.before} to {change.after}" for change in changes]
-    yield Candidate(size, f"lower {_relative(texts, run_path)}", tuple(changes))
+    return Candidate(size, f"lower {_relative(texts, run_path)}", tuple(changes))
 
 
 def without(pod_sets: Pods, model: Model, uncovered: Sequence[Reason], run_path: str) -> Iterator[Candidate]:

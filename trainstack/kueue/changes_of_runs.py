@@ -1,9 +1,8 @@
 """Changes of a run's settings that may make the run fit."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from trainstack.kueue.candidate import ANOTHER_QUEUE, Candidate
 from trainstack.kueue.changes_of_nodes import suited_to
@@ -45,7 +44,13 @@ class RunChanges:
                 yield Candidate(ANOTHER_QUEUE, f"use queue {name}", (change,))
 
     def smaller_pods(self, short: Sequence[Reason]) -> Iterator[Candidate]:
-        yield from smaller_pods(self.pod_sets, self.what_if.model, short, self.workload.path)
+        """Yield the smallest reduction of each container's requests that helps."""
+        for together in (True, False):
+            args = self.pod_sets, self.what_if.model, short, self.workload.path
+            candidate = smaller_pods(*args, together=together)
+            if candidate is not None and self._fits(candidate.changes):
+                yield candidate
+                return
 
     def without(self, uncovered: Sequence[Reason]) -> Iterator[Candidate]:
         yield from without(self.pod_sets, self.what_if.model, uncovered, self.workload.path)
@@ -94,15 +99,9 @@ class RunChanges:
 
     def _lowered(self, number: "_Number") -> Candidate | None:
         """Return the largest smaller number with which the run fits."""
-        verdict = partial(self.what_if.verdict, self.workload.path)
         current = max(number.settings.values())
         fewer = range(current - 1, number.least - 1, -1)
-
-        def fits(count: int) -> bool:
-            judged = verdict(number.changes(count))
-            return judged is not None and judged.fits
-
-        place = bisect_left(fewer, x=True, key=fits)
+        place = bisect_left(fewer, x=True, key=lambda count: self._fits(number.changes(count)))
         if place == len(fewer):
             return None
         count = fewer[place]
@@ -113,6 +112,10 @@ class RunChanges:
                 f" and remove {' and '.join(one.path.removeprefix(f'{self.workload.path}.') for one in number.removed)}"
             )
         return Candidate((current - count) / current, text, number.changes(count))
+
+    def _fits(self, changes: Iterable[Change]) -> bool:
+        verdict = self.what_if.verdict(self.workload.path, changes)
+        return verdict is not None and verdict.fits
 
 
 @dataclass(frozen=True, slots=True)

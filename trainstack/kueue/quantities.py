@@ -84,12 +84,5 @@ def quantity(resource: str, number: int) -> str:
     return str(number)
 
 
-def written(resource: str, number: int) -> str:
-    """Format an amount exactly, as people write it: 2500 of cpu is `2.5`."""
-    if resource != "cpu" or number % 1000 == 0:
-        return quantity(resource, number)
-    return f"{number // 1000}.{number % 1000:03d}".rstrip("0")
-
-
 def _in_bytes(resource: str) -> bool:
     return resource in _BYTES or resource.startswith("hugepages-")

@@ -244,15 +244,15 @@ CASES = {
         make_settings(make_run(resources=limits("nvidia.com/gpu"))),
         "workloads.runs[train].resources",
         "the pod requests nvidia.com/gpu, which cluster queue research does not cover",
-        "cover nvidia.com/gpu (at least 1) in cluster queue research; or remove nvidia.com/gpu from the resources",
+        'cover nvidia.com/gpu (at least 1) in cluster queue research; or remove resources.limits["nvidia.com/gpu"]',
     ),
     "never-fits": Case(
         make_settings(make_distributed(workers=4)),
         "workloads.runs[train].roles.Worker",
         "4 worker pods need 2 cpu, in addition to the 0.5 of the pod sets before them; cluster queue research has at "
         "most 2 of flavor cpu (0.5 missing)",
-        "in cluster queue research, raise nominalQuota of cpu on cpu from 2 to 2.5; or decrease cpu in each "
-        "worker pod from 0.5 to 0.375; or run 3 worker pods instead of 4",
+        "in cluster queue research, raise nominalQuota of cpu on cpu from 2 to 2500m; or lower "
+        "resources.requests.cpu from 500m to 400m; or lower roles.Worker.replicas from 4 to 3",
     ),
     "framework-unlisted": Case(
         make_settings(

@@ -147,8 +147,8 @@ MORE: dict[str, list[Case]] = {
             make_live({"Node": (make_node(memory="16Gi"),)}),
             RUN,
             "1 pod needs 9Gi memory; cluster queue research has at most 8Gi of flavor cpu (1Gi missing)",
-            "decrease memory in each pod from 9Gi to 8Gi; or in cluster queue research, raise nominalQuota of memory "
-            "on cpu from 8Gi to 9Gi",
+            "have the owner of cluster queue research raise nominalQuota of memory on cpu from 8Gi to 9Gi; or lower "
+            "resources.requests.memory from 9Gi to 8Gi",
         ),
         Case(
             make_settings(make_run(), **NOT_DECLARED),
@@ -172,7 +172,7 @@ MORE: dict[str, list[Case]] = {
             make_live({"ClusterQueue": (make_cluster_queue(namespaceSelector={"matchLabels": {"team": "a"}}),)}),
             "ClusterQueue research spec.namespaceSelector",
             "cluster queue research does not admit workloads of namespace research",
-            "add research to the namespaces of cluster queue research",
+            "have the owner of cluster queue research admit namespace research",
         ),
     ],
     "resource-uncovered": [
@@ -181,8 +181,8 @@ MORE: dict[str, list[Case]] = {
             make_live({"Node": (with_nic(),)}),
             f"{RUN}.resources",
             "the pod requests example.com/nic, which cluster queue research does not cover",
-            "cover example.com/nic (at least 1) in cluster queue research; or remove example.com/nic from the "
-            "resources",
+            "have the owner of cluster queue research cover example.com/nic (at least 1); or remove "
+            'resources.limits["example.com/nic"]',
         ),
     ],
     "flavor-nodes": [

@@ -154,22 +154,22 @@ SMALLER: dict[str, tuple[Config, str]] = {
     ),
     "overhead": (
         {"resources": requests(cpu=4), "podPatch": {"spec": {"overhead": {"cpu": "500m"}}}},
-        "lower resources.requests.cpu from 4 to 3.5",
+        "lower resources.requests.cpu from 4 to 3500m",
     ),
     "a second container": (
         {"resources": requests(cpu=4), "podPatch": {"spec": {"containers": [container("log", cpu="500m")]}}},
-        "lower resources.requests.cpu from 4 to 3.5",
+        "lower resources.requests.cpu from 4 to 3500m",
     ),
     "a sidecar": (
         {
             "resources": requests(cpu=4),
             "podPatch": {"spec": {"initContainers": [{**container("log", cpu="1.5"), "restartPolicy": "Always"}]}},
         },
-        "lower resources.requests.cpu from 4 to 2.5",
+        "lower resources.requests.cpu from 4 to 2500m",
     ),
     "less than a thousandth": (
         {"resources": requests(cpu="4.0005")},
-        "lower resources.requests.cpu from 4000500u to 3.999",
+        "lower resources.requests.cpu from 4000500u to 3999m",
     ),
     "a role's own": (
         {
@@ -181,7 +181,7 @@ SMALLER: dict[str, tuple[Config, str]] = {
     ),
     "shared by roles": (
         {"kind": "PyTorchJob", "roles": {"Master": {}, "Worker": {}}, "resources": requests(cpu=3)},
-        "lower resources.requests.cpu from 3 to 1",
+        "lower resources.requests.cpu from 3 to 2",
     ),
 }
 
@@ -301,10 +301,11 @@ def test_a_flavor_may_need_a_toleration_and_a_selector(tmp_path: Path) -> None:
     run = {"nodeSelector": {"pool": "c", "disk": "hdd"}, "resources": requests(cpu=1)}
     flavors = [{**FLAVORS[0], "nodeLabels": {"pool": "a"}}, {"name": "b", "nodeLabels": {"disk": "ssd"}}]
     found = remedies(tmp_path, make_config(run, make_pool({"a": {"cpu": 4}, "b": {"cpu": 0}}), flavors=flavors))
-    assert [*found] == [
+    text = (
         "add spot=yes:NoSchedule to tolerations and set nodeSelector.pool to a instead of c and remove "
         "nodeSelector.disk (hdd), for flavor a"
-    ]
+    )
+    assert [*found] == [text]
 
 
 REQUIRED = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
