@@ -81,12 +81,12 @@ class Environment:
         taints = [
             {"key": key, "value": value, "effect": effect}
             for key, value, effect in (("spot", "yes", "NoSchedule"), ("gpu", "", "NoExecute"))
-            if self._maybe(0.15)
+            if self._maybe(0.08)
         ]
         return {key: value for key, value in (("nodeLabels", labels), ("nodeTaints", taints)) if value}
 
     def _pool(self, name: str, flavors: list[str]) -> Config:
-        covered = ["cpu", *(key for key in QUOTAS if key != "cpu" and self._maybe(0.5))]
+        covered = ["cpu", *(key for key in QUOTAS if key != "cpu" and self._maybe(0.65))]
         parts = [covered[:1], covered[1:]] if len(covered) > 1 and self._maybe(0.2) else [covered]
         if len(flavors) == 1:
             parts = [covered]
@@ -117,7 +117,7 @@ class Environment:
         requests: Config = {"cpu": self.random.choice(AMOUNTS["cpu"])}
         limits: Config = {}
         for name, amounts in AMOUNTS.items():
-            if name == "cpu" or not self._maybe(0.3):
+            if name == "cpu" or not self._maybe(0.2):
                 continue
             amount = self.random.choice(amounts)
             if name == "memory":

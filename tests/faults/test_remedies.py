@@ -5,7 +5,7 @@ The environments are drawn from TRAINSTACK_FAULTS_SEED, which is printed.
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from trainstack.declared.declared import Declared
 from trainstack.kueue.verdict import Remedy
 from trainstack.preflight.preflight import examine
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.loading.load import load, load_with_places
+from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 
 SEED = chosen_seed("TRAINSTACK_FAULTS_SEED")
@@ -78,6 +78,5 @@ def _faults(root: Path, drawn: Environment, path: str, remedy: Remedy) -> Iterat
 
 
 def _errors(root: Path, settings: Settings) -> Counter[str]:
-    places: Mapping[str, object] = load_with_places(root, STACK).places
-    findings = examine(Declared(settings), root, places).findings
+    findings = examine(Declared(settings), root).findings
     return Counter(f"{one.id} {one.path}" for one in findings if one.severity == "error" and one.id not in VERDICTS)

@@ -87,8 +87,8 @@ class RunChanges:
             least = run.elastic.min_replicas if run.elastic and role == "Worker" else 1
             if role in run.roles:
                 yield _Number({f"{child(f'{path}.roles', role)}.replicas": run.roles[role].replicas}, least)
-        elif (sweep := self.what_if.indexed_sweeps.get(path)) is not None:
-            yield _Number({f"{path.removesuffix('.run')}.parallelism": sweep})
+        elif (sweep := self.what_if.sweeps.get(path)) is not None and sweep.form == "indexed":
+            yield _Number({f"{path.removesuffix('.run')}.parallelism": sweep.parallelism or 1})
         else:
             if run.min_parallelism is not None:
                 yield _Number({f"{path}.minParallelism": run.min_parallelism})

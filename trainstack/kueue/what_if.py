@@ -15,7 +15,10 @@ from trainstack.platform.queues import cluster_queue
 from trainstack.runs.status.run_pods import queued
 from trainstack.settings.edits import edited
 from trainstack.settings.model import Settings
+from trainstack.settings.sections.queues import Queues
+from trainstack.settings.sections.sweeps import Sweep, Sweeps
 from trainstack.settings.sections.workloads import Workload as Run
+from trainstack.settings.sections.workloads import Workloads
 from trainstack.settings.values.paths import elements
 
 Body = Mapping[str, Any]
@@ -41,42 +44,58 @@ class WhatIf:
         return dict(queued(self.settings))
 
     @cached_property
-    def indexed_sweeps(self) -> Mapping[str, int]:
-        """The gangs of the sweeps in form `indexed`, by the paths of their runs."""
+    def sweeps(self) -> Mapping[str, Sweep]:
+        """The sweeps by the paths of their runs."""
         sweeps = self.settings.sweeps.sweeps
         paths = elements("sweeps.sweeps", [sweep.name for sweep in sweeps])
-        return {
-            f"{path}.run": sweep.parallelism
-            for path, sweep in zip(paths, sweeps, strict=True)
-            if sweep.form == "indexed" and sweep.parallelism is not None
-        }
+        return {f"{path}.run": sweep for path, sweep in zip(paths, sweeps, strict=True)}
 
     def verdict(self, path: str, changes: Iterable[Change]) -> Verdict | None:
-        """Return the verdict on the run at a path; None if the changed settings do not load, or build no run."""
+        """Return the verdict on the run at a path; None if the changed settings do not load, or build no run.
+
+        Changes are of the run, its sweep, and cluster queues.
+        """
+        settings = self._alone(path)
+        ((path_alone, _),) = queued(settings)
+        # A sweep has settings of its own besides those of its run.
+        before, after = (one.removesuffix(".run") for one in (path, path_alone))
+        edits = [
+            (after + change.path.removeprefix(before) if change.path.startswith(before) else change.path, change.after)
+            for change in changes
+        ]
         try:
-            settings = edited(self.settings, ((change.path, change.after) for change in changes))
+            settings = edited(settings, edits)
         except ValueError:
             return None
         simulator = self._simulator(settings)
-        run = next(run for other, run in queued(settings) if other == path)
+        ((_, run),) = queued(settings)
         workload = declared_workload(Declared(settings), simulator.model, path, run)
         return None if workload is None else simulator.alone(workload)
 
     def with_queue(self, queue: ClusterQueue) -> AdmissionSimulator:
         """Return a simulator with another cluster queue of the same name."""
         tree = self.idle.idle.tree
-        root = tree.queues[queue.name].root
+        root, queues = tree.queues[queue.name].root, self.model.cluster_queues or {}
         # On an idle cluster, the queues of other root cohorts have no effect.
-        related = {
-            name: one for name, one in (self.model.cluster_queues or {}).items() if tree.queues[name].root is root
-        }
+        related = {name: one for name, one in queues.items() if tree.queues[name].root is root}
         return AdmissionSimulator(replace(self.model, cluster_queues={**related, queue.name: queue}))
+
+    @cached_property
+    def _cluster_queues(self) -> Queues:
+        return Queues(cluster_queues=self.settings.queues.cluster_queues)
+
+    def _alone(self, path: str) -> Settings:
+        """Return the settings of one run and the cluster queues: all others need not be validated again."""
+        stack, queues = self.settings.stack, self._cluster_queues
+        if path in self.sweeps:
+            return Settings(stack=stack, queues=queues, sweeps=Sweeps(sweeps=(self.sweeps[path],)))
+        return Settings(stack=stack, queues=queues, workloads=Workloads(runs=(self.runs[path],)))
 
     def _simulator(self, settings: Settings) -> AdmissionSimulator:
         """Return the simulator of changed settings, of whose queues at most one cluster queue is changed."""
-        if settings.queues is self.settings.queues:
+        if settings.queues is self._cluster_queues:
             return self.idle
-        pairs = zip(self.settings.queues.cluster_queues, settings.queues.cluster_queues, strict=True)
+        pairs = zip(self._cluster_queues.cluster_queues, settings.queues.cluster_queues, strict=True)
         changed = next(after for before, after in pairs if after is not before)
         body, current = cluster_queue(changed, settings.stack), self.queues[changed.name]
         spec = {**current["spec"], **body["spec"]}

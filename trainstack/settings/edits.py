@@ -21,9 +21,7 @@ def edited(settings: Settings, edits: Iterable[Edit]) -> Settings:
 
     Raises ValueError if a path does not exist, or if the settings would not load.
     """
-    # Excluded runs have been removed; the list would name runs that do not exist.
-    workloads = settings.workloads.model_copy(update={"exclude": ()})
-    tree: Any = settings.model_copy(update={"workloads": workloads})
+    tree: Any = settings
     for path, value in edits:
         tree = _with(tree, steps_of(path), value)
     return Settings.model_validate(tree, by_alias=True, by_name=False)

@@ -266,7 +266,7 @@ def test_a_run_does_not_lose_its_last_request(tmp_path: Path) -> None:
     assert [*found] == ["cover nvidia.com/gpu (at least 3) in cluster queue q"]
 
 
-FLAVORS = [
+FLAVORS: list[Config] = [
     {"name": "a", "nodeLabels": {"pool": "a"}, "nodeTaints": [{"key": "spot", "value": "yes", "effect": "NoSchedule"}]},
     {"name": "b", "nodeLabels": {"pool": "b", "disk": "ssd"}},
 ]
@@ -299,7 +299,7 @@ def test_a_toleration_or_selector_may_match_another_flavor(tmp_path: Path) -> No
 def test_a_flavor_may_need_a_toleration_and_a_selector(tmp_path: Path) -> None:
     """Both are changes of one remedy, and a label that the flavor does not have is removed."""
     run = {"nodeSelector": {"pool": "c", "disk": "hdd"}, "resources": requests(cpu=1)}
-    flavors = [{**FLAVORS[0], "nodeLabels": {"pool": "a"}}, {"name": "b", "nodeLabels": {"disk": "ssd"}}]
+    flavors: list[Config] = [{**FLAVORS[0], "nodeLabels": {"pool": "a"}}, {"name": "b", "nodeLabels": {"disk": "ssd"}}]
     found = remedies(tmp_path, make_config(run, make_pool({"a": {"cpu": 4}, "b": {"cpu": 0}}), flavors=flavors))
     text = (
         "add spot=yes:NoSchedule to tolerations and set nodeSelector.pool to a instead of c and remove "
@@ -336,7 +336,7 @@ AFFINITY: dict[str, tuple[Config, str]] = {
 def test_a_required_affinity_is_changed_where_it_is_set(tmp_path: Path, name: str) -> None:
     """The node selector is empty, and what the flavor meets stays."""
     run, text = AFFINITY[name]
-    flavors = [FLAVORS[1], {**FLAVORS[0], "name": "z", "nodeLabels": {"zone": "z"}}]
+    flavors: list[Config] = [FLAVORS[1], {**FLAVORS[0], "name": "z", "nodeLabels": {"zone": "z"}}]
     found = remedies(tmp_path, make_config(run, make_pool({"b": {"cpu": 4}, "z": {"cpu": 0}}), flavors=flavors))
     assert f"{text}, for flavor b" in found
     assert not any("nodeSelector " in text for text in found)
