@@ -12,8 +12,8 @@ from trainstack.kueue.model import Model
 from trainstack.kueue.model import Workload as Submission
 from trainstack.kueue.resource_node import CohortTree
 from trainstack.kueue.verdict import Verdict
-from trainstack.kueue.workloads import declared_workloads
 from trainstack.kueue.verdicts import idle_verdicts
+from trainstack.kueue.workloads import declared_workloads
 from trainstack.runs.manifests.kind import PodSet
 from trainstack.runs.status.run_pods import pod_sets, queued
 from trainstack.settings.model import Settings

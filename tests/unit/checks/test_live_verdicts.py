@@ -8,8 +8,8 @@ from tests.unit.checks.cluster_cases import make_cluster_queue as make_queue_of_
 from tests.unit.checks.live import NOW
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
 from trainstack.declared.declared import Declared
+from trainstack.kueue.verdict import Change, Remedy, Verdict
 from trainstack.kueue.verdicts import declared_verdicts
-from trainstack.kueue.verdict import Verdict
 from trainstack.preflight.live_context import Live, LiveContext
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import Preemption, ResourceFlavor
@@ -102,6 +102,7 @@ def test_a_kueue_that_does_not_serve_the_read_version_has_no_verdicts() -> None:
 
 
 NIC = make_run(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"example.com/nic": "1"}))
+BIG = Resources(requests={"cpu": "1", "memory": "9Gi"})
 NO_QUEUES = make_queues(flavors=(), cohorts=(), cluster_queues=(), local_queues=())
 
 
@@ -160,3 +161,64 @@ def test_the_overhead_of_a_runtime_class_is_known_on_a_cluster_alone() -> None:
         with_class = replace(live, admission={**live.admission, "RuntimeClass": (body,)})
         outcomes += [verdict.outcome for verdict in LiveContext(declared, with_class, {}).verdicts]
     assert outcomes == ["never fits", "fits"]
+
+
+def remedies_of(settings: Settings, live: Live) -> dict[str, Remedy]:
+    """Return the remedies for the only run, which never fits, by their texts."""
+    verdict = verdict_of(settings, live)
+    assert verdict.outcome == "never fits"
+    return {remedy.text: remedy for remedy in verdict.remedies}
+
+
+def test_remedies_in_a_declared_queue_are_settings_and_in_another_its_owners() -> None:
+    """`up` applies the environment's queue; nobody else's is a setting. The text names who changes it."""
+    settings, live = make_settings(make_run(resources=BIG)), make_live()
+    for queues, place, path in (
+        (make_queues(), "settings", "queues.clusterQueues[research]."),
+        (NO_QUEUES, "cluster", "ClusterQueue research spec."),
+    ):
+        found = remedies_of(settings.model_copy(update={"queues": queues}), live)
+        (raised,) = (remedy for text, remedy in found.items() if "nominalQuota" in text)
+        assert raised.changes_in == place
+        assert raised.text.startswith("have the owner of cluster queue research ") == (place == "cluster")
+        assert raised.changes == (
+            Change(f"{path}resourceGroups[0].flavors[cpu].resources[memory].nominalQuota", "8Gi", "9Gi"),
+        )
+
+
+def test_a_smaller_request_leaves_room_for_the_overhead_of_the_runtime_class() -> None:
+    """Only the cluster has the RuntimeClass."""
+    run = make_run(resources=BIG, pod_patch={"spec": {"runtimeClassName": "kata"}})
+    live = make_live()
+    kata = {"kind": "RuntimeClass", "metadata": {"name": "kata"}, "overhead": {"podFixed": {"memory": "512Mi"}}}
+    live = replace(live, admission={**live.admission, "RuntimeClass": (kata,)})
+    assert "lower resources.requests.memory from 9Gi to 7680Mi" in remedies_of(make_settings(run), live)
+
+
+def test_defaults_of_a_limit_range_are_no_setting() -> None:
+    """Lowering or removing nothing is no remedy: only the quota can be raised, or the resource covered."""
+    for resource, text in (
+        ("memory", "in cluster queue research, raise nominalQuota of memory on cpu from 8Gi to 9Gi"),
+        ("example.com/nic", "cover example.com/nic (at least 1) in cluster queue research"),
+    ):
+        amount = {"memory": "9Gi", "example.com/nic": "1"}[resource]
+        bounds = {"type": "Container", "default": {resource: amount}, "defaultRequest": {resource: amount}}
+        limits = {"kind": "LimitRange", **body("defaults", "research", {"limits": [bounds]})}
+        live = make_live()
+        live = replace(live, admission={**live.admission, "LimitRange": (limits,)})
+        run = make_run(resources=Resources(requests={"cpu": "1"}))
+        assert [*remedies_of(make_settings(run), live)] == [text]
+
+
+def test_a_request_is_not_lowered_below_the_minimum_of_a_limit_range() -> None:
+    """Kueue refuses such pods."""
+    bounds = {"type": "Container", "min": {"memory": "9Gi"}}
+    limits = {"kind": "LimitRange", **body("bounds", "research", {"limits": [bounds]})}
+    live = make_live()
+    live = replace(live, admission={**live.admission, "LimitRange": (limits,)})
+    found = remedies_of(make_settings(make_run(resources=BIG)), live)
+    assert [*found] == ["in cluster queue research, raise nominalQuota of memory on cpu from 8Gi to 9Gi"]
+
+
+def body(name: str, namespace: str, spec: Body) -> Body:
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
