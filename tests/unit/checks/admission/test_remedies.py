@@ -1,5 +1,6 @@
 """Remedies are edits of settings: applied to the files, they load and have the promised outcome."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.unit.checks.admission.remedy_files import (
     with_what_if,
     write,
 )
+from trainstack.cli.sweep_expand import expand_all
+from trainstack.files.project import edit_project
 from trainstack.kueue.verdict import Change, Remedy
 from trainstack.settings.loading.load import load
 
@@ -384,3 +387,88 @@ def test_an_ineffective_remedy_is_not_reported(tmp_path: Path) -> None:
     """More quota does not help if an admission check is missing."""
     pools = [make_pool(admissionChecks=[{"name": "gone"}]), make_pool(name="r", admissionChecks=[{"name": "gone"}])]
     assert remedies(tmp_path, make_config({"resources": requests(cpu=9)}, *pools)) == {}
+
+
+def test_runs_of_one_name_are_told_apart_by_their_index(tmp_path: Path) -> None:
+    """The path of a run whose name is not unique has its index, also in the changes."""
+    config = make_config({"resources": requests(cpu=1)}, make_pool())
+    queues, runs = config["queues"], config["workloads"]["runs"]
+    config["environment"]["namespaces"].append({"name": "ns2"})
+    queues["localQueues"].append({"name": "q", "namespace": "ns2", "clusterQueue": "q"})
+    runs.append({**runs[0], "namespace": "ns2", "resources": requests(cpu=8)})
+    found = remedies(tmp_path, config, "workloads.runs[1]")
+    assert [change.path for change in found["lower resources.requests.cpu from 8 to 4"].changes] == [
+        "workloads.runs[1].resources.requests.cpu"
+    ]
+
+
+def test_a_run_of_any_other_kind_has_remedies(tmp_path: Path) -> None:
+    """The number of pods is a role's, wherever the object has it."""
+    worker = {"name": "worker", "template": "spec.worker.template", "replicas": "spec.worker.replicas"}
+    kind = {"apiVersion": "kubeflow.org/v1", "kind": "JAXJob", "framework": "kubeflow.org/jaxjob", "pods": [worker]}
+    run = {"kind": "Object", "object": kind, "roles": {"worker": {"replicas": 6}}, "resources": requests(cpu=1)}
+    assert "lower roles.worker.replicas from 6 to 4" in remedies(tmp_path, make_config(run, make_pool()))
+
+
+def test_a_queue_that_kueue_gives_a_run_is_replaced_by_one_that_it_names(tmp_path: Path) -> None:
+    """The run names none, and gets the queue `default`."""
+    pools = [make_pool(name="default"), make_pool({"cpu": {"cpu": 9}}, "large")]
+    found = remedies(tmp_path, make_config({"queue": None, "resources": requests(cpu=8)}, *pools))
+    assert found["use queue large"].changes == (Change(f"{RUN}.queue", None, "large"),)
+
+
+@pytest.mark.parametrize("form", ["jobs", "indexed"])
+def test_remedies_for_trials_are_settings_of_the_sweep(tmp_path: Path, form: str) -> None:
+    """The gang of form `indexed` is the sweep's `parallelism`; in form `jobs` that limits trials, not pods."""
+    run = {**make_run_of_sweep(), "resources": requests(cpu=3 if form == "indexed" else 9)}
+    sweep = {"name": "search", "run": run, "form": form, "parallelism": 4}
+    config = make_config({}, make_pool({"cpu": {"cpu": 6}}))
+    config["workloads"], config["sweeps"] = {"runs": []}, {"sweeps": [sweep]}
+    write_sets(tmp_path)
+    found = remedies(tmp_path, config, "sweeps.sweeps[search].run")
+    smaller = "lower resources.requests.cpu from 3 to 1500m" if form == "indexed" else "from 9 to 6"
+    assert any(text.endswith(smaller) for text in found)
+    assert ("lower sweeps.sweeps[search].parallelism from 4 to 2" in found) == (form == "indexed")
+
+
+def make_run_of_sweep() -> Config:
+    volume = {"volume": "data", "mountPath": "/data"}
+    return {
+        "kind": "Job",
+        "namespace": "ns",
+        "queue": "q",
+        "image": {"name": "i"},
+        "command": ["train"],
+        "record": {"volume": "data"},
+        "volumes": [volume],
+    }
+
+
+def write_sets(root: Path) -> None:
+    """Write the space and the four sets of the sweep `search`."""
+    (root / "sweeps" / "search").mkdir(parents=True)
+    (root / "sweeps" / "search" / "space.yaml").write_text(json.dumps(SPACE))
+    with edit_project(root) as edit:
+        expand_all(root, ["search"], edit)
+
+
+SPACE = {
+    "method": "grid",
+    "parameters": {"size": {"values": [1, 2, 3, 4]}},
+    "objective": {"metric": "loss", "direction": "minimize"},
+    "args": ["--size=${parameters.size}"],
+}
+
+
+def test_other_runs_and_queues_are_left_out_of_the_judgement(tmp_path: Path) -> None:
+    """Queues of the cohort count, and those of others do not: the outcome is that of all files."""
+    pools = [
+        make_pool({"cpu": {"cpu": 2}}, cohort="lab"),
+        make_pool({"cpu": {"cpu": 5}}, "r", cohort="lab"),
+        make_pool({"cpu": {"cpu": 3}}, "s"),
+    ]
+    found = remedies(tmp_path, make_config({"resources": requests(cpu=9)}, *pools))
+    assert {text: remedy.outcome for text, remedy in found.items()} == {
+        "in cluster queue q, raise nominalQuota of cpu on cpu from 2 to 4": "fits by borrowing",
+        "lower resources.requests.cpu from 9 to 7": "fits by borrowing",
+    }
