@@ -1,6 +1,6 @@
 """Smaller or fewer requests in a run's settings.
 
-What Kueue counts of a pod is not what a setting says: sidecars and the overhead of a runtime class are added, and
+What Kueue counts of a pod is not the value of a setting: sidecars and the overhead of a runtime class are added, and
 transformations count other resources. A setting is lowered by what is missing, so that its other parts stay.
 """
 
