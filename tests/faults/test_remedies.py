@@ -68,7 +68,7 @@ def _faults(root: Path, drawn: Environment, path: str, remedy: Remedy) -> Iterat
     if with_what_if(root, remedy.changes) != after:
         yield "--set has another result than the edit of the file"
     was, now = outcomes(before), outcomes(after)
-    if now.get(path) != remedy.outcome:
+    if now.get(path) != remedy.outcome or remedy.outcome not in ("fits", "fits by borrowing"):
         yield f"promises {remedy.outcome}, but: {now.get(path)}"
     spoilt = [other for other in was if now.get(other) == "never fits" != was[other]]
     if spoilt:

@@ -30,7 +30,8 @@ def remedies(root: Path, config: Config, path: str = RUN) -> dict[str, Remedy]:
     (verdict,) = (verdict for verdict in verdicts(write(root, config)) if verdict.path == path)
     assert verdict.outcome == "never fits"
     for remedy in verdict.remedies:
-        assert remedy.changes, remedy
+        assert remedy.changes
+        assert remedy.outcome in ("fits", "fits by borrowing")
         assert outcomes(with_what_if(root, remedy.changes))[path] == remedy.outcome, remedy
         changed = apply(config, remedy.changes)
         assert outcomes(load(write(root, changed), "t"))[path] == remedy.outcome, remedy
