@@ -633,7 +633,8 @@ def test_a_sweep_on_the_gpu_service(sweeps: Page, tenant: Person) -> None:
         assert job["metadata"]["name"].startswith(f"{SWEEP}-")
         assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE
         container = only_container(job["spec"]["template"])
-        assert values_of(container, "image", "command", "workingDir") == [
+        assert values_of(container, "name", "image", "command", "workingDir") == [
+            "pytorch",
             "nvcr.io/nvidia/pytorch:22.01-py3",
             ["bash", "-c", "python main.py"],
             "/mnist-training",

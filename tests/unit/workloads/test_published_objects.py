@@ -463,7 +463,7 @@ spec:
   template:
     spec:
       containers:
-        - name: training
+        - name: pytorch
           image: nvcr.io/nvidia/pytorch:22.01-py3
           command: [bash, -c, python main.py]
           workingDir: /mnist-training
