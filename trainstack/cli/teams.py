@@ -13,7 +13,7 @@ from trainstack.onboarding.editing import with_entries
 from trainstack.onboarding.new_team import Plan, plan
 from trainstack.onboarding.team_request import Request
 from trainstack.settings.errors import SettingsError
-from trainstack.settings.loading.load import load
+from trainstack.settings.loading.load import load, shared_names
 from trainstack.settings.loading.project import project_name
 from trainstack.settings.model import Settings
 
@@ -58,7 +58,7 @@ def add_team(  # noqa: PLR0913 (the options of the command)
     with edit_project(root) as edit:
         text = edit.text(platform)
         settings = load(root, stack)
-        planned = plan(settings, request, project_name(root))
+        planned = plan(settings, request, project_name(root), shared_names(root))
         team_exists = edit.text(own) is not None
         changed = {platform: with_entries(text or "", planned.entries)} if planned.entries else {}
         if team_exists:

@@ -1,12 +1,14 @@
 """Additions to the platform's environment for a new team, and the team's own environment. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from trainstack.errors import TrainstackError
 from trainstack.onboarding.editing import Entry, with_entries
 from trainstack.onboarding.team_request import Request, faults, nominal
+from trainstack.settings.loading.load import SharedNames
 from trainstack.settings.model import Settings
 from trainstack.settings.sections.queues import ClusterQueue
 from trainstack.settings.values.quantities import amount, canonical
@@ -15,6 +17,7 @@ DEFAULT_QUOTA = {"cpu": "4", "memory": "16Gi"}
 """Enough for a few small runs; the owner can raise it in the reviewed file. Other resources of the cohort's queues get
 0, so that they are borrowed."""
 VOLUME_SIZE = "10Gi"
+_NO_NAMES = SharedNames()
 _HEAD = """\
 # The stack of team {name}: its runs, on the queue and with the rights that the environment {platform} declares.
 # It needs no rights outside of namespace {namespace}.
@@ -34,8 +37,10 @@ class Plan:
     """The text of the team's own file."""
 
 
-def plan(platform: Settings, request: Request, project: str) -> Plan:
-    """Return the missing entries of the platform's file, and the team's own file. `project`: its name in Pulumi.yaml.
+def plan(platform: Settings, request: Request, project: str, shared: SharedNames = _NO_NAMES) -> Plan:
+    """Return the missing entries of the platform's file, and the team's own file.
+
+    `project`: its name in Pulumi.yaml. `shared`: names that the entries of the team's file must not have.
 
     Raises TrainstackError with all faults: invalid names, unknown flavors or cohorts, bad quantities, and entries that
     differ.
@@ -85,7 +90,7 @@ def plan(platform: Settings, request: Request, project: str) -> Plan:
             **_described(existing, cohort, flavor or "", quota, request),
             **({} if declared["tenants.teams"] else {"rights": _subjects(subjects)}),
         },
-        team=_team_file(platform, name, namespace, project),
+        team=_team_file(platform, name, namespace, project, shared),
     )
 
 
@@ -101,19 +106,20 @@ def _quota(platform: Settings, request: Request, cohort: str | None, flavor: str
     return {**DEFAULT_QUOTA, **borrowed, **requested}
 
 
-def _team_file(platform: Settings, name: str, namespace: str, project: str) -> str:
+def _team_file(platform: Settings, name: str, namespace: str, project: str, shared: SharedNames) -> str:
     classes = _classes(platform)
     storage_class = classes[0] if classes else "standard"
-    volume = {"name": "training", "namespace": namespace, "storageClass": storage_class, "size": VOLUME_SIZE}
+    claim = _unused("training", shared.volumes)
+    volume = {"name": claim, "namespace": namespace, "storageClass": storage_class, "size": VOLUME_SIZE}
     run = {
-        "name": "hello",
+        "name": _unused("hello", shared.runs),
         "kind": "Job",
         "namespace": namespace,
         "queue": name,
         "managed": False,
         "image": {"name": platform.cluster.loader.image},
         "command": ["sh", "-c", "echo hello from $(hostname) | tee /mnt/training/hello"],
-        "volumes": [{"volume": "training", "mountPath": "/mnt/training"}],
+        "volumes": [{"volume": claim, "mountPath": "/mnt/training"}],
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
         "runAsUser": 1000,
     }
@@ -148,6 +154,12 @@ def _team_file(platform: Settings, name: str, namespace: str, project: str) -> s
         ),
     ]
     return with_entries(_HEAD.format(name=name, platform=platform.stack, namespace=namespace), entries)
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """Return the name, with a number if an entry of that name would inherit shared values."""
+    numbered = (f"{name}-{number}" for number in count(2))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
 
 
 def _classes(platform: Settings) -> list[str]:

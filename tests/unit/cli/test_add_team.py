@@ -126,3 +126,45 @@ def test_what_would_not_pass_the_preflight_is_not_written(root: Path) -> None:
     assert "nothing was written, since the result would have errors" in result.output
     assert "a is listed 2 times" in result.output
     assert files(root) == before
+
+
+@pytest.mark.parametrize(
+    ("folders", "name"), [((), "hello"), (("hello",), "hello-2"), (("hello", "hello-2", "other"), "hello-3")]
+)
+def test_the_example_run_inherits_from_no_workload_of_the_project(
+    root: Path, folders: tuple[str, ...], name: str
+) -> None:
+    """A run of a workload folder's name is merged over that workload."""
+    for folder in folders:
+        (root / "workloads" / folder).mkdir(parents=True)
+        (root / "workloads" / folder / "workload.yaml").write_text("args: [--epochs, '9']\nseed: 1\n")
+    assert add_team("vision").exit_code == 0
+    (run,) = load_with_places(root, "vision").settings.workloads.runs
+    assert (run.name, run.args, run.seed) == (name, (), None)
+
+
+def test_the_example_run_inherits_from_no_shared_run(root: Path) -> None:
+    """The project's defaults have a run of that name, which every environment gets."""
+    shared = (
+        "{name: hello, kind: Job, namespace: vision, managed: false, image: {name: busybox}, args: [--epochs, '9']}"
+    )
+    (root / "defaults.yaml").write_text(f"workloads:\n  runs: [{shared}]\n")
+    text = PLATFORM.replace("[platform]", "[platform]\n    namespaces: [{name: vision}]")
+    (root / "Pulumi.lab.yaml").write_text(text)
+    assert add_team("vision").exit_code == 0
+    runs = {run.name: run for run in load_with_places(root, "vision").settings.workloads.runs}
+    assert [(name, run.args) for name, run in runs.items()] == [("hello", ("--epochs", "9")), ("hello-2", ())]
+
+
+def test_the_volume_inherits_from_no_shared_volume(root: Path) -> None:
+    """The run mounts the volume under the name that it has."""
+    shared = "{name: training, namespace: default, storageClass: fast, size: 1Gi, accessModes: [ReadWriteOnce]"
+    (root / "defaults.yaml").write_text(f"storage:\n  volumes: [{shared}, retain: false}}]\n")
+    result = add_team("vision")
+    assert result.exit_code == 0, result.output
+    settings = load_with_places(root, "vision").settings
+    assert [(volume.name, volume.retain) for volume in settings.storage.volumes] == [
+        ("training", False),
+        ("training-2", True),
+    ]
+    assert [mount.volume for mount in settings.workloads.runs[0].volumes] == ["training-2"]

@@ -23,14 +23,19 @@ def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, M
     return _map_elements(tree, ("sweeps", "sweeps"), bases.below_sweep), bases.without
 
 
+def workload_files(root: Path) -> dict[str, str]:
+    """Return the workloads' files by the names that runs have them as bases."""
+    folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
+    return {name: f"workloads/{name}/workload.yaml" for name in folders}
+
+
 class _Bases:
     """The workloads' files, each read at most once."""
 
     def __init__(self, root: Path, findings: list[Finding]) -> None:
         self.without: dict[Steps, Finding] = {}
         self._findings = findings
-        folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
-        self._files = {name: f"workloads/{name}/workload.yaml" for name in folders}
+        self._files = workload_files(root)
         self._base = cache(lambda name: read(root, self._files[name], findings))
 
     def below(self, run: Node, name: str | None, path: str, steps: Steps) -> Node:

@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from trainstack.settings.errors import ENGINE, Finding, Place, SettingsError, nearest
-from trainstack.settings.loading.bases import Steps, with_bases
+from trainstack.settings.loading.bases import Steps, with_bases, workload_files
 from trainstack.settings.loading.code_pins import is_code, with_commits
 from trainstack.settings.loading.merge import merge, overlay, plain, prune, walk
 from trainstack.settings.loading.source import Node, Scalar, read
@@ -62,6 +62,14 @@ class Placement:
     """Whether the state is in a folder of the checkout."""
     local: bool
     """Whether the default cluster is the local one."""
+
+
+@dataclass(frozen=True)
+class SharedNames:
+    """Names of an environment's entries that are merged over values which environments share."""
+
+    runs: frozenset[str] = frozenset()
+    volumes: frozenset[str] = frozenset()
 
 
 def load(root: Path, stack: str, engine: Mapping[str, str] | None = None) -> Settings:
@@ -124,6 +132,20 @@ def explain(root: Path, stack: str) -> list[tuple[str, Scalar, Place]]:
     load(root, stack)
     tree, _ = _tree(root, stack, None, [])
     return [(path, node.data, node.where) for path, node in walk(tree) if not isinstance(node.data, Mapping | tuple)]
+
+
+def shared_names(root: Path) -> SharedNames:
+    """Return the names that a new entry must not have, so as to have its own values alone."""
+    try:
+        top = read(root, DEFAULTS, [])
+    except FileNotFoundError:
+        top = Node({}, Place(DEFAULTS))
+
+    def names(section: str, key: str) -> frozenset[str]:
+        entries = top.entries[section].entries if section in top.entries else {}
+        return frozenset(item.name for item in (entries[key].items if key in entries else ()) if item.name is not None)
+
+    return SharedNames(names("workloads", "runs") | workload_files(root).keys(), names("storage", "volumes"))
 
 
 def pins_file(stack: str) -> str:
