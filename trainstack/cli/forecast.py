@@ -6,14 +6,15 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from trainstack.cli.console import make_table, out, show, show_json, show_written, step, styled, write_files
+from trainstack.cli.console import fail, make_table, out, show, show_json, show_written, step, styled, write_files
 from trainstack.cli.forecast_format import HEAD, LEFT, USE_HEAD, cells, compared, gantt_of, on_page, sentences, used
 from trainstack.cli.forecast_inputs import held_by, measured
 from trainstack.cli.session import JsonOption, Session, StackOption, file_option
 from trainstack.forecast.forecast import forecast as simulate
 from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.forecast.report import Report, report
-from trainstack.settings.loading.load import load_with_places
+from trainstack.preflight.preflight import faults_of_names
+from trainstack.settings.loading.load import Loaded, load_with_places
 from trainstack.settings.model import Settings
 
 _WIDE_TERMINAL = 150
@@ -55,9 +56,8 @@ def forecast(
       trainstack forecast -s prod --nodes a100=4:cpu=64,nvidia.com/gpu=8 --json
     """
     session = Session.open(stack)
-    unchanged = session.settings
-    settings = load_with_places(session.root, stack, changes=set_).settings if set_ else unchanged
-    now, before = _reports(session, settings, nodes or [], cluster=cluster)
+    loaded = load_with_places(session.root, stack, changes=set_) if set_ else session.loaded
+    now, before = _reports(session, loaded, nodes or [], cluster=cluster)
     files = _draw(now, png, html)
     write_files(files)
     if json_:
@@ -67,12 +67,13 @@ def forecast(
     show_written(files)
 
 
-def _reports(session: Session, settings: Settings, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
-    unchanged, durations = session.settings, measured(session)
+def _reports(session: Session, loaded: Loaded, nodes: list[str], *, cluster: bool) -> tuple[Report, Report | None]:
+    settings, unchanged, durations = loaded.settings, session.settings, measured(session)
     held: Callable[[Settings], LiveWorkloads] | None = None
     if cluster:
         with step("reading the cluster", "2 s"):
             held = held_by(session)
+    _refuse_unknown_names(session, loaded, None if held is None else held(settings))
 
     def make(tried: Settings, changed_nodes: list[str]) -> Report:
         current = None if held is None else held(tried)
@@ -80,6 +81,13 @@ def _reports(session: Session, settings: Settings, nodes: list[str], *, cluster:
 
     now = make(settings, nodes)
     return now, make(unchanged, []) if nodes or settings is not unchanged else None
+
+
+def _refuse_unknown_names(session: Session, loaded: Loaded, live: LiveWorkloads | None) -> None:
+    """Exit if the environment names what nobody declares: `up` would refuse it, and the plan be of other runs."""
+    priority_classes = None if live is None else live.snapshot.model.priorities
+    if faults := faults_of_names(loaded, session.root, priority_classes):
+        fail("\n".join(map(str, faults)))
 
 
 def _draw(made: Report, png: Path | None, html: Path | None) -> dict[Path, bytes]:

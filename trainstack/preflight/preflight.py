@@ -1,6 +1,6 @@
 """Findings about an environment, from its files alone: no engine, no cluster, no network."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from trainstack.declared.declared import Declared
@@ -33,7 +33,8 @@ from trainstack.preflight.rules import (
     volumes,
 )
 from trainstack.preflight.runner import run_rules
-from trainstack.settings.errors import Place, SettingsError
+from trainstack.settings.errors import Place, SettingsError, nearest
+from trainstack.settings.loading.load import Loaded
 from trainstack.settings.model import Settings
 
 RULES: dict[str, Check[RuleContext]] = checks(
@@ -54,6 +55,7 @@ RULES: dict[str, Check[RuleContext]] = checks(
     ),
 )
 """The rules by id, in the order of docs/checks.md."""
+_OF_NAMES: dict[str, Check[RuleContext]] = checks(references, dependencies)
 
 SETTINGS = Rule(
     id="settings",
@@ -72,6 +74,23 @@ def unloaded(error: SettingsError) -> Checked:
         for fault in error.findings
     ]
     return Checked(faults, [])
+
+
+def faults_of_names(loaded: Loaded, root: Path, priority_classes: Collection[str] | None = None) -> list[Finding]:
+    """Return the errors of the rules about names alone.
+
+    `priority_classes`: those of the cluster; None: it was not read, or may not be read.
+    """
+    settings = loaded.settings
+    context = RuleContext(Declared(settings), root)
+    found = [Finding.of(check.rule, violation) for check in _OF_NAMES.values() for violation in check.find(context)]
+    for path, run in context.runs():
+        if run.priority is not None and priority_classes is not None and run.priority not in priority_classes:
+            message = f"the cluster does not have WorkloadPriorityClass {run.priority!r}"
+            remedy = nearest(run.priority, priority_classes)
+            found.append(Finding.of(references.priority_unknown.rule, Violation(f"{path}.priority", message, remedy)))
+    settled = silences.settled(found, settings.checks.silenced, (), loaded.places)
+    return [finding for finding in settled if finding.stops]
 
 
 def check(settings: Settings, root: Path, places: Mapping[str, Place] | None = None) -> list[Finding]:

@@ -1,6 +1,7 @@
 """`trainstack forecast`: its output and files, and its errors."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from trainstack.forecast.live_workloads import LiveWorkloads
 from trainstack.kueue.from_objects import declared_model
 from trainstack.kueue.model import QueueState
 from trainstack.live.client import ClusterError
+from trainstack.settings.loading.load import load
 from trainstack.settings.model import Settings
 
 ENVIRONMENT = """\
@@ -148,6 +150,33 @@ def test_a_tried_change_is_compared_with_the_present() -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("workloads.runs[first].priority=hihg", "priority class 'hihg' is not declared; did you mean high?"),
+        ("workloads.runs[first].queue=lba", "local queue 'lba' is not declared in namespace lab; did you mean lab?"),
+        ("workloads.runs[first].dependsOn=[secnd]", "namespace lab has no other run 'secnd'; did you mean second?"),
+        ("queues.clusterQueues[lab].cohort=all", "cohort 'all' is not declared"),
+    ],
+)
+def test_a_name_that_nobody_declares_is_refused(root: Path, change: str, message: str) -> None:
+    """The plan would be of other runs; `up` refuses the name too. The message has the place, also of a tried value."""
+    text = ENVIRONMENT.replace("queues:", "queues:\n    priorityClasses: [{name: high, value: 9}]")
+    (root / "Pulumi.lab.yaml").write_text(text)
+    assert forecast("--set", "workloads.runs[first].priority=high").exit_code == 0
+    result = forecast("--set", change)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"--set {change}" in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
+
+
+def test_a_silenced_name_is_another_owners(root: Path) -> None:
+    """The reason says who declares it, and the run is planned."""
+    silence = "  trainstack:checks:\n    silenced: [{rule: priority-unknown, path: workloads, reason: The owner's.}]\n"
+    (root / "Pulumi.lab.yaml").write_text(ENVIRONMENT + silence)
+    assert runs("--set", "workloads.runs[first].priority=high")["first"]["start"] == 0.0
+
+
+@pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (("--set", "queues.clusterQueues[labb].cohort=x"), 1, "--set queues.clusterQueues[labb].cohort=x"),
@@ -214,6 +243,27 @@ def test_a_forecast_can_begin_with_what_the_cluster_holds(monkeypatch: pytest.Mo
     assert read == [1]
     runs("--cluster", "--set", "workloads.runs[first].expectedDurationSeconds=60")
     assert read == [1, 1]
+
+
+@pytest.mark.parametrize(("classes", "code"), [({"high": 9}, 1), ({"high": 9, "urgent": 10}, 0), (None, 0)])
+def test_a_tenants_priority_must_be_a_class_of_the_cluster(
+    root: Path, monkeypatch: pytest.MonkeyPatch, classes: dict[str, int] | None, code: int
+) -> None:
+    """The files cannot show it. Where the classes may not be read, the name is accepted."""
+    tenant = ENVIRONMENT[: ENVIRONMENT.index("    namespaces:")] + "    profile: tenant\n    layers: [training]\n"
+    tenant += "    existing: {namespaces: [lab]}\n  trainstack:workloads:\n"
+    tenant += "    runs: [{name: first, from: base, priority: urgent}]\n"
+    (root / "Pulumi.lab.yaml").write_text(tenant)
+    (root / "Pulumi.owner.yaml").write_text(ENVIRONMENT)
+    model = replace(declared_model(Declared(load(root, "owner"))), priorities=classes)
+    held = LiveWorkloads(snapshot=QueueState(model=model, admitted=()), now=1000.0)
+    monkeypatch.setattr(command, "held_by", lambda _: lambda _: held)
+    result = forecast("--cluster", "--json")
+    assert result.exit_code == code, result.output
+    message = (
+        "workloads.runs[first].priority: the cluster does not have WorkloadPriorityClass 'urgent'; valid names: high"
+    )
+    assert (message in result.stderr) == (code == 1)
 
 
 def test_a_cluster_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
