@@ -11,6 +11,7 @@ from trainstack.preflight.rule import Check, Rule, Violation, checks
 from trainstack.preflight.rule_context import RuleContext
 from trainstack.preflight.rules import (
     admission,
+    credentials,
     dependencies,
     files,
     images,
@@ -51,6 +52,7 @@ RULES: dict[str, Check[RuleContext]] = checks(
         pod_resources,
         programs,
         sizes,
+        credentials,
         likely_mistakes,
     ),
 )

@@ -10,6 +10,7 @@ from tests.unit.make import (
     make_run,
     make_secret,
     make_settings,
+    make_space,
     make_storage,
     make_sweeps,
     make_training_operator,
@@ -20,7 +21,7 @@ from trainstack.settings.sections.environment import Environment, Namespace
 from trainstack.settings.sections.operators import ControllerResources, Operators
 from trainstack.settings.sections.queues import LocalQueue
 from trainstack.settings.sections.secrets import Encrypted, Secrets
-from trainstack.settings.sections.storage import PersistentVolume
+from trainstack.settings.sections.storage import PersistentVolume, StorageClass
 from trainstack.settings.sections.workloads import Data, Resources, Workload, Workloads
 
 UNQUEUED = make_queues(local_queues=(LocalQueue(name="other", namespace="default", cluster_queue="research"),))
@@ -75,7 +76,57 @@ _UNIT = ("add a unit, such as 512Mi or 10Gi", "warning")
 _LITTLE = "is less than 1Mi (without a unit, an amount is in bytes; m is thousandths)"
 _RESET = "set it with `pulumi config set --secret --path`; if the file holds the secret, rotate it"
 
+_IN_PLAIN = "in plain text, which manifests, the engine's state and records would show"
+
+
+def _secret_env(variable: str) -> str:
+    """Return the remedy for a credential of a run."""
+    return (
+        "revoke it, and set a new one with `pulumi config set --secret --path "
+        f"'trainstack:secrets.secrets[0].values.{variable}'`; refer to it with `secretEnv: {{{variable}: {{secret: "
+        f"<its name>, key: {variable}}}}}`, in arguments as `$({variable})`"
+    )
+
+
 SLIP_CASES: dict[str, list[Case]] = {
+    "credential-plain": [
+        Case(
+            make_settings(make_run(env={"WANDB_API_KEY": "0123456789abcdef"})),
+            "workloads.runs[train].env.WANDB_API_KEY",
+            f"contains the value of WANDB_API_KEY {_IN_PLAIN}",
+            _secret_env("WANDB_API_KEY"),
+        ),
+        Case(
+            make_settings(make_run(args=("--wandb-key=abcd1234",))),
+            "workloads.runs[train].args[0]",
+            f"contains the value of --wandb-key, probably a credential, {_IN_PLAIN}",
+            _secret_env("WANDB_KEY"),
+            "warning",
+        ),
+        Case(
+            make_settings(make_run(args=("hf_abcdefghijklmnop",))),
+            "workloads.runs[train].args[0]",
+            f"contains a Hugging Face token {_IN_PLAIN}",
+            _secret_env("TOKEN"),
+        ),
+        Case(
+            make_settings(sweeps=make_sweeps(space=make_space(env={"HF_TOKEN": "abcdefghijkl"}))),
+            "sweeps.sweeps[search].space.env.HF_TOKEN",
+            f"contains the value of HF_TOKEN {_IN_PLAIN}",
+            _secret_env("HF_TOKEN"),
+        ),
+        Case(
+            make_settings(
+                storage=make_storage(
+                    classes=(StorageClass(name="shared", provisioner="x", parameters={"userPassword": "hunter2"}),)
+                )
+            ),
+            "storage.classes[shared].parameters.userPassword",
+            f"contains the value of userPassword, probably a credential, {_IN_PLAIN}",
+            "remove it, and revoke it",
+            "warning",
+        ),
+    ],
     "env-reserved": [
         Case(
             unqueued(env={"TRAINSTACK_RUN": "x"}),

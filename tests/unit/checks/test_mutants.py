@@ -42,6 +42,7 @@ from trainstack.preflight.live_rules import (
 from trainstack.preflight.rule import Check
 from trainstack.preflight.rules import (
     admission,
+    credentials,
     dependencies,
     files,
     images,
@@ -86,6 +87,7 @@ MODULES = (
         pod_resources,
         programs,
         sizes,
+        credentials,
         likely_mistakes,
     ),
     *(platform, storage, queueing, limit_ranges, runtime_classes, nodes, registry, secrets, workers),

@@ -19,6 +19,7 @@ from trainstack.runs.wrapper.run import Settings as WrapperSettings
 from trainstack.runs.wrapper.run import WrapperError, checked_command, unknown_variables
 from trainstack.settings.sections.sweeps import Sweep
 from trainstack.settings.sections.workloads import PodOverrides, Workload
+from trainstack.settings.values.credentials import concealed
 from trainstack.settings.values.paths import child, elements
 
 _OURS = "TRAINSTACK_"
@@ -191,7 +192,7 @@ class _Variables:
 
     def in_program(self, path: str, text: str, reference: Reference, *, shell: bool) -> Iterator[Violation]:
         """Yield the fault of a reference in a command or in arguments."""
-        name, shown = reference.name, f"{text[:60]!r} refers to {reference.text}"
+        name, shown = reference.name, f"{concealed(text)[:60]!r} refers to {reference.text}"
         if name.startswith(_OURS) and self.run.managed:
             if reference.spelling == "operator" and not shell:
                 yield Violation(path, f"{shown}…}}, which no shell expands", f"write ${name}")

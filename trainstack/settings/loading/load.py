@@ -99,13 +99,14 @@ def load_with_places(
     findings: list[Finding] = []
     tree, bases = _tree(root, stack, engine, findings)
     tree = prune(changed(tree, changes, findings))
+    of_spaces: dict[str, Place] = {}
     try:
-        entries = with_files(root, tree, {key: plain(node) for key, node in tree.entries.items()}, findings)
+        entries = with_files(root, tree, {key: plain(node) for key, node in tree.entries.items()}, findings, of_spaces)
         settings = Settings.model_validate({"stack": stack, **entries}, by_alias=True, by_name=False)
     except ValidationError as error:
         findings += findings_of(error, tree, bases)
     else:
-        places = {path: node.where for path, node in walk(tree)}
+        places = of_spaces | {path: node.where for path, node in walk(tree)}
         if to_run:
             settings = with_commits(settings.without_excluded(), places, pins_file(stack), findings)
         if not findings:

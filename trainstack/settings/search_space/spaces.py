@@ -107,21 +107,28 @@ def read_sets(root: Path, sweep: str, findings: list[Finding]) -> tuple[Expansio
     return (None if broken else expansion), text
 
 
-def with_files(root: Path, tree: Node, entries: Mapping[str, object], findings: list[Finding]) -> Mapping[str, object]:
-    """Add the content of the sweeps' folders to the sections `entries`, which are the plain values of `tree`."""
+def with_files(
+    root: Path, tree: Node, entries: Mapping[str, object], findings: list[Finding], places: dict[str, Place]
+) -> Mapping[str, object]:
+    """Add the content of the sweeps' folders to the sections `entries`, which are the plain values of `tree`.
+
+    Faults are added to `findings`, and the places of the spaces' values to `places`.
+    """
     section = entries.get("sweeps")
     if not isinstance(section, Mapping) or not isinstance(section.get("sweeps"), tuple):
         return entries
     nodes = tree.entries["sweeps"].entries["sweeps"].items
     paths = element_paths(tree.entries["sweeps"].entries["sweeps"], "sweeps.sweeps")
     sweeps = tuple(
-        {**sweep, **_files(root, node, path, findings)} if isinstance(sweep, Mapping) else sweep
+        {**sweep, **_files(root, node, path, findings, places)} if isinstance(sweep, Mapping) else sweep
         for sweep, node, path in zip(section["sweeps"], nodes, paths, strict=True)
     )
     return {**entries, "sweeps": {**section, "sweeps": sweeps}}
 
 
-def _files(root: Path, sweep: Node, path: str, findings: list[Finding]) -> Mapping[str, object]:
+def _files(
+    root: Path, sweep: Node, path: str, findings: list[Finding], places: dict[str, Place]
+) -> Mapping[str, object]:
     name = sweep.name
     for key in sweep.entries.keys() & {*FROM_FILES}:
         remedy = f"set it in {folder(name or '<name>')}/{SPACE_FILE}, for all environments"
@@ -129,5 +136,7 @@ def _files(root: Path, sweep: Node, path: str, findings: list[Finding]) -> Mappi
     if name is None or not _NAME.fullmatch(name):
         return {"space": _NO_SPACE}  # the models report the name
     loaded = read_space(root, name, findings, sweep.entries["name"])
+    if loaded is not None:
+        places.update({f"{path}.space.{own_path}": place for own_path, place in loaded.places.items() if own_path})
     expansion, text = read_sets(root, name, findings)
     return {"space": loaded.space if loaded else _NO_SPACE, "expansion": expansion, "setsText": text}

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from trainstack.settings.base import DnsName, Section
+from trainstack.settings.values.credentials import in_address
 from trainstack.settings.values.kubernetes import MountPath, quoted
 
 _HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)"
@@ -16,8 +17,6 @@ _FORMS = (
     re.compile(rf"ssh://{_USER}{_HOST}(?::[0-9]+)?/{_PATH}"),
     re.compile(rf"{_USER}{_HOST}:(?!//){_PATH}"),
 )
-_CREDENTIAL = re.compile(r"(?i:https?)://[^/]*@|[a-zA-Z]+://[^/@]*:[^/]*@|[^/@]*:[^/@]+@")
-"""User information in an https address is a password or a token; in an ssh address, only the part after a colon."""
 _MAX_CHARACTERS = 2_000
 """Of an address. The expressions take quadratic time."""
 _COMMIT = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
@@ -52,7 +51,7 @@ class Code(Section):
         # The messages never repeat the address: it may contain a password.
         if len(text) > _MAX_CHARACTERS:
             raise ValueError(f"has {len(text)} characters; write an address of at most {_MAX_CHARACTERS}")
-        if _CREDENTIAL.match(text):
+        if in_address(text):
             raise ValueError(
                 "contains a credential, which would appear in manifests, logs and records; remove it from the address, "
                 "and set `secret` to a Secret of the cluster that contains it"

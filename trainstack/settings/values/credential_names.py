@@ -1,0 +1,80 @@
+"""Names that a credential has: of variables, arguments and keys."""
+
+import re
+from typing import Literal
+
+MAX_LENGTH = 80
+"""Characters. A longer word is no name."""
+Kind = Literal["", "password", "token", "key"]
+
+
+def word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_WELL_KNOWN = word_set(
+    """
+    WANDB_API_KEY HF_TOKEN HF_API_TOKEN HUGGING_FACE_HUB_TOKEN HUGGINGFACEHUB_API_TOKEN HUGGINGFACE_TOKEN HF_HUB_TOKEN
+    AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN GITHUB_TOKEN GH_TOKEN GITLAB_TOKEN OPENAI_API_KEY ANTHROPIC_API_KEY
+    COMET_API_KEY NEPTUNE_API_TOKEN MLFLOW_TRACKING_PASSWORD MLFLOW_TRACKING_TOKEN NGC_API_KEY NGC_CLI_API_KEY
+    KAGGLE_KEY AZURE_STORAGE_KEY AZURE_CLIENT_SECRET GOOGLE_API_KEY GEMINI_API_KEY CLEARML_API_SECRET_KEY
+    PULUMI_ACCESS_TOKEN PULUMI_CONFIG_PASSPHRASE PGPASSWORD MYSQL_PWD POSTGRES_PASSWORD REDIS_PASSWORD
+    MINIO_ROOT_PASSWORD MINIO_SECRET_KEY DOCKER_PASSWORD SLACK_BOT_TOKEN
+    """
+)
+"""Variables that programs read a credential from, and nothing else."""
+_OWNERS_OF_KEYS = word_set(
+    """
+    access account api auth authorization encryption license private secret service session shared signing ssh
+    storage subscription anthropic aws azure clearml cohere comet datadog gcp google groq hf huggingface kaggle
+    langsmith minio mistral mlflow neptune ngc openai pinecone s3 sentry swanlab wandb
+    """
+)
+"""The words before `key` in names of credentials, unlike those of `CACHE_KEY` and `--sort-key`."""
+_MODEL_TOKENS = word_set(
+    """
+    audio begin bos class cls dist end eos image initializer instance learned mask max min next num pad per placeholder
+    sep special start stop think trigger unk video vision no use
+    """
+)
+"""The words before `token` in names of a model's tokens, and of flags."""
+_NUMBERS_OF_PASSES = word_set("backward first forward max multi n no num one second single two")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_KEYS = ("secret", "credential", "credentials", "apikey", "secretkey", "accesskey", "privatekey")
+
+
+def is_well_known(name: str) -> bool:
+    """Return whether programs read a credential from a variable of this name, and nothing else."""
+    return name in _WELL_KNOWN
+
+
+def parts(name: str) -> list[str]:
+    """Return the words of a name in lower case: `awsSecretKey` and `AWS_SECRET_KEY_2` have the same."""
+    return [part.lower() for part in _PARTS.findall(name)]
+
+
+def kind_of(name: str) -> Kind:
+    """Return which kind of credential a name promises; empty for any other name."""
+    words = parts(name) if len(name) <= MAX_LENGTH else []
+    last, before = (words[-1], words[-2] if len(words) > 1 else "") if words else ("", "")
+    if _is_password(last, before):
+        return "password"
+    if last == "authorization" or (last.endswith("token") and before not in _MODEL_TOKENS):
+        return "token"
+    if last in ("jwt", "pat") and before:
+        return "token"
+    return "key" if last.endswith(_KEYS) or (last == "key" and before in _OWNERS_OF_KEYS) else ""
+
+
+def refers_to_secret(name: str) -> bool:
+    """Return whether a field of this name has the name of a Secret, or a key in one, rather than a value."""
+    words = parts(name)
+    return words in (["key"], ["token"]) or (words[-1:] == ["secret"] and words[-2:-1] != ["client"])
+
+
+def _is_password(last: str, before: str) -> bool:
+    if last == "pwd":
+        return before not in ("", "old")
+    if last == "pass":
+        return before != "" and before not in _NUMBERS_OF_PASSES
+    return last.endswith(("password", "passwd", "passphrase"))

@@ -1,0 +1,230 @@
+"""What counts as a credential in plain text. Every check of the settings for credentials asks here.
+
+A value is certainly a credential if it has the form of a known token, or if a well-known variable has it; probably if
+its name says so. References such as `$(HF_TOKEN)`, placeholders, paths and words such as `true` are none.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainstack.settings.values.credential_names import Kind, is_well_known, kind_of, refers_to_secret, word_set
+
+HIDDEN = "[credential]"
+"""Replaces a credential in messages."""
+_CERTAIN_LENGTH = 8
+"""Characters from which a value of a well-known variable is certainly the credential."""
+_SIGNIFICANT = re.compile(r"[A-Za-z0-9]")
+
+_FORMATS = {
+    "an AWS access key id": r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b",
+    "a private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^-]*|\bAGE-SECRET-KEY-1[A-Z0-9]{20,}",
+    "a JSON Web Token": r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
+    "a Hugging Face token": r"\b(?:hf_|api_org_)[A-Za-z0-9]{12,}",
+    "a GitHub token": r"\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}",
+    "a GitLab token": r"\bgl(?:pat|dt|rt|cbt|ptt|ft|agent|oas|soat)-[\w-]{16,}",
+    "an API key": r"\bsk-(?=[\w-]{0,60}?[A-Za-z0-9]{12})[\w-]{16,}|\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}",
+    "a Slack token": r"\bxox[abeoprs]-[\w-]{10,}|\bxapp-[\w-]{10,}|hooks\.slack\.com/services/\w+/\w+/\w+",
+    "a Google credential": r"\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}|\bGOCSPX-[\w-]{20,}",
+    "an NVIDIA API key": r"\bnvapi-[\w-]{20,}",
+    "a Weights & Biases API key": r"\bwandb_v\d_\w{20,}",
+    "a Pulumi access token": r"\bpul-[a-f0-9]{40}\b",
+    "a registry token": r"\bdckr_(?:pat|oat)_[\w-]{16,}|\bnpm_[A-Za-z0-9]{30,}|\bpypi-AgE[\w-]{20,}",
+    "a Vault token": r"\bhv[sbr]\.[\w-]{20,}",
+    "an API token": r"\br8_[A-Za-z0-9]{20,}|\bgsk_[A-Za-z0-9]{20,}|\bdop_v1_[a-f0-9]{40,}|\bSG\.[\w-]{16,}\.[\w-]{16,}",
+    "a signed address": r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[\w%+/=-]{20,}",
+}
+"""The forms of tokens, by what they are."""
+_FORMAT = {what: re.compile(pattern) for what, pattern in _FORMATS.items()}
+_HINTS = re.compile(
+    r"AKIA|ASIA|ABIA|ACCA|-----BEGIN|AGE-SECRET|eyJ|hf_|api_org_|gh[pousr]_|github_pat_|gl[a-z]+-|sk-|k_live_|k_test_"
+    r"|xox|xapp-|hooks\.slack|AIza|ya29|GOCSPX|nvapi-|wandb_v|pul-|dckr_|npm_|pypi-|hv[sbr]\.|r8_|gsk_|dop_v1_|SG\.|[?&]"
+)
+_URL = re.compile(r"\b(?P<scheme>[a-z][a-z0-9+.-]{0,30})://(?P<user>[^\s/?#@\"'<>]{0,2000})@", re.IGNORECASE)
+_SCP = re.compile(r"[^/@]*:[^/@]+@")
+"""User information with a password in the form `user:password@host:path`."""
+_HEADER = re.compile(
+    r"authorization[\"'\\]*\s*[:=]\s*[\"'\\]*(?:bearer|basic|token)\s+(?P<value>[^\s\"'\\]{4,4000})"
+    r"|\bbearer\s+(?P<bare>(?=[^\s\"'\\]*[0-9$])[^\s\"'\\]{12,4000})",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(
+    r"\bwandb\s+login\s+(?:--?[\w-]+\s+)*(?P<wandb>[A-Za-z0-9_]{20,})"
+    r"|\bcurl\b[^|;\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?(?P<user>[^\s:\"']+:[^\s\"']+)"
+    r"|\bsshpass\s+-p\s*(?P<ssh>\S+)"
+)
+
+_WORDS = word_set(
+    """
+    any auto bool bytes default disabled dummy empty enabled fake false float hidden int n/a na nil no none null object
+    off on optional placeholder redacted required str string true undefined unset yes
+    """
+)
+"""Values that are no credentials, whatever has them."""
+_NAME = re.compile(r"-*[A-Za-z_][\w.-]*")
+_VALUE = re.compile(
+    r"\\?\"(?P<double>[^\"\n]{0,4000}?)\\?\"|\\?'(?P<single>[^'\n]{0,4000}?)\\?'|(?P<bare>[^\s\"'`,;|<>\\&]{1,4000})"
+)
+_ASSIGNMENT = re.compile(r"(?P<quoted>\\?[\"'])?(?P<separator>\s{0,20}[=:]\s{0,20})")
+_SPACE = re.compile(r"(?P<quoted>)\s{1,20}(?!-)")
+"""Between an argument and its value."""
+_OPENING = {")": "(", "]": "[", "}": "{"}
+_DEFAULT = re.compile(r"\$\{\w+:?[-=](?P<text>[^}$]*)\}")
+_REFERENCE = re.compile(
+    r"\$?\$\([^)]*\)?|\$\{[^}]*\}?|\$[\w*@#?!]+|%\(?\w+\)?[%s]|\{\{.*?\}\}|\{\w+\}|<[^>]*>|`[^`]*`|\[\w+\]"
+)
+_SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+_PATH = re.compile(
+    r"(?:~|\.{1,2})?/[\w./@+-]*|\w+://.*|[\w./-]+\.(?:cfg|conf|crt|csv|env|json|key|pem|py|sh|toml|txt|ya?ml)"
+)
+_EXPRESSION = re.compile(r"[A-Z][A-Za-z]*|[A-Za-z_]\w*[.(\[].*")
+"""A type, a call or an attribute in a program."""
+_BLANK = re.compile(r"(?i)[x*._-]+|your[ _-].*|.*[ _-]here|\.\.\.")
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A credential in a text, without its value."""
+
+    what: str
+    """`a GitHub token`, or `the value of HF_TOKEN`."""
+    start: int
+    end: int
+    """Its place in the text."""
+    is_certain: bool = True
+    name: str = ""
+    """The variable, argument or key that has it; empty if only its form shows it."""
+
+
+def in_text(text: str) -> Iterator[Credential]:
+    """Yield the credentials in a text: tokens, addresses with user information, headers, and values of names."""
+    yield from _of_known_form(text)
+    yield from _in_addresses(text)
+    for header in _HEADER.finditer(text):
+        group = "value" if header["value"] is not None else "bare"
+        if _literal(header[group]):
+            yield Credential("a token in an authorization header", *header.span(group))
+    for login in _LOGIN.finditer(text):
+        group = login.lastgroup or ""
+        value = login[group]
+        if _literal(value) and not re.fullmatch(r"\d+:\d+", value):
+            yield Credential("the credential of a login", *login.span(group), is_certain=group == "wandb")
+    yield from _assigned(text)
+
+
+def of_variable(name: str, value: str) -> Iterator[Credential]:
+    """Yield the credentials in the value of a variable, an argument or a key."""
+    yield from in_text(value)
+    kind = kind_of(name)
+    if kind and _is_credential(kind, value):
+        yield _named(name, value, 0, len(value))
+
+
+def of_field(name: str, value: str) -> Iterator[Credential]:
+    """Yield the credentials in a field of an object, whose one-word names and `…Secret` refer to Secrets."""
+    yield from in_text(value) if refers_to_secret(name) else of_variable(name, value)
+
+
+def in_address(address: str) -> bool:
+    """Return whether the address of a repository has a password or a token.
+
+    User information in an https address is either; in an ssh address, only the part after a colon.
+    """
+    if any(_of_known_form(address)):
+        return True
+    url = re.match(r"(?P<scheme>[A-Za-z]+)://(?P<user>[^/]*)@", address)
+    if url is None:
+        return _SCP.match(address) is not None and "://" not in address
+    return url["scheme"].lower() in ("http", "https") or ":" in url["user"]
+
+
+def concealed(text: str) -> str:
+    """Return the text with each credential replaced by HIDDEN."""
+    shown, end = "", 0
+    for found in sorted(in_text(text), key=lambda credential: credential.start):
+        if found.end > end:
+            shown += text[end : found.start] + HIDDEN if found.start >= end else ""
+            end = found.end
+    return shown + text[end:]
+
+
+def _of_known_form(text: str) -> Iterator[Credential]:
+    if _HINTS.search(text):
+        for what, pattern in _FORMAT.items():
+            yield from (Credential(what, *match.span()) for match in pattern.finditer(text))
+
+
+def _in_addresses(text: str) -> Iterator[Credential]:
+    for url in _URL.finditer(text) if "://" in text else ():
+        user, colon, password = url["user"].partition(":")
+        if colon and password and _literal(password):
+            yield Credential("a password in an address", *url.span("user"))
+        elif not colon and url["scheme"].lower() in ("http", "https") and user != "git" and _literal(user):
+            yield Credential("user information in an address", *url.span("user"), is_certain=False)
+
+
+def _assigned(text: str) -> Iterator[Credential]:
+    """Yield the values of names: `--api-key x`, `API_KEY=x`, `api_key: x`, `"api_key": "x"`."""
+    for word in _NAME.finditer(text):
+        name, flag = word[0].lstrip("-"), word[0].startswith("-")
+        if not (kind := kind_of(name)):
+            continue
+        separator = _ASSIGNMENT.match(text, word.end()) or (_SPACE.match(text, word.end()) if flag else None)
+        value = _VALUE.match(text, separator.end()) if separator else None
+        if separator is None or value is None:
+            continue
+        group = value.lastgroup or "bare"
+        content = _without_end(value[group]) if group == "bare" else value[group]
+        is_whole = word.start() == 0 and value.end() == len(text)
+        if group == "bare" and not flag and not is_whole and not _is_plain(text, word, separator, content):
+            continue
+        if _is_credential(kind, content):
+            start = value.start(group)
+            yield _named(word[0], content, start, start + len(content))
+
+
+def _without_end(value: str) -> str:
+    """Return an unquoted value without the brackets that something around it closes."""
+    while value[-1:] in _OPENING and _OPENING[value[-1]] not in value:
+        value = value[:-1]
+    return value
+
+
+def _is_plain(text: str, name: re.Match[str], separator: re.Match[str], value: str) -> bool:
+    """Return whether an unquoted value in a script is a literal, of a shell or in YAML, and not an expression."""
+    if separator["quoted"]:
+        return False
+    if separator[0] == "=" and name[0].upper() == name[0]:
+        return True
+    line = text[text.rfind("\n", 0, name.start()) + 1 : name.start()].strip(" -")
+    if ":" in separator[0] and not line and not _EXPRESSION.fullmatch(value.lstrip()):
+        return True
+    has_both = re.search("[0-9]", value) and re.search("[A-Za-z]", value)
+    return bool(has_both) and len(value) >= _CERTAIN_LENGTH and not re.search(r"[(\[]", value)
+
+
+def _named(name: str, value: str, start: int, end: int) -> Credential:
+    is_key = "wandb" in name.lower() and re.fullmatch("[0-9a-f]{40}", value)
+    is_certain = bool(is_key) or (is_well_known(name.lstrip("-")) and len(value.strip()) >= _CERTAIN_LENGTH)
+    return Credential(f"the value of {name}", start, end, is_certain, name)
+
+
+def _is_credential(kind: Kind, value: str) -> bool:
+    literal = _literal(value)
+    if _NUMBER.fullmatch(literal):
+        return kind == "password" and len(literal) >= 4
+    least = {"password": 1, "key": 4, "token": 6}[kind]
+    return len(literal) >= least
+
+
+def _literal(value: str) -> str:
+    """Return what of a value is neither a reference to a variable nor a placeholder; empty if nothing is."""
+    text = _SCHEME.sub("", value.strip().strip("\"'\\").strip(), count=1)
+    text = _DEFAULT.sub(lambda default: default["text"], text)
+    rest = _REFERENCE.sub("", text).strip(" \"':@/")
+    if rest != text and len(rest) < _CERTAIN_LENGTH and _REFERENCE.search(text):
+        return ""
+    if not _SIGNIFICANT.search(rest) or rest.lower() in _WORDS or _BLANK.fullmatch(rest) or _PATH.fullmatch(text):
+        return ""
+    return rest
