@@ -45,7 +45,7 @@ def _below(path: str, key: str, value: Any) -> Iterator[tuple[str, list[Credenti
 
 def _in_map(path: str, value: Mapping[str, Any]) -> Iterator[tuple[str, list[Credential]]]:
     name, text = value.get("name"), value.get("value")
-    not_examined = _REFERENCES
+    not_examined: tuple[str, ...] = _REFERENCES
     if isinstance(name, str) and isinstance(text, str):
         # A variable, or a header, of Kubernetes.
         yield child(path, "value"), list(of_variable(name, text))
