@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from trainstack.objects.immutable_fields import differences
 from trainstack.objects.labels import STACK
+from trainstack.platform import storage
 from trainstack.platform.retained import is_retained
 from trainstack.preflight.rule_context import with_paths
 from trainstack.settings.errors import Place
 from trainstack.settings.model import Settings
-from trainstack.settings.sections.storage import Volume
+from trainstack.settings.sections.storage import PersistentVolume, Volume
 from trainstack.settings.values.quantities import amount
 
 Body = Mapping[str, Any]
@@ -67,20 +69,12 @@ def dangers(
         else:
             found += (
                 _edited(body, volume, edit, _place(where, f"{path}.{edit[0]}"), keeps=keeps)
-                for edit in _edits(volume, body["spec"])
+                for edit in _edits(volume, settings.stack, body, is_own=is_own)
             )
-    by_name = {body["metadata"]["name"]: body["spec"] for body in volumes}
-    for path, persistent in with_paths("storage.persistentVolumes", settings.storage.persistent_volumes):
-        host_path = (by_name.get(persistent.name) or {}).get("hostPath", {}).get("path", persistent.host_path)
-        if "platform" in layers and host_path != persistent.host_path:
-            found.append(
-                Danger(
-                    persistent.name,
-                    f"{_place(where, f'{path}.hostPath')}PersistentVolume {persistent.name} has hostPath {host_path}, "
-                    f"and {persistent.host_path} is declared: the field is immutable",
-                    "undo the edit, or declare the other folder as a volume with another name",
-                )
-            )
+    by_name = {body["metadata"]["name"]: body for body in volumes}
+    for path, on_host in with_paths("storage.persistentVolumes", settings.storage.persistent_volumes):
+        if "platform" in layers and on_host.name in by_name:
+            found += _edits_on_host(on_host, settings.stack, by_name[on_host.name], where, path)
     return tuple(found)
 
 
@@ -142,16 +136,20 @@ def _removed(body: Body, place: str) -> Iterator[Danger]:
     )
 
 
-def _edits(volume: Volume, spec: Body) -> Iterator[tuple[str, str, str]]:
+def _edits_on_host(volume: PersistentVolume, stack: str, live: Body, where: Where, path: str) -> Iterator[Danger]:
+    manifest = storage.persistent_volume(volume, stack)
+    for edit in differences(manifest, live, is_own=not volume.adopt):
+        place = _place(where, edit.field.in_settings(path))
+        effect = f"PersistentVolume {volume.name} has {edit.field.name} {edit.live}, and {edit.declared} is declared"
+        remedy = "undo the edit, or declare the other folder as a volume with another name"
+        yield Danger(volume.name, f"{place}{effect}: the field is immutable", remedy)
+
+
+def _edits(volume: Volume, stack: str, live: Body, *, is_own: bool) -> Iterator[tuple[str, str, str]]:
     """Return the key, live value and declared value of each change that the API server would refuse."""
-    if spec.get("storageClassName") != volume.storage_class:
-        yield "storageClass", str(spec.get("storageClassName")), volume.storage_class
-    if sorted(spec.get("accessModes") or ()) != sorted(volume.access_modes):
-        yield "accessModes", ", ".join(spec.get("accessModes") or ()), ", ".join(volume.access_modes)
-    selector = (spec.get("selector") or {}).get("matchLabels") or {}
-    if selector != volume.selector:
-        yield "selector", str(selector or "none"), str(volume.selector or "none")
-    size = str(spec["resources"]["requests"]["storage"])
+    for edit in differences(storage.claim(volume, stack), live, is_own=is_own):
+        yield edit.field.name, edit.live, edit.declared
+    size = str(live["spec"]["resources"]["requests"]["storage"])
     if amount(size) > amount(volume.size):
         yield "size", size, volume.size
 

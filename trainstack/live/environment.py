@@ -26,7 +26,7 @@ from trainstack.runs.status.pods import problems
 from trainstack.settings.model import Settings
 
 Body = Mapping[str, Any]
-_OF_KUEUE = ("ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass")
+_OF_KUEUE = ("AdmissionCheck", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Topology", "WorkloadPriorityClass")
 _OF_STORAGE = ("StorageClass",)
 _LOCAL_PATH = "local-path-provisioner"
 
@@ -83,7 +83,8 @@ async def _read(settings: Settings) -> Live:
 def _lists(settings: Settings, *, owner: bool) -> dict[str, str]:
     """Return the paths of the lists, by their keys in `Live.lists`."""
     workloads = [workload for _, workload in settings.trained()]
-    kinds = CLUSTER_SCOPED if owner else READ_BY_TENANTS
+    declared = {"Topology": settings.queues.topologies, "AdmissionCheck": settings.queues.admission_checks}
+    kinds = (*CLUSTER_SCOPED, *(kind for kind, items in declared.items() if items)) if owner else READ_BY_TENANTS
     found = {kind: paths.collection(version_of(kind), kind, None) for kind in kinds}
     for namespace in _used_namespaces(settings):
         for kind in ("LocalQueue", "PersistentVolumeClaim"):

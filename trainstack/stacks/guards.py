@@ -3,7 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from trainstack.declared.declared import Declared
+from trainstack.declared.immutable import with_immutable_fields
 from trainstack.guards import field_managers as managers
+from trainstack.guards import immutable_edits as immutable
 from trainstack.guards import volumes
 from trainstack.guards.definitions import KIND as DEFINITION
 from trainstack.guards.deletions import owner_refusals
@@ -87,6 +90,28 @@ def fields_of_others(
                         "or set `adopt: true` on the object, if the settings have that key, to overwrite it"
                     )
     return tuple(sorted(refusals)), tuple(sorted(notes))
+
+
+def immutable_edits(
+    environment: Declared, state: OwnState, written: Collection[Identity], places: Mapping[str, Place]
+) -> tuple[str, ...]:
+    """Return refusals of edits of immutable fields.
+
+    `written`: the live objects that this change may edit. `volumes_with_data` judges claims and volumes. Raises
+    ClusterError.
+    """
+    edited = {
+        paths.location(manifest): (path, manifest)
+        for path, manifest in with_immutable_fields(environment)
+        if (who := identity(manifest)) in written and immutable.may_be_refused(who[0], in_state=who in state.objects)
+    }
+    found: list[str] = []
+    for location, answer in read(list(edited), environment.settings.cluster.context).items() if edited else ():
+        path, manifest = edited[location]
+        if exists(location, answer):
+            in_state = identity(manifest) in state.objects
+            found += immutable.refusals(path, manifest, answer.body, places, in_state=in_state)
+    return tuple(sorted(found))
 
 
 def _with_keys(settings: Settings, manifest: Mapping[str, Any]) -> Mapping[str, Any]:

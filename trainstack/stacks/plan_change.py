@@ -37,6 +37,7 @@ from trainstack.stacks.guards import (
     drained_queues,
     evictions,
     fields_of_others,
+    immutable_edits,
     namespaces_to_prepare,
     objects_of_other_states,
     read_removed,
@@ -138,8 +139,9 @@ def decide(files: CheckedFiles, state: OwnState, recorded: Sequence[RecordedLaun
     writable = {who for who in labels if ownership.owner(labels[who]) == stack or who in adopted}
     written = [manifest for who, manifest in lasting.items() if who in writable]
     contested, overwritten = fields_of_others(settings, written, live, adopted)
+    immutable = immutable_edits(environment, state, {*map(ownership.identity, written)} & live.keys(), loaded.places)
     downgraded = downgrades.refusals(environment.operators, labels)
-    _refuse((*decided.refusals, *foreign, *downgraded, *deleting, *evicting, *endangered, *contested))
+    _refuse((*decided.refusals, *foreign, *downgraded, *deleting, *evicting, *endangered, *immutable, *contested))
     releases = definitions.planned(environment, live, state.revisions, state.identity)
     # The program checks queues against the outputs of the platform's stack (trainstack/stacks/assemble.py).
     answered = {queue_unknown.rule.id} if settings.environment.platform is not None else set()

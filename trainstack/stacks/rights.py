@@ -130,7 +130,7 @@ def researcher(settings: Settings, declared: Iterable[Manifest]) -> set[Grant]:
     if settings.environment.profile != "owner":
         return result
     lists = {**{kind: version_of(kind) for kind in CLUSTER_SCOPED}, **CLUSTER_WIDE, **NAMESPACED}
-    if declares_topologies(settings):
+    if declares_topologies(settings) or settings.queues.topologies:
         lists |= TOPOLOGY
     result |= {grant for kind, version in lists.items() for grant in grants(*_listed(kind, version), ("list",))}
     # The installed operators, and the configuration of this stack's Kueue.

@@ -9,6 +9,7 @@ from tests.unit.make import make_distributed, make_queues, make_run, make_settin
 from tests.unit.workloads.test_mpijob_manifest import make_mpijob
 from tests.unit.workloads.test_object_manifest import make_object
 from trainstack.declared.declared import Declared
+from trainstack.objects.labels import STACK
 from trainstack.preflight.against_cluster import examine
 from trainstack.preflight.downgrades import WHY
 from trainstack.preflight.finding import Finding
@@ -20,7 +21,9 @@ from trainstack.settings.sections.code import Code
 from trainstack.settings.sections.environment import Environment, Existing, Namespace
 from trainstack.settings.sections.operators import Operators
 from trainstack.settings.sections.pod_options import Capabilities, Scratch
+from trainstack.settings.sections.queues import Topology
 from trainstack.settings.sections.secrets import SecretValue
+from trainstack.settings.sections.storage import StorageClass
 from trainstack.settings.sections.workloads import Resources
 
 KUEUE = Operator("kueue-system", "kueue-controller-manager", "registry.k8s.io/kueue/kueue:v0.15.2", ready=True)
@@ -461,7 +464,61 @@ CASES: dict[str, list[Case]] = {
             "storage.classes[shared].volumeBindingMode",
             "class shared has volumeBindingMode Immediate, but WaitForFirstConsumer is declared",
             "rename the declared class, or copy the live values",
-        )
+        ),
+        Case(
+            make_settings(
+                storage=make_storage(
+                    classes=(
+                        StorageClass(name="shared", provisioner="rancher.io/local-path", parameters={"type": "ssd"}),
+                    )
+                )
+            ),
+            make_live({"StorageClass": (make_class(parameters={"type": "disk"}),)}),
+            "storage.classes[shared].parameters",
+            "class shared has parameters {'type': 'disk'}, but {'type': 'ssd'} is declared",
+            "rename the declared class, or copy the live values",
+        ),
+        Case(
+            make_settings(),
+            make_live(
+                {
+                    "StorageClass": (
+                        make_class(metadata={"name": "shared", "labels": {STACK: "test"}}, parameters={"type": "disk"}),
+                    )
+                }
+            ),
+            "storage.classes[shared].parameters",
+            "class shared has parameters {'type': 'disk'}, but none is declared",
+            "`up` replaces the object; undo the edit if it must stay",
+            "warning",
+        ),
+    ],
+    "field-immutable": [
+        Case(
+            make_settings(queues=make_queues(topologies=(Topology(name="racks", levels=("block", "rack")),))),
+            make_live({"Topology": (named("racks", spec={"levels": [{"nodeLabel": "rack"}]}),)}),
+            "queues.topologies[racks].levels",
+            "Topology racks has levels rack, but block, rack is declared",
+            "undo the edit, or declare the object under another name",
+        ),
+        Case(
+            make_settings(),
+            make_live(
+                {
+                    "LocalQueue research": (
+                        {
+                            **make_local_queue(),
+                            "metadata": {"name": "research", "labels": {STACK: "test"}},
+                            "spec": {"clusterQueue": "old"},
+                        },
+                    )
+                }
+            ),
+            "queues.localQueues[research].clusterQueue",
+            "LocalQueue research/research has clusterQueue old, but research is declared",
+            "`up` replaces the object; undo the edit if it must stay",
+            "warning",
+        ),
     ],
     "volume-access-mode": [
         Case(

@@ -12,11 +12,11 @@ from tests.unit.checks.cluster_cases import (
     check,
     make_class,
     make_live,
+    make_local_queue,
     named,
     operators,
 )
 from tests.unit.checks.environment_cases import check_of, dispatching, with_quota
-from tests.unit.checks.live import make_queue
 from tests.unit.checks.node_cases import every_live_case
 from tests.unit.make import (
     make_cluster_queue,
@@ -28,6 +28,7 @@ from tests.unit.make import (
     make_storage,
     make_volume,
 )
+from trainstack.platform.storage import claim
 from trainstack.preflight.against_cluster import RULES
 from trainstack.preflight.live_context import CLUSTER_SCOPED, DryRun, Live
 from trainstack.preflight.live_rules import nodes
@@ -90,7 +91,7 @@ def test_a_bound_claim_needs_no_storage_class() -> None:
     """A claim with a static volume of the same class name needs none either."""
     volume = make_volume(storage_class="manual")
     settings = make_settings(storage=make_storage(classes=(), volumes=(volume,)))
-    bound = named("training", status={"phase": "Bound"})
+    bound = {**claim(volume, "test"), "status": {"phase": "Bound"}}
     static = named("static", spec={"storageClassName": "manual"})
     assert check(settings, make_live({"PersistentVolumeClaim research": (bound,)}), IMAGES) == []
     assert check(settings, make_live({"PersistentVolume": (static,)}), IMAGES) == []
@@ -139,7 +140,7 @@ def test_unreadable_nodes_are_unknown_for_runs_that_select_nodes() -> None:
 
 def test_a_queue_without_a_status_is_no_finding() -> None:
     """A queue whose status is still empty does not count as closed."""
-    new_queue = {**make_queue("research", "Ready"), "status": {}}
+    new_queue = {**make_local_queue(), "status": {}}
     assert check(make_settings(make_run()), make_live({"LocalQueue research": (new_queue,)}), IMAGES) == []
 
 

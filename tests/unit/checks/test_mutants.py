@@ -12,6 +12,7 @@ import pytest
 from tests.unit.checks import (
     test_against_cluster,
     test_failing_rules,
+    test_immutable_fields,
     test_likely_mistakes,
     test_live_verdicts,
     test_loader_rules,
@@ -96,6 +97,7 @@ MODULES = (
 TESTS = (
     *(test_preflight, test_against_cluster, test_live_verdicts),
     *(test_silences, test_likely_mistakes, test_node_capacity, test_sweep_rules, test_loader_rules, test_failing_rules),
+    test_immutable_fields,
     test_published_passphrase,
     test_programs,
     test_sizes,

@@ -111,7 +111,7 @@ def test_a_change_of_a_host_path_is_a_danger() -> None:
     settings = make_settings(storage=make_storage(persistent_volumes=(volume,)))
     live: dict[str, Any] = {"metadata": {"name": "one"}, "spec": {"hostPath": {"path": "/b", "type": "Directory"}}}
     assert dangers(settings, (), (live,), PLACES.get) == ()
-    live["spec"]["hostPath"] = {"path": "/a"}
+    live["spec"]["hostPath"] = {"path": "/a", "type": "Directory"}
     (danger,) = dangers(settings, (), (live,), PLACES.get)
     assert danger.effect.startswith(
         "storage.persistentVolumes[one].hostPath: PersistentVolume one has hostPath /a, and /b is declared"

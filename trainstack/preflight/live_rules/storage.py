@@ -1,16 +1,20 @@
 """Namespaces, with their Pod Security levels, and storage classes of the cluster."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from trainstack.declared.immutable import with_immutable_fields
+from trainstack.objects.immutable_fields import IMMUTABLE, Difference, differences
+from trainstack.objects.labels import STACK, Manifest
+from trainstack.objects.ownership import identity, shown
 from trainstack.platform.namespaces import ENFORCE, enforced
 from trainstack.preflight.live_context import LiveContext, absent, absent_name, unknown
-from trainstack.preflight.rule import Rule, Violation
-from trainstack.preflight.rule_context import with_paths
+from trainstack.preflight.rule import Rule, Severity, Violation
 from trainstack.preflight.rules.namespaces import forbidden, pods_forbidden
 from trainstack.preflight.rules.references import namespace_unknown, storage_class_unknown
 from trainstack.preflight.rules.volumes import on_block_devices, volume_access_mode
 
+_REPLACED = "`up` replaces the object; undo the edit if it must stay"
 LOCAL_PATH = "rancher.io/local-path"
 """The provisioner of kind and k3s."""
 
@@ -57,26 +61,53 @@ def class_missing(context: LiveContext) -> Iterator[Violation]:
 
 @Rule(
     id="class-differs",
+    may_be=("warning",),
     summary=(
-        "A declared StorageClass exists with another provisioner, binding mode or reclaim policy, which are immutable."
+        "A declared StorageClass exists with another provisioner, other parameters, or another binding mode or reclaim "
+        "policy, which are immutable."
     ),
+    details="A warning if `up` replaces the class, which this stack has created.",
     example="It has `Immediate` where `WaitForFirstConsumer` is declared.",
     remedy="Rename the declared class, or copy the live values.",
 )
 def class_differs(context: LiveContext) -> Iterator[Violation]:
-    classes = context.live.all("StorageClass") or {}
-    for path, declared in with_paths("storage.classes", context.settings.storage.classes):
-        if declared.name not in classes:
+    for path, manifest, edit, severity in immutable_edits(context, ("StorageClass",)):
+        name = manifest["metadata"]["name"]
+        message = f"class {name} has {edit.field.name} {edit.live}, but {edit.declared} is declared"
+        yield Violation(edit.field.in_settings(path), message, _REPLACED if severity else None, severity)
+
+
+@Rule(
+    id="field-immutable",
+    may_be=("warning",),
+    summary="A declared object exists with another value of a field that is immutable.",
+    details=(
+        "Claims and volumes; levels of a Topology; the controller of an AdmissionCheck; a flavor with a topology; the "
+        "cluster queue of a local queue. A warning if `up` replaces the object, which this stack has created."
+    ),
+    example="The Topology `racks` has the level `rack` where `block` and `rack` are declared.",
+    remedy="Undo the edit, or declare the object under another name.",
+)
+def field_immutable(context: LiveContext) -> Iterator[Violation]:
+    kinds = [kind for kind in IMMUTABLE if kind != "StorageClass"]
+    for path, manifest, edit, severity in immutable_edits(context, kinds):
+        message = f"{shown(identity(manifest))} has {edit.field.name} {edit.live}, but {edit.declared} is declared"
+        yield Violation(edit.field.in_settings(path), message, _REPLACED if severity else None, severity)
+
+
+def immutable_edits(
+    context: LiveContext, kinds: Collection[str]
+) -> Iterator[tuple[str, Manifest, Difference, Severity | None]]:
+    """Yield each immutable field that differs: the object's path and manifest, and `warning` if it is replaced."""
+    for path, manifest in with_immutable_fields(context.declared):
+        kind, namespace, name = identity(manifest)
+        live = (context.live.all(kind, namespace) or {}).get(name)
+        # Another guard decides whether claims may be discarded.
+        if kind not in kinds or live is None or f"{namespace}/{name}" in context.settings.storage.discard:
             continue
-        for key, value in (
-            ("provisioner", declared.provisioner),
-            ("volumeBindingMode", declared.volume_binding_mode),
-            ("reclaimPolicy", declared.reclaim_policy),
-        ):
-            live = classes[declared.name].get(key)
-            if live != value:
-                message = f"class {declared.name} has {key} {live}, but {value} is declared"
-                yield Violation(f"{path}.{key}", message)
+        is_own = (live["metadata"].get("labels") or {}).get(STACK) == context.settings.stack
+        for edit in differences(manifest, live, is_own=is_own):
+            yield path, manifest, edit, "warning" if is_own and edit.field.is_replaced else None
 
 
 @volume_access_mode.rule

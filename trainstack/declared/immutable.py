@@ -1,0 +1,19 @@
+"""The declared objects with immutable fields."""
+
+from collections.abc import Iterator
+
+from trainstack.declared.declared import Declared
+from trainstack.objects.immutable_fields import IMMUTABLE
+from trainstack.objects.labels import Manifest
+from trainstack.settings.values.paths import elements
+
+
+def with_immutable_fields(environment: Declared) -> Iterator[tuple[str, Manifest]]:
+    """Yield each object of a kind in IMMUTABLE that the environment's layers declare, with its path."""
+    layers = environment.settings.environment.layers
+    of_platform = (environment.storage_classes, environment.queues) if "platform" in layers else ()
+    components = (*of_platform, *((environment.volumes,) if "training" in layers else ()))
+    for kind, (section, _) in IMMUTABLE.items():
+        manifests = [manifest for component in components for manifest in component.of_kind(kind)]
+        names = [manifest["metadata"]["name"] for manifest in manifests]
+        yield from zip(elements(section, names), manifests, strict=True)

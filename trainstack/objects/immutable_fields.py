@@ -1,0 +1,136 @@
+"""The fields of declared objects that the API server does not let anybody change, and how live objects differ in them.
+
+The other declared kinds have none, or none that a change can meet: launches and their ConfigMaps get a new name for a
+new content; the engine replaces role bindings, Secrets of another type, Services and Deployments of its state, and such
+objects of others are refused; definitions of operators have a check of their own.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainstack.settings.values.field_paths import value_at
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ImmutableField:
+    """A field that has its first value until the object is deleted."""
+
+    path: str
+    """In the object: `spec.levels`."""
+    setting: str
+    """The key of its value in the settings; empty if they cannot change it."""
+    default: Any = None
+    """The value in a live object without the field."""
+    unless_unset: str = ""
+    """A field without which a live object accepts the change; empty: it never does."""
+    is_replaced: bool = False
+    """Whether the engine replaces an object of its state, so that the change is possible."""
+    is_set: bool = False
+    """Whether the order of the elements has no meaning."""
+    is_merged: bool = False
+    """Whether keys that only the live object has stay, if another owner set them."""
+
+    @property
+    def name(self) -> str:
+        return self.setting or self.path
+
+    def in_settings(self, path: str) -> str:
+        """Return the path of its value, or else that of the object, `path`."""
+        return f"{path}.{self.setting}" if self.setting else path
+
+
+_SPEC = "spec.topologyName"
+IMMUTABLE: Mapping[str, tuple[str, tuple[ImmutableField, ...]]] = {
+    # ValidateStorageClassUpdate, pkg/apis/storage/validation of Kubernetes. What is replaced: forceNew in
+    # provider/pkg/provider/diff.go of pulumi-kubernetes.
+    "StorageClass": (
+        "storage.classes",
+        (
+            ImmutableField("provisioner", "provisioner", is_replaced=True),
+            ImmutableField("parameters", "parameters", is_replaced=True, is_merged=True),
+            ImmutableField("reclaimPolicy", "reclaimPolicy", default="Delete"),
+            ImmutableField("volumeBindingMode", "volumeBindingMode", default="Immediate"),
+        ),
+    ),
+    # ValidatePersistentVolumeUpdate, pkg/apis/core/validation. Volumes are retained, so none is replaced.
+    "PersistentVolume": (
+        "storage.persistentVolumes",
+        (
+            ImmutableField("spec.hostPath.path", "hostPath"),
+            ImmutableField("spec.hostPath.type", "hostPathType", default=""),
+            ImmutableField("spec.nodeAffinity", "node", unless_unset="spec.nodeAffinity"),
+            ImmutableField("spec.volumeMode", "", default="Filesystem"),
+        ),
+    ),
+    # ValidatePersistentVolumeClaimUpdate. A claim grows, and its data is lost if it is replaced (guards.volumes).
+    "PersistentVolumeClaim": (
+        "storage.volumes",
+        (
+            ImmutableField("spec.storageClassName", "storageClass"),
+            ImmutableField("spec.accessModes", "accessModes", is_set=True),
+            ImmutableField("spec.selector.matchLabels", "selector"),
+            ImmutableField("spec.volumeMode", "", default="Filesystem"),
+        ),
+    ),
+    # The rules with `oldSelf` in Kueue's definitions; a test compares them.
+    "Topology": ("queues.topologies", (ImmutableField("spec.levels", "levels"),)),
+    "AdmissionCheck": ("queues.admissionChecks", (ImmutableField("spec.controllerName", "controllerName"),)),
+    "ResourceFlavor": (
+        "queues.flavors",
+        (
+            ImmutableField("spec.nodeLabels", "nodeLabels", unless_unset=_SPEC),
+            ImmutableField("spec.nodeTaints", "nodeTaints", unless_unset=_SPEC),
+            ImmutableField("spec.tolerations", "tolerations", unless_unset=_SPEC),
+            ImmutableField("spec.topologyName", "topology", unless_unset=_SPEC),
+        ),
+    ),
+    # `replace_on_changes` in components.queues.
+    "LocalQueue": ("queues.localQueues", (ImmutableField("spec.clusterQueue", "clusterQueue", is_replaced=True),)),
+}
+"""By kind: the list in the settings that declares its objects, and its fields."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An immutable field of a live object with another value than the declared one."""
+
+    field: ImmutableField
+    live: str
+    declared: str
+    """The values as text; `none` for an absent one."""
+
+
+def differences(manifest: Body, live: Body, *, is_own: bool) -> Iterator[Difference]:
+    """Yield the immutable fields in which a live object differs from its manifest.
+
+    `is_own`: whether this stack created it, so that leaving out a field removes it; the fields of others stay.
+    """
+    _, fields = IMMUTABLE.get(manifest["kind"], ("", ()))
+    for field in fields:
+        declared, current = _value(manifest, field), _value(live, field)
+        if field.is_merged and not is_own:
+            current = (
+                {key: value for key, value in current.items() if key in declared} if current and declared else None
+            )
+        is_kept = not is_own and not declared
+        if field.unless_unset and not value_at(live, field.unless_unset):
+            continue
+        if declared != current and not is_kept:
+            yield Difference(field, _text(current), _text(declared))
+
+
+def _value(body: Body, field: ImmutableField) -> Any:
+    value = value_at(body, field.path)
+    value = field.default if value in (None, [], {}) else value
+    return sorted(value) if field.is_set and value else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    if isinstance(value, list) and all(isinstance(item, Mapping) and len(item) == 1 for item in value):
+        return ", ".join(str(only) for item in value for only in item.values())
+    return "none" if value is None else str(value)
