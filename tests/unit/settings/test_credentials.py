@@ -41,11 +41,15 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3",
         "git clone https://ann:hunter2@example.org/x.git",
         "postgres://ann:hunter2@db/x",
+        "https://ann:p%40ss@example.org/x",
         "redis://:hunter2@cache:6379",
         "https://store.example.org/x?sv=1&sig=abcdefghijklmnopqrstuvwxyz",
         f'curl -H "Authorization: Bearer {LETTERS}" https://example.org',
         f'{{"headers": {{"authorization": "token {LETTERS}"}}}}',
         f"wandb login {HEX}",
+        f"import wandb\nwandb.login(key='{HEX}')",
+        f'os.environ["WANDB_API_KEY"] = "{HEX}"',
+        "aws configure set aws_secret_access_key wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
         f"--wandb-key={HEX}",
         "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY python train.py",
         "${HF_TOKEN:-hf_abcdefghijklmnop}",
@@ -63,6 +67,8 @@ def test_a_known_form_is_certainly_a_credential(text: str) -> None:
         ("python train.py --wandb-key abc123def456 --epochs 3", "--wandb-key"),
         ("--password=hunter2", "--password"),
         ("--hub_token abcdefg", "--hub_token"),
+        ("python train.py \\\n  --hub-token \\\n  abcdefg", "--hub-token"),
+        ("python train.py '--api-key' 'abcd1234'", "--api-key"),
         ("logger.wandb.api_key=abcd1234", "logger.wandb.api_key"),
         ("export DB_PASSWORD=hunter2\npython train.py", "DB_PASSWORD"),
         ("DB_PASSWORD='hunter2' python train.py", "DB_PASSWORD"),
@@ -97,6 +103,10 @@ def test_the_value_of_a_name_is_probably_a_credential(text: str, name: str) -> N
         "https://oauth2:${TOKEN}@gitlab.com/x.git",
         "wandb login $WANDB_API_KEY",
         "wandb login --relogin",
+        "wandb.login(key=os.environ['WANDB_API_KEY'])",
+        "docker login -u ann -p $PASSWORD registry.example.org",
+        "aws configure set aws_secret_access_key $KEY",
+        "aws configure set region eu-west-1",
         "--wandb-key=",
         "--wandb-key=''",
         '{"password": ""}',
@@ -128,6 +138,9 @@ def test_the_value_of_a_name_is_probably_a_credential(text: str, name: str) -> N
         "sk-learn-pipelines-experiment",
         "sk-no-key-required",
         "HF_HUB_ENABLE_HF_TRANSFER=1",
+        "volumes:\n  - name: cert\n    secret:\n      secretName: webhook-cert-1\n",
+        "env:\n  - secret: hugging-face-1\n    key: hf-token-1234\n",
+        "secretEnv: {HF_TOKEN: {secret: hugging-face-1, key: hf-token-1234}}",
         "git@github.com:lab/train.git",
         "ssh://git@github.com/lab/train",
         "https://github.com/lab/train@v1",
@@ -189,6 +202,21 @@ def test_a_variable_has_a_credential_by_its_name_or_its_value(name: str, value: 
 def test_the_address_of_a_repository_has_no_credential(address: str, expected: bool) -> None:
     """A user name is one only in an https address."""
     assert in_address(address) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker login -u ann -p hunter2 registry.example.org",
+        "curl -u ann:hunter2 https://example.org",
+        "sshpass -p hunter2 ssh example.org",
+        "echo 'machine api.wandb.ai login user password hunter2' > ~/.netrc",
+    ],
+)
+def test_a_login_has_a_credential(text: str) -> None:
+    """In the command, or in the file that it writes."""
+    assert [(found.what, found.is_certain) for found in in_text(text)] == [("the credential of a login", False)]
+    assert "hunter2" not in concealed(text)
 
 
 def test_a_concealed_text_has_the_rest_of_it() -> None:

@@ -50,9 +50,15 @@ _HEADER = re.compile(
 )
 _LOGIN = re.compile(
     r"\bwandb\s+login\s+(?:--?[\w-]+\s+)*(?P<wandb>[A-Za-z0-9_]{20,})"
+    r"|\bwandb\.login\([^)\n]{0,200}?key\s?=\s?[\"'](?P<key>[^\"'\n]{4,200})"
     r"|\bcurl\b[^|;\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?(?P<user>[^\s:\"']+:[^\s\"']+)"
+    r"|\b(?:docker|podman|buildah|skopeo)\s+login\b[^|;\n]{0,300}?\s-p[ =]?[\"']?(?P<registry>[^\s\"']+)"
     r"|\bsshpass\s+-p\s*(?P<ssh>\S+)"
+    r"|\baws\s+configure\s+set\s+[\w.]{0,60}(?:secret_access_key|session_token)\s+(?P<aws>\S+)"
+    r"|\bmachine\s+\S{1,200}\s+login\s+\S{1,200}\s+password\s+(?P<netrc>[^\s\"']+)"
 )
+"""What commands, and lines of ~/.netrc, log in with."""
+_CERTAIN_LOGINS = ("wandb", "key", "aws")
 
 _WORDS = word_set(
     """
@@ -63,15 +69,16 @@ _WORDS = word_set(
 """Values that are no credentials, whatever has them."""
 _NAME = re.compile(r"-*[A-Za-z_][\w.-]*")
 _VALUE = re.compile(
-    r"\\?\"(?P<double>[^\"\n]{0,4000}?)\\?\"|\\?'(?P<single>[^'\n]{0,4000}?)\\?'|(?P<bare>[^\s\"'`,;|<>\\&]{1,4000})"
+    r"\\?\"(?P<double>[^\"\n]{0,4000}?)\\?\"|\\?'(?P<single>[^'\n]{0,4000}?)\\?'"
+    r"|(?P<bare>(?![{\[]\w*[ :,])[^\s\"'`,;|<>\\&]{1,4000})"
 )
-_ASSIGNMENT = re.compile(r"(?P<quoted>\\?[\"'])?(?P<separator>\s{0,20}[=:]\s{0,20})")
-_SPACE = re.compile(r"(?P<quoted>)\s{1,20}(?!-)")
+_ASSIGNMENT = re.compile(r"(?P<quoted>\\?[\"']\]?)?(?P<separator>[ \t]{0,20}[=:][ \t]{0,20})")
+_SPACE = re.compile(r"(?P<quoted>[\"'])?(?:\s|\\\n){1,20}(?![\"']?-)")
 """Between an argument and its value."""
 _OPENING = {")": "(", "]": "[", "}": "{"}
 _DEFAULT = re.compile(r"\$\{\w+:?[-=](?P<text>[^}$]*)\}")
 _REFERENCE = re.compile(
-    r"\$?\$\([^)]*\)?|\$\{[^}]*\}?|\$[\w*@#?!]+|%\(?\w+\)?[%s]|\{\{.*?\}\}|\{\w+\}|<[^>]*>|`[^`]*`|\[\w+\]"
+    r"\$?\$\([^)]*\)?|\$\{[^}]*\}?|\$[\w*@#?!]+|%[A-Za-z_]\w*%|%\(\w+\)s|\{\{.*?\}\}|\{\w+\}|<[^>]*>|`[^`]*`|\[\w+\]"
 )
 _SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
@@ -109,7 +116,7 @@ def in_text(text: str) -> Iterator[Credential]:
         group = login.lastgroup or ""
         value = login[group]
         if _literal(value) and not re.fullmatch(r"\d+:\d+", value):
-            yield Credential("the credential of a login", *login.span(group), is_certain=group == "wandb")
+            yield Credential("the credential of a login", *login.span(group), is_certain=group in _CERTAIN_LOGINS)
     yield from _assigned(text)
 
 
@@ -172,7 +179,7 @@ def _assigned(text: str) -> Iterator[Credential]:
             continue
         separator = _ASSIGNMENT.match(text, word.end()) or (_SPACE.match(text, word.end()) if flag else None)
         value = _VALUE.match(text, separator.end()) if separator else None
-        if separator is None or value is None:
+        if separator is None or value is None or (":" in separator[0] and refers_to_secret(name)):
             continue
         group = value.lastgroup or "bare"
         content = _without_end(value[group]) if group == "bare" else value[group]
