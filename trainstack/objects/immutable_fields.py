@@ -1,4 +1,4 @@
-"""The fields of declared objects that the API server does not let anybody change, and how live objects differ in them.
+"""The fields of declared objects that the API server refuses to change, and how live objects differ in them.
 
 The other declared kinds have none, or none that a change can meet: launches and their ConfigMaps get a new name for a
 new content; the engine replaces role bindings, Secrets of another type, Services and Deployments of its state, and such

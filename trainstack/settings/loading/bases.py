@@ -24,7 +24,7 @@ def with_bases(root: Path, tree: Node, findings: list[Finding]) -> tuple[Node, M
 
 
 def workload_files(root: Path) -> dict[str, str]:
-    """Return the workloads' files by the names that runs have them as bases."""
+    """Return the files of the workloads by name, which runs use as their bases."""
     folders = [file.parent.name for file in root.glob("workloads/*/workload.yaml")]
     return {name: f"workloads/{name}/workload.yaml" for name in folders}
 

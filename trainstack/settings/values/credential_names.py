@@ -4,7 +4,7 @@ import re
 from typing import Literal
 
 MAX_LENGTH = 80
-"""Characters. A longer word is no name."""
+"""In characters. Longer words are not names."""
 Kind = Literal["", "password", "token", "key"]
 
 

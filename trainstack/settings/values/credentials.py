@@ -1,7 +1,7 @@
-"""What counts as a credential in plain text. Every check of the settings for credentials asks here.
+"""What counts as a credential in plain text. Every check of the settings for credentials uses this module.
 
-A value is certainly a credential if it has the form of a known token, or if a well-known variable has it; probably if
-its name says so. References such as `$(HF_TOKEN)`, placeholders, paths and words such as `true` are none.
+A value is certainly a credential if it has the form of a known token, or belongs to a well-known variable; it probably
+is one if its name suggests it. References such as `$(HF_TOKEN)`, placeholders, paths and words such as `true` are not.
 """
 
 import re
@@ -66,7 +66,7 @@ _WORDS = word_set(
     off on optional placeholder redacted required str string true undefined unset yes
     """
 )
-"""Values that are no credentials, whatever has them."""
+"""Values that are not credentials, whatever the name."""
 _NAME = re.compile(r"-*[A-Za-z_][\w.-]*")
 _VALUE = re.compile(
     r"\\?\"(?P<double>[^\"\n]{0,4000}?)\\?\"|\\?'(?P<single>[^'\n]{0,4000}?)\\?'"
