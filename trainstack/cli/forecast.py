@@ -84,7 +84,7 @@ def _reports(session: Session, loaded: Loaded, nodes: list[str], *, cluster: boo
 
 
 def _refuse_unknown_names(session: Session, loaded: Loaded, live: LiveWorkloads | None) -> None:
-    """Exit if the environment refers to undeclared objects: `up` would refuse it, and the plan would be of other runs."""
+    """Exit if the environment refers to undeclared objects: `up` would refuse it, and other runs would be planned."""
     priority_classes = None if live is None else live.snapshot.model.priorities
     if faults := faults_of_names(loaded, session.root, priority_classes):
         fail("\n".join(map(str, faults)))
