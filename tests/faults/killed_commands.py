@@ -1,6 +1,7 @@
 """Kills of whole commands: their moments, and what they leave on this machine."""
 
 import base64
+import json
 import os
 import random
 import signal
@@ -20,7 +21,15 @@ Command = Literal["upload", "up", "fetch", "sweep", "destroy"]
 COMMANDS: tuple[Command, ...] = ("upload", "up", "fetch", "sweep", "destroy")
 PLACE = "lab:killed"
 """Where the files of transfers are, on the stack's volume."""
-SWEEP = "digits-search"
+SWEEP = "killed"
+SPACE = """\
+method: random
+trials: 3
+seed: 5
+parameters: {lr: {logUniform: {low: 0.0001, high: 0.1}}}
+objective: {metric: val_accuracy, direction: maximize}
+file: /work/hyperparams.yml
+"""
 _FILES = 40
 _FILE_BYTES = 256 << 10
 
@@ -50,7 +59,7 @@ def words(project: Project, command: Command, stops: Sequence[str] = ()) -> list
         case "upload":
             return ["upload", str(source), PLACE, *stack]
         case "fetch":
-            return ["fetch", PLACE, str(target), *stack]
+            return ["fetch", PLACE, "--to", str(target), *stack]
         case "sweep":
             return ["sweep", "next", SWEEP, "--results", str(write_results(project)), *stack]
         case "up":
@@ -71,14 +80,18 @@ def transfer_folders(project: Project) -> tuple[Path, Path]:
 
 
 def write_results(project: Project) -> Path:
-    """Write the results of a sweep without trials."""
+    """Write the results of a sweep without trials, and its space if it has none."""
+    space = project.root / "sweeps" / SWEEP / "space.yaml"
+    if not space.exists():
+        space.parent.mkdir()
+        space.write_text(SPACE)
     file = project.root / "killed-results.json"
-    file.write_text("[]")
+    file.write_text(json.dumps({"sweep": SWEEP, "trials": []}))
     return file
 
 
-def start(project: Project, arguments: Sequence[str], temporary: Path) -> subprocess.Popen[bytes]:
-    """Start a command whose temporary files are in a folder, with its own session."""
+def start(project: Project, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a command with its own session."""
     with (project.root / "killed-command.txt").open("wb") as output:
         return subprocess.Popen(
             [str(ROOT / ".venv" / "bin" / "python"), "-m", "trainstack.cli", *arguments],
@@ -88,7 +101,6 @@ def start(project: Project, arguments: Sequence[str], temporary: Path) -> subpro
                 "KUBECONFIG": str(project.kubeconfig),
                 "PYTHONPATH": str(project.root),
                 **project.variables,
-                "TMPDIR": str(temporary),
             },
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -97,10 +109,10 @@ def start(project: Project, arguments: Sequence[str], temporary: Path) -> subpro
         )
 
 
-def duration(project: Project, arguments: Sequence[str], temporary: Path) -> float:
+def duration(project: Project, arguments: Sequence[str]) -> float:
     """Run a command to its end and return how long it took."""
     started = time.monotonic()
-    process = start(project, arguments, temporary)
+    process = start(project, arguments)
     assert process.wait(600) == 0, (project.root / "killed-command.txt").read_text()
     return time.monotonic() - started
 
@@ -117,8 +129,13 @@ def kill(process: "subprocess.Popen[bytes]", seconds: float, *, everything: bool
 
 
 def await_orphans(session: int) -> None:
-    """Wait until the engine of a killed command, and what it has started, has ended."""
-    eventually("the processes of the killed command end", lambda: not list(engine.processes(session)), 300)
+    """Wait until the engine of a killed command has ended, and end its plugins, which notice that only later."""
+
+    def has_engine() -> bool:
+        return any(Path(words.split()[0]).name == "pulumi" for _, words in engine.processes(session) if words)
+
+    eventually("the engine of the killed command ends", lambda: not has_engine(), 300)
+    engine.end_leftovers(session)
 
 
 def secrets_of(kubeconfig: Path) -> list[bytes]:

@@ -7,6 +7,7 @@ the number of its kill, so `-k "kill-042"` repeats one.
 import json
 import os
 import random
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -177,9 +178,12 @@ def active(victim: Project) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def temporary(victim: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the temporary files of commands that are killed."""
-    return tmp_path_factory.mktemp("temporary")
+def temporary(victim: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield the folder of the commands' temporary files: of those that are killed, and of those that follow."""
+    folder = tmp_path_factory.mktemp("temporary")
+    victim.variables["TMPDIR"] = str(folder)
+    yield folder
+    del victim.variables["TMPDIR"]
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +193,7 @@ def durations(victim: Project, temporary: Path) -> dict[Command, float]:
     found: dict[Command, float] = {}
     for command in ("up", "upload", "fetch", "sweep", "destroy"):
         words = killed_commands.words(victim, command, active(victim) if command == "destroy" else ())
-        found[command] = killed_commands.duration(victim, words, temporary)
+        found[command] = killed_commands.duration(victim, words)
     print(f"durations: {found}")
     return found
 
@@ -206,8 +210,12 @@ def test_a_killed_command_is_repaired_by_doctor_and_leaves_no_secret(
     description = f"TRAINSTACK_FAULTS_SEED={SEED}, command {number}: {kill}"
     print(description)
     prepare_stack(victim, "up" if kill.command == "up" else "destroy")
+    if kill.command == "fetch":
+        # The volume may be new, and the target has what an earlier kill left.
+        killed_commands.duration(victim, killed_commands.words(victim, "upload"))
+        shutil.rmtree(killed_commands.transfer_folders(victim)[1], ignore_errors=True)
     words = killed_commands.words(victim, kill.command, active(victim) if kill.command == "destroy" else ())
-    process = killed_commands.start(victim, words, temporary)
+    process = killed_commands.start(victim, words)
     killed = killed_commands.kill(process, kill.moment * durations[kill.command], everything=kill.everything)
     alive = kills.launch_uids(kills.live_uids(victim))
     secrets = killed_commands.secrets_of(victim.kubeconfig)
@@ -217,7 +225,7 @@ def test_a_killed_command_is_repaired_by_doctor_and_leaves_no_secret(
     print(f"{description}: killed {killed}, {repaired}")
     assert (killed_commands.leftovers(victim, temporary), killed_commands.files_with(secrets, temporary)) == ([], [])
     words = killed_commands.words(victim, kill.command, active(victim) if kill.command == "destroy" else ())
-    again = killed_commands.start(victim, words, temporary)
+    again = killed_commands.start(victim, words)
     assert again.wait(600) == 0, f"{description}: {(victim.root / 'killed-command.txt').read_text()}"
     assert killed_commands.leftovers(victim, temporary) == []
     assert_complete(victim, kill.command)
@@ -249,7 +257,7 @@ def assert_complete(victim: Project, command: Command) -> None:
             assert_removed(victim)
         case "upload":
             listed = json.loads(victim.trainstack("ls", killed_commands.PLACE, "--json").out)
-            assert {file["path"] for file in listed} == {path.name for path in source.iterdir()}
+            assert {*listed} == {path.name for path in source.iterdir()}
         case "fetch":
             fetched = {path.name: path.read_bytes() for path in target.iterdir()}
             assert fetched == {path.name: path.read_bytes() for path in source.iterdir()}

@@ -71,7 +71,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "Pulumi.lab.yaml").write_text(PLATFORM)
     (root / "Pulumi.runs.yaml").write_text(RUNS)
     (root / "sweeps/search/space.yaml").write_text(SPACE)
-    (root / "results.json").write_text("[]")
+    (root / "results.json").write_text('{"sweep": "search", "trials": []}')
     monkeypatch.chdir(root)
     return root
 
