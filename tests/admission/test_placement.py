@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.cluster_cases import make_live
 from tests.unit.make import make_cluster_queue, make_group, make_queues, make_run, make_settings
+from tests.unit.preflight.cluster_cases import make_live
 from trainstack.declared.declared import Declared
 from trainstack.dev.kueue_judge import Program, kueue_judge
 from trainstack.dev.toolchain import tools

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tests.unit.checks.cases import ROOT
+from tests.unit.preflight.cases import ROOT
 from trainstack.dev.toolchain import gotool
 from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.groups import BY_NAME

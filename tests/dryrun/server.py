@@ -12,7 +12,7 @@ import yaml
 
 from tests.apiserver import ApiServer, api_server
 from tests.definitions import FILES, definition
-from tests.unit.checks.cases import ROOT
+from tests.unit.preflight.cases import ROOT
 from trainstack.live.paths import collection
 from trainstack.platform.operators.release import read_release
 from trainstack.runs.manifests.launched_pods import launched_pods

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.unit.checks.admission.remedy_files import Config, make_config, write
+from tests.unit.kueue.remedy_files import Config, make_config, write
 
 POOLS, DISKS, ZONES = ("a", "b", "1"), ("ssd", "hdd"), ("z1", "true")
 LABELS = {"pool": POOLS, "example.com/disk": DISKS, "zone": ZONES}

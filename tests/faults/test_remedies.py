@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.drawn_runs import Environment
 from tests.seeds import chosen_seed
-from tests.unit.checks.admission.remedy_files import STACK, apply, outcomes, verdicts, with_what_if, write
+from tests.unit.kueue.remedy_files import STACK, apply, outcomes, verdicts, with_what_if, write
 from trainstack.declared.declared import Declared
 from trainstack.kueue.verdict import Remedy
 from trainstack.preflight.preflight import examine

@@ -16,7 +16,9 @@ from tests.unit.make import (
     make_sweep,
     make_training_operator,
 )
-from tests.unit.manifests import test_kueue_install, test_trainer_install, test_training_operator_install
+from tests.unit.platform.operators import test_kueue as test_kueue_install
+from tests.unit.platform.operators import test_trainer as test_trainer_install
+from tests.unit.platform.operators import test_training_operator as test_training_operator_install
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs, read_inputs
 from trainstack.guards.cluster_identity import Cluster

@@ -9,7 +9,7 @@ from tests.integration.reports.chromium import PROGRAM, Browser, Visit
 from tests.unit.reports import test_pictures
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_sweep_page import make_sweep, page
-from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
+from tests.unit.sweeps.search.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
 from trainstack.reports import compared
 from trainstack.reports.comparison import compare
 from trainstack.reports.sweep_page import html

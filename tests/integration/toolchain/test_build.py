@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.unit.toolchain.modules import Fixture, make_fixture
+from tests.unit.dev.toolchain.modules import Fixture, make_fixture
 from trainstack.dev.toolchain import gotool, tools
 from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.errors import MissingTool, ToolchainError

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.unit.trials.spaces import MIXED, make
+from tests.unit.sweeps.search.spaces import MIXED, make
 from trainstack.settings.search_space.hyperparams import text_of
 from trainstack.sweeps.search.expand import expand
 

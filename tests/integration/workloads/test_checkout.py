@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.make import make_distributed, make_run
-from tests.unit.manifests.restricted import violations
+from tests.unit.platform.restricted import violations
 from tests.unit.workloads.launches import make_launch
 from trainstack.dev.cluster.images.catalog import GIT
 from trainstack.runs.identity import run_id

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.checks.cluster_cases import make_live
+from tests.unit.preflight.cluster_cases import make_live
 from trainstack.cli import check_cluster as command
 from trainstack.cli.check_cluster import declared_manifests, with_cluster
 from trainstack.cli.session import Session

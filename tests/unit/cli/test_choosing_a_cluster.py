@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.checks.test_kubeconfig import make_file
+from tests.unit.live.test_kubeconfig import make_file
 from tests.unit.make import make_settings
 from trainstack.cli import cluster_in_use, deploy
 from trainstack.cli.app import app

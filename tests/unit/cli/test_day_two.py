@@ -14,9 +14,9 @@ import pytest
 import typer
 from rich.console import Console
 
-from tests.unit.checks.example_logs import KUBEFLOW, KUBEFLOW_TEST, MNIST, quickstart_epoch
-from tests.unit.checks.live import make_launch_body
+from tests.unit.live_objects import make_launch_body
 from tests.unit.make import make_settings
+from tests.unit.runs.logs.example_logs import KUBEFLOW, KUBEFLOW_TEST, MNIST, quickstart_epoch
 from trainstack.cli import events, logs, runs, status
 from trainstack.cli.console import WIDE, duration, quiet_interrupt, show
 from trainstack.cli.session import Session

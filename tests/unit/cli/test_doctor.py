@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.checks.test_recovery import OWN, make_identity
+from tests.unit.lifecycle.recovery.test_diagnosis import OWN, make_identity
 from trainstack.cli import doctor as command
 from trainstack.cli import same_cluster
 from trainstack.cli.app import app

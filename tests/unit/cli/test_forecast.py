@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.unit.checks.admission.make import make_admitted
+from tests.unit.kueue.make import make_admitted
 from trainstack.cli import console
 from trainstack.cli import forecast as command
 from trainstack.cli.app import app

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 import typer
 
-from tests.unit.checks.environment_cases import check_of, dispatching
+from tests.unit.preflight.environment_cases import check_of, dispatching
 from tests.unit.transfer.volume import LOADER, FakeVolume, make_volume, write
 from trainstack.cli import deploy, files
 from trainstack.cli.session import Session

@@ -12,8 +12,8 @@ import pulumi
 import pytest
 
 from tests.registrations.recorder import record
-from tests.unit.checks.live import make_condition, write_kubeconfig
 from tests.unit.components.declare import hooks
+from tests.unit.live_objects import make_condition, write_kubeconfig
 from trainstack.components import definitions
 from trainstack.components.definitions import Before, Definitions
 from trainstack.components.teardown import attach

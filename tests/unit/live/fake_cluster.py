@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from tests.unit.checks.live import NOW, make_endpoint
+from tests.unit.live_objects import NOW, make_endpoint
 from trainstack.live import paths
 
 RUN = "digits-0123456789"

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.reports.make import make_run
 from tests.unit.reports.test_gantt import HOUR, make_gantt, make_piece
 from tests.unit.reports.test_sweep_page import make_sweep
-from tests.unit.trials.make import fail, make_digits_space, make_results
+from tests.unit.sweeps.search.make import fail, make_digits_space, make_results
 from trainstack.reports import compared
 from trainstack.reports.comparison import compare
 from trainstack.reports.gantt import Lane, Level

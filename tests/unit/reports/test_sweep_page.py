@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.unit.reports.test_pictures import Page, words
-from tests.unit.trials.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
+from tests.unit.sweeps.search.make import fail, make_digits_space, make_mixed_space, make_results, make_trial
 from trainstack.reports import charts
 from trainstack.reports.panels import Bars
 from trainstack.reports.parallel import Parallel, Track

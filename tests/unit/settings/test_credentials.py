@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.copies import copy_into
-from tests.unit.checks.cases import ROOT
 from tests.unit.make import make_distributed, make_run, make_settings, make_space, make_storage, make_sweeps
+from tests.unit.preflight.cases import ROOT
 from trainstack.preflight.preflight import check
 from trainstack.settings.credentials import credentials
 from trainstack.settings.loading.load import load_with_places

@@ -6,18 +6,12 @@ from typing import Any
 
 import pulumi
 import pytest
-from pulumi.runtime import mocks, resource, rpc
+from pulumi.runtime import mocks
 
 from tests.registrations.recorder import Echo
 from trainstack.components.objects import Object
 from trainstack.stacks.registrations import omit_unused
 
-REPLACED = (
-    (resource, "_get_stack_trace"),
-    (resource, "create_urn"),
-    (rpc, "transfer_properties"),
-    (rpc, "resolve_outputs"),
-)
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "lab"}, "data": {"a": "b"}}
 
 
@@ -35,10 +29,8 @@ class Monitor(mocks.MockMonitor):
 
 
 @pytest.fixture
-def monitor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Monitor]:
-    """Provide an engine, and restore the SDK after the test."""
-    for module, name in REPLACED:
-        monkeypatch.setattr(module, name, getattr(module, name))
+def monitor(restored_sdk: None) -> Iterator[Monitor]:
+    """Provide an engine."""
     monitor, loop = Monitor(), asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     mocks.set_mocks(monitor.mocks, monitor=monitor)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.checks.environment_cases import check_of, dispatching
 from tests.unit.make import make_distributed, make_run, make_settings, make_space, make_sweeps
+from tests.unit.preflight.environment_cases import check_of, dispatching
 from tests.unit.workloads.launches import make_launch
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import read_inputs

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.make import make_mount, make_run
-from tests.unit.manifests.restricted import violations
+from tests.unit.platform.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.manifests.build import manifest

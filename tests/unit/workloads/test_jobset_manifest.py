@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.make import make_run
-from tests.unit.manifests.restricted import violations
+from tests.unit.platform.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.identity import identity
 from trainstack.runs.manifests.build import manifest

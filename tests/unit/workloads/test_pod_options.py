@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.make import make_distributed, make_run
-from tests.unit.manifests.restricted import violations
+from tests.unit.platform.restricted import violations
 from tests.unit.workloads.launches import make_launch
 from tests.unit.workloads.sweeps import make_indexed, make_planned
 from trainstack.declared.launches import first_launches

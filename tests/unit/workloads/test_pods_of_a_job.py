@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.cases import ROOT
 from tests.unit.make import (
     make_cluster_queue,
     make_group,
@@ -20,6 +19,7 @@ from tests.unit.make import (
     make_sweeps,
     make_volume,
 )
+from tests.unit.preflight.cases import ROOT
 from tests.unit.workloads.launches import make_launch
 from tests.unit.workloads.test_identity import make_facts
 from trainstack.declared.declared import Declared

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.unit.checks.live import NOW
+from tests.unit.live_objects import NOW
 from tests.unit.make import make_run
-from tests.unit.manifests.restricted import violations
+from tests.unit.platform.restricted import violations
 from tests.unit.workloads.launches import LAUNCH_LABELS, OBJECT_LABELS, make_launch
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.identity import identity

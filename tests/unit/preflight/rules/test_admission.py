@@ -3,8 +3,8 @@
 import random
 
 from tests.seeds import chosen_seed
-from tests.unit.checks.cases import ROOT
 from tests.unit.make import make_cluster_queue, make_distributed, make_group, make_queues, make_run, make_settings
+from tests.unit.preflight.cases import ROOT
 from trainstack.declared.declared import Declared
 from trainstack.preflight import preflight
 from trainstack.preflight.finding import Finding

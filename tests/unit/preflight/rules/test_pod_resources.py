@@ -5,8 +5,8 @@ from fractions import Fraction
 from typing import Any
 
 from tests.seeds import chosen_seed
-from tests.unit.checks.cases import ROOT
 from tests.unit.make import make_run, make_settings
+from tests.unit.preflight.cases import ROOT
 from trainstack.declared.declared import Declared
 from trainstack.preflight import preflight
 from trainstack.preflight.rule_context import RuleContext

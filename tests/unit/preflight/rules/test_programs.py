@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.cases import ROOT
 from tests.unit.make import (
     make_distributed,
     make_expansion,
@@ -14,6 +13,7 @@ from tests.unit.make import (
     make_space,
     make_sweeps,
 )
+from tests.unit.preflight.cases import ROOT
 from tests.unit.workloads.test_job_manifest import environment
 from trainstack.declared.declared import Declared
 from trainstack.preflight import preflight

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.cases import ROOT
 from tests.unit.make import (
     make_cluster_queue,
     make_distributed,
@@ -18,6 +17,7 @@ from tests.unit.make import (
     make_space,
     make_sweeps,
 )
+from tests.unit.preflight.cases import ROOT
 from trainstack.declared.declared import Declared
 from trainstack.declared.inputs import Inputs
 from trainstack.objects.labels import Manifest

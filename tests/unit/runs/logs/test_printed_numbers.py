@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.test_training_progress import make_log
+from tests.unit.runs.logs.test_training_progress import make_log
 from trainstack.runs.logs.metrics_collector import collect
 from trainstack.runs.logs.training_log import parse
 from trainstack.runs.logs.training_progress import progress

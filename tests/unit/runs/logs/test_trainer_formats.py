@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.test_training_progress import make_log
+from tests.unit.runs.logs.test_training_progress import make_log
 from tests.unit.runs.logs.trainer_logs import (
     ACCURACY,
     LOSS,

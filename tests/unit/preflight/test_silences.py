@@ -1,0 +1,182 @@
+"""Silences exclude a finding from the counted ones with a reason, and cannot hide refusals of other programs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.make import make_distributed, make_run, make_settings, make_storage, make_volume
+from tests.unit.preflight.cluster_cases import IMAGES, KUEUE, make_live, operators
+from tests.unit.preflight.cluster_cases import check as check_cluster
+from trainstack.declared.declared import Declared
+from trainstack.preflight import against_cluster, preflight
+from trainstack.preflight.finding import Finding
+from trainstack.preflight.live_context import Live, LiveContext
+from trainstack.preflight.registry import EVERY
+from trainstack.settings.model import Settings
+from trainstack.settings.sections.environment import Environment, Existing, Namespace
+from trainstack.settings.sections.operators import Operators
+from trainstack.settings.sections.silences import Checks, Silence
+
+EMPTY = Path("/nonexistent")
+ONE_POD = make_storage(volumes=(make_volume(access_modes=("ReadWriteOncePod",)),))
+
+
+def make_silenced(*entries: tuple[str, str]) -> Settings:
+    """Return an environment with an error at `workloads.runs[train].volumes[0].volume` and these silences."""
+    silences = tuple(Silence(rule=rule, path=path, reason=f"reason {path}") for rule, path in entries)
+    return make_settings(make_distributed(), storage=ONE_POD, checks=Checks(silenced=silences))
+
+
+def check(*entries: tuple[str, str]) -> list[Finding]:
+    """Return the findings about that environment."""
+    return preflight.check(make_silenced(*entries), EMPTY)
+
+
+def test_a_silenced_error_stops_nothing_and_keeps_its_reason() -> None:
+    """The silence has the path of the finding, or an enclosing one."""
+    for path in ("workloads.runs[train].volumes[0].volume", "workloads.runs[train]", "workloads"):
+        (found,) = check(("volume-one-pod", path))
+        assert (found.id, found.severity, found.silenced, found.stops) == (
+            "volume-one-pod",
+            "error",
+            f"reason {path}",
+            False,
+        )
+
+
+def test_a_silence_applies_to_one_rule_and_one_place() -> None:
+    """A silence of another rule, or of a path with only the same prefix, has no effect."""
+    for rule, path in (("volume-one-pod", "workloads.runs[train"), ("volume-one-node", "workloads.runs[train]")):
+        findings = check((rule, path))
+        assert [(finding.id, finding.stops) for finding in findings] == [
+            ("volume-one-pod", True),
+            ("silence-unused", False),
+        ]
+
+
+def test_silenced_findings_are_last() -> None:
+    """They follow all counted findings, including warnings."""
+    findings = check(("volume-one-pod", "workloads"), ("volume-one-node", "workloads"))
+    assert [finding.id for finding in findings] == ["silence-unused", "volume-one-pod"]
+
+
+def test_rules_over_a_cluster_are_silenced_where_the_cluster_is_read() -> None:
+    """The files alone cannot show whether such a silence is used."""
+    entry = Silence(rule="storage-class-unknown", path="storage.volumes[training]", reason="comes tomorrow")
+    settings = make_settings(
+        storage=make_storage(classes=(), volumes=(make_volume(storage_class="shared"),)),
+        checks=Checks(silenced=(entry,)),
+    )
+    assert "silence-unused" not in {finding.id for finding in preflight.check(settings, EMPTY)}
+    (found,) = check_cluster(settings, make_live({"StorageClass": ()}), IMAGES)
+    assert (found.id, found.silenced) == ("storage-class-unknown", "comes tomorrow")
+    (unused,) = check_cluster(settings, make_live(), IMAGES)
+    assert (unused.id, unused.path) == ("silence-unused", "checks.silenced[0]")
+
+
+def on_cluster(settings: Settings, live: Live) -> list[Finding]:
+    """Return the findings of `check --cluster` in addition to those of the files."""
+    in_files = preflight.check(settings, EMPTY)
+    return against_cluster.examine(LiveContext(Declared(settings), live, IMAGES), in_files=in_files).findings
+
+
+def make_unclassed(rule: str) -> Settings:
+    """Return a stack with a volume whose class the cluster may lack, and a silence of this rule."""
+    entry = Silence(rule=rule, path="storage.volumes[training]", reason="comes tomorrow")
+    environment = Environment(
+        namespaces=(Namespace(name="research"),), existing=Existing(storage_classes=("nfs",), namespaces=("gone",))
+    )
+    storage = make_storage(classes=(), volumes=(make_volume(storage_class="nfs"),))
+    return make_settings(storage=storage, environment=environment, checks=Checks(silenced=(entry,)))
+
+
+@pytest.mark.parametrize("rule", ["storage-class-unknown", "class-missing"])
+def test_a_former_id_still_silences(rule: str) -> None:
+    """A warning names the current id."""
+    settings = make_unclassed(rule)
+    (found,) = on_cluster(settings, make_live())
+    assert (found.id, found.path, found.silenced, found.stops) == (
+        "storage-class-unknown",
+        "storage.volumes[training].storageClass",
+        "comes tomorrow",
+        False,
+    )
+    renamed = [(finding.id, finding.severity, finding.remedy) for finding in preflight.check(settings, EMPTY)]
+    assert renamed == [("silence-renamed", "warning", "use storage-class-unknown")] * (rule == "class-missing")
+
+
+def test_a_former_id_that_another_rule_uses_still_silences() -> None:
+    """If it matches a finding of the other rule, the warning names this rule."""
+    entry = Silence(rule="operator-version", path="workloads.runs[train]", reason="upgraded tomorrow")
+    settings = make_settings(make_run(), operators=Operators(), checks=Checks(silenced=(entry,)))
+    assert preflight.check(settings, EMPTY) == []
+    old = make_live(operators=operators(kueue=replace(KUEUE, image="registry.k8s.io/kueue/kueue:v0.14.4")))
+    renamed, clash = on_cluster(settings, old)
+    assert (clash.id, clash.silenced) == ("version-clash", "upgraded tomorrow")
+    assert (renamed.id, renamed.path, renamed.remedy) == (
+        "silence-renamed",
+        "checks.silenced[0].rule",
+        "use version-clash",
+    )
+
+
+def test_a_silence_of_files_and_cluster_is_unused_where_neither_has_the_finding() -> None:
+    """The files alone cannot show it, and the findings of the files count on the cluster."""
+    entry = Silence(rule="queue-unknown", path="workloads.runs[train]", reason="comes tomorrow")
+    used, unused = (
+        make_settings(make_run(queue=queue), checks=Checks(silenced=(entry,))) for queue in ("x", "research")
+    )
+    assert [(finding.id, finding.silenced) for finding in preflight.check(used, EMPTY)] == [
+        ("queue-unknown", "comes tomorrow")
+    ]
+    assert [finding.id for finding in on_cluster(used, make_live())] == ["queue-unknown"]
+    assert preflight.check(unused, EMPTY) == []
+    assert [finding.id for finding in on_cluster(unused, make_live())] == ["silence-unused"]
+
+
+def test_a_finding_of_the_files_is_not_repeated_on_the_cluster() -> None:
+    """One fault has one finding; without the files the cluster shows it."""
+    settings = make_settings(make_run(queue="reserch"))
+    assert [finding.id for finding in preflight.check(settings, EMPTY)] == ["queue-unknown"]
+    assert on_cluster(settings, make_live()) == []
+    assert [finding.id for finding in check_cluster(settings, make_live(), IMAGES)] == ["queue-unknown"]
+
+
+def test_a_namespace_that_the_cluster_lacks_cannot_be_silenced() -> None:
+    """A missing declaration can: another owner may have created the namespace."""
+    entry = Silence(rule="namespace-unknown", path="storage.volumes[training]", reason="made by hand")
+    volumes = (make_volume(namespace="elsewhere"),)
+    settings = make_settings(storage=make_storage(volumes=volumes), checks=Checks(silenced=(entry,)))
+    assert [(finding.id, finding.silenced) for finding in preflight.check(settings, EMPTY)] == [
+        ("namespace-unknown", "made by hand")
+    ]
+    missing = make_live(namespaces={"research": True, "elsewhere": False})
+    (found,) = on_cluster(settings, missing)
+    assert (found.id, found.stops) == ("namespace-unknown", True)
+    existing = make_live(namespaces={"research": True, "elsewhere": True})
+    assert on_cluster(settings, existing) == []
+    unused = make_settings(checks=Checks(silenced=(entry,)))
+    assert [finding.id for finding in on_cluster(unused, make_live())] == ["silence-unused"]
+
+
+REFUSED = {
+    *("borrow-without-reclaim", "covered-resources", "feature-gate-unknown", "framework-unknown"),
+    "group-overlap",
+    *("lending-over-nominal", "limit-without-cohort", "multikueue-checks", "multikueue-parameters"),
+    *("kind-missing", "label-invalid", "launch-refused", "mount-duplicate", "name-derived", "name-duplicate"),
+    *("object-too-large", "patch-refused", "pod-resources-refused"),
+    *("program-refused", "resources-refused", "tenant-cluster-scoped", "webhook-silent"),
+    *("data-missing", "dockerfile-missing", "env-reserved", "manifest-mismatch", "manifest-missing", "trainjob-misfit"),
+}
+"""Rules whose faults Kueue's webhooks or its controller, the API server, or a build refuses."""
+OF_CHECKS = {"settings", "rule-failed", "cluster-unreachable"}
+"""Findings about the checks themselves."""
+
+
+def test_faults_that_other_programs_refuse_cannot_be_silenced() -> None:
+    """All other rules can be."""
+    assert {check.rule.id for check in preflight.RULES.values() if not check.rule.silenceable} < REFUSED
+    on_cluster = {check.rule.id for check in against_cluster.RULES.values() if not check.rule.silenceable}
+    assert on_cluster == {"kind-missing", "launch-refused", "namespace-unknown", "webhook-silent"}
+    assert {rule.id for rule in EVERY if not rule.silenceable} - OF_CHECKS == REFUSED
