@@ -204,6 +204,13 @@ def read_launches(settings: Settings, namespaces: Sequence[str | None]) -> list[
     return [body for body in _read_marked(settings, namespaces, managed_fields=False) if _is_launch(body)]
 
 
+def read_recorded_names(settings: Settings, namespaces: Sequence[str | None]) -> set[str]:
+    """Return the names of the launches that the stack's ledgers record. Raises ClusterError as `read_runs` does."""
+    selector = f"{labels.STACK}={settings.stack},{labels.LEDGER}"
+    ledgers = _list([("v1", "ConfigMap")], namespaces, selector, settings.cluster.context)
+    return {read_ledger(body).launch_name for body in ledgers}
+
+
 def _is_launch(body: Mapping[str, Any]) -> bool:
     return all(label in body["metadata"]["labels"] for label in (labels.RUN, labels.LAUNCH))
 

@@ -7,13 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, owners
+from trainstack.lifecycle.teardown.context import Body, LiveStack, has_label_of, launch_name, owners
 from trainstack.lifecycle.teardown.plan import Plan, decide, decide_keeping_platform
 from trainstack.lifecycle.teardown.users import kinds_of_users
 from trainstack.live import paths
 from trainstack.live.client import Api, connect, get_all, get_available, read, run
-from trainstack.live.snapshot import exists, launch_namespaces, read_launches, read_unlabelled, run_namespaces
-from trainstack.objects.labels import STACK
+from trainstack.live.snapshot import (
+    exists,
+    launch_namespaces,
+    read_launches,
+    read_recorded_names,
+    read_unlabelled,
+    run_namespaces,
+)
+from trainstack.objects.labels import LAUNCH, STACK
 from trainstack.objects.ownership import Identity
 from trainstack.platform import queues
 from trainstack.runs.launches import LiveLaunch, live_launch, utc_now
@@ -92,7 +99,9 @@ def read_live_stack(
     # Another client may have removed the label of a definition in the state.
     definitions = [name for kind, _, name in held or () if kind == "CustomResourceDefinition"]
     parts = run(_read(settings.stack, namespaces, definitions, context))
+    names = _recorded_names(settings, recorded, parts["own"], parts["lists"])
     return LiveStack(
+        recorded_launches=names,
         stack=settings.stack,
         launches=launches,
         retained=frozenset(retained),
@@ -138,6 +147,7 @@ def read_users(settings: Settings, deleted: Collection[Identity], recorded: Sequ
     lists = read_kinds(settings, kinds_of_users(deleted), recorded)
     in_namespaces, instances = run(_read_contents(deleted, settings.cluster.context))
     return LiveStack(
+        recorded_launches=_recorded_names(settings, recorded, bodies, lists),
         stack=settings.stack,
         own=bodies,
         launches=launches,
@@ -190,6 +200,20 @@ async def _read_contents(
 def read_own_launches(settings: Settings, recorded: Sequence[RecordedLaunch] = ()) -> tuple[LiveLaunch, ...]:
     """Return the stack's launches. Raises ClusterError as `read_live_stack` does."""
     return _bodies_and_launches(settings, recorded)[1]
+
+
+def _recorded_names(
+    settings: Settings,
+    recorded: Sequence[RecordedLaunch],
+    bodies: Iterable[Body],
+    lists: Mapping[str, Sequence[Body]],
+) -> frozenset[str]:
+    """Return the names of the stack's recorded launches if pods or Workloads are of others than those of `bodies`."""
+    known = {launch_name(body) for body in bodies}
+    if all(launch_name(body) in ("", *known) for kind in ("Pod", "Workload") for body in lists.get(kind, ())):
+        return frozenset()
+    of_state = {launch.labels[LAUNCH] for launch in recorded if LAUNCH in launch.labels}
+    return frozenset(of_state | read_recorded_names(settings, launch_namespaces(settings, recorded)))
 
 
 def _bodies_and_launches(

@@ -13,10 +13,10 @@ from tests.unit.make import make_run, make_settings, make_storage
 from tests.unit.workloads.launches import make_launch
 from tests.unit.workloads.test_mpijob_manifest import make_mpijob
 from tests.unit.workloads.test_object_manifest import make_object
-from trainstack.live import snapshot
+from trainstack.live import snapshot, teardown
 from trainstack.live.client import Answer, ClusterError
 from trainstack.live.snapshot import read_launches, read_runs, run_namespaces
-from trainstack.objects.labels import SWEEP
+from trainstack.objects.labels import LAUNCH, SWEEP
 from trainstack.runs.errors import WorkloadError
 from trainstack.runs.ledgers import Ledger, claim_config_map, ledger_config_map
 from trainstack.runs.manifests.build import manifest
@@ -211,3 +211,27 @@ def test_a_parameter_file_that_was_edited_is_refused_in_one_line(monkeypatch: py
     monkeypatch.setattr(snapshot, "read_lists", read)
     with pytest.raises(WorkloadError, match=r"^ConfigMap lab/sweep-a-1: trials\.json .* cannot be read .* Restore it$"):
         read_runs(make_settings())
+
+
+def test_the_ledgers_record_the_names_of_deleted_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read only if a pod has the label of a launch that was not found."""
+    launch = manifest(make_mpijob(), "dev", make_launch())
+    ledger = Ledger(
+        run_id="train-1", workload="train", namespace="research", attempt=1, launch_name="train-1-2", launch=launch
+    )
+    requests = make_served(monkeypatch, {"configmaps": [ledger_config_map("dev", ledger)]})
+    pods = [{"kind": "Pod", "metadata": {"name": "p", "namespace": "research", "labels": {LAUNCH: "train-1-2"}}}]
+    pod_lists = {"Pod": tuple(pods)}
+    monkeypatch.setattr(teardown, "read_kinds", lambda *_: pod_lists)
+    monkeypatch.setattr(teardown, "_read_contents", _nothing)
+    deleted = {("ConfigMap", "research", "wrapper")}
+    assert teardown.read_users(make_settings(), deleted).recorded_launches == {"train-1-2"}
+    pod_lists.clear()
+    requests.clear()
+    assert teardown.read_users(make_settings(), deleted).recorded_launches == frozenset()
+    # Only ledgers that name a rare kind.
+    assert [path for path in requests if path.endswith("/configmaps")] == ["/api/v1/configmaps"]
+
+
+async def _nothing(*_: object) -> tuple[tuple[()], dict[str, tuple[()]]]:
+    return (), {}

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainstack.objects.labels import STACK
+from trainstack.objects.labels import LAUNCH, STACK
 from trainstack.objects.ownership import Identity
 from trainstack.runs.launches import LiveLaunch
 
@@ -22,6 +22,9 @@ class LiveStack:
     own: tuple[Body, ...]
     """The metadata of the objects with the stack's label, launches included."""
     launches: tuple[LiveLaunch, ...] = ()
+    recorded_launches: frozenset[str] = frozenset()
+    """The names of launches that the stack's ledgers and state record. The pods and the Workload of a deleted launch
+    exist a while longer, and have no other sign of their owner."""
     in_namespaces: tuple[Body, ...] = ()
     """The metadata of all objects in the stack's namespaces."""
     instances: Mapping[str, tuple[Body, ...]] = field(default_factory=dict)
@@ -51,6 +54,15 @@ def has_label_of(body: Body, stack: str) -> bool:
 def label(body: Body, key: str) -> str:
     """Return the value of an object's label; empty without one."""
     return str((body["metadata"].get("labels") or {}).get(key, ""))
+
+
+def launch_name(body: Body) -> str:
+    """Return the name of the launch that an object, or the pods of a Workload, belong to; empty without one."""
+    if body["kind"] != "Workload":
+        return label(body, LAUNCH)
+    templates = (pod_set["template"] for pod_set in (body.get("spec") or {}).get("podSets") or ())
+    names = (str(((template.get("metadata") or {}).get("labels") or {}).get(LAUNCH, "")) for template in templates)
+    return next(filter(None, names), "")
 
 
 def owned(roots: Iterable[Body], bodies: Iterable[Body]) -> frozenset[str]:

@@ -9,12 +9,12 @@ from trainstack.lifecycle.teardown.context import (
     LiveStack,
     finished,
     has_label_of,
-    label,
+    launch_name,
     owned,
     owner_text,
     owners,
 )
-from trainstack.objects.labels import LAUNCH, LEDGER
+from trainstack.objects.labels import LEDGER
 from trainstack.objects.ownership import Identity, identity, shown
 
 _KUBERNETES_OWN = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
@@ -76,13 +76,14 @@ def foreign_users(live: LiveStack, deleted: frozenset[Identity], kept: Collectio
     roots = [body for body in live.own if identity(body) not in kept]
     own, by_identity = owned(roots, everything), {identity(body): body for body in everything}
     users: dict[Identity, tuple[str, list[str]]] = {}
-    launches = {label(body, LAUNCH) for body in roots} - {""}
+    launches_in_use = {launch_name(body) for body in live.own if identity(body) in kept}
+    launches = ({launch_name(body) for body in roots} | live.recorded_launches) - launches_in_use - {""}
     foreign = [
         (body, use)
         for body, use in _uses(live, deleted)
         if not _belongs_to(body, own)
         and (identity(body) in kept or not has_label_of(body, live.stack))
-        and label(body, LAUNCH) not in launches
+        and launch_name(body) not in launches
         and not _runs_for(body, deleted)
     ]
     for body, use in (*foreign, *_of_policies(live, deleted), *_claims_in_namespaces(live, deleted)):
@@ -125,6 +126,11 @@ def ownerless(workloads: Sequence[Body], kinds: Collection[str], live: Collectio
 def admitted_by(workload: Body) -> str | None:
     admission = (workload.get("status") or {}).get("admission") or {}
     return admission.get("clusterQueue")
+
+
+def _is_recorded(body: Body, live: LiveStack) -> bool:
+    """Whether a pod or Workload is one of the stack's launches, which may have been deleted."""
+    return launch_name(body) in live.recorded_launches
 
 
 def _uses(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]:
@@ -297,7 +303,8 @@ def _of_policies(live: LiveStack, deleted: frozenset[Identity]) -> Iterator[Use]
     own = owned(live.own, everything)
     for body in (*live.all("Pod"), *live.all("Workload")):
         policy = policies.get(body["metadata"]["namespace"])
-        if policy and not (finished(body) or has_label_of(body, live.stack) or _belongs_to(body, own)):
+        is_own = has_label_of(body, live.stack) or _belongs_to(body, own) or _is_recorded(body, live)
+        if policy and not finished(body) and not is_own:
             yield body, f"is isolated by NetworkPolicy {policy}"
 
 

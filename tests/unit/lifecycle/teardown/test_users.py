@@ -193,3 +193,27 @@ def test_the_stacks_own_pods_are_no_users() -> None:
     assert users(config_map, own=(own,), lists={"Pod": (run,)}) == []
     assert foreign_users(make_scene(lists={"Pod": (replica,)}), frozenset({config_map, manager})) == []
     assert users(config_map, lists={"Pod": (replica,)}) != []
+
+
+def test_the_pods_of_a_deleted_launch_are_no_users() -> None:
+    """The launch was deleted, by a TTL for example, and the garbage collector has not deleted its pods yet.
+
+    The pods of an active launch that is kept still count.
+    """
+    spec = {**containers(), "volumes": [{"name": "v", "configMap": {"name": "x"}}]}
+    run = make_pod(spec, metadata={"labels": {"trainstack.dev/launch": "digits-0a1b2c3d4e-5a9cde"}})
+    recorded = frozenset({"digits-0a1b2c3d4e-5a9cde"})
+    for deleted in (("ConfigMap", "research", "x"), POLICY):
+        assert users(deleted, lists={"Pod": (run,)}, recorded_launches=recorded) == []
+        assert users(deleted, lists={"Pod": (run,)}, recorded_launches=frozenset({"other"})) != []
+    pod_set = {"name": "main", "count": 1, "template": {"metadata": run["metadata"], "spec": spec}}
+    queued = make_body("Workload", "job-digits", "research", spec={"queueName": "research", "podSets": [pod_set]})
+    scene: Body = {"lists": {"Workload": (queued,)}}
+    for deleted in (("ConfigMap", "research", "x"), ("LocalQueue", "research", "research")):
+        assert users(deleted, **scene, recorded_launches=recorded) == []
+        assert users(deleted, **scene) != []
+    kept = make_launch_body()
+    name = kept["metadata"]["labels"]["trainstack.dev/launch"]
+    in_use = make_pod(spec, metadata={"labels": {"trainstack.dev/launch": name}})
+    scene = {"own": (kept,), "lists": {"Pod": (in_use,)}, "recorded_launches": frozenset({name})}
+    assert users(("ConfigMap", "research", "x"), kept=(identity(kept),), **scene) != []
