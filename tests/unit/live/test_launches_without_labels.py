@@ -9,9 +9,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import yaml
 
-from tests.unit.live_objects import make_endpoint, make_launch_body
+from tests.unit.live_objects import make_launch_body, write_kubeconfig
 from trainstack.live.client import ClusterError, RightsError, shared_clients
 from trainstack.live.snapshot import read_unlabelled
 from trainstack.runs.recorded import RecordedLaunch
@@ -84,15 +83,7 @@ def _selected(body: dict[str, Any], selector: str) -> bool:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     """Start a server that KUBECONFIG points to."""
     with ApiServer() as api_server, shared_clients():
-        config = {
-            "clusters": [{"name": "c", "cluster": make_endpoint(api_server.server_port)}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        file = tmp_path / "kubeconfig"
-        file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
-        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api_server.server_port)))
         threading.Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
         yield api_server
         api_server.shutdown()

@@ -10,9 +10,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import pytest
-import yaml
 
-from tests.unit.live_objects import make_endpoint
+from tests.unit.live_objects import write_kubeconfig
 from tests.unit.make import make_settings
 from trainstack.live.client import ClusterError
 from trainstack.live.logs import Source, follow_log, read_logs
@@ -100,15 +99,7 @@ class Handler(BaseHTTPRequestHandler):
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Start a server that KUBECONFIG points to."""
     with Server(("127.0.0.1", 0), Handler) as api_server:
-        file = tmp_path / "kubeconfig"
-        config = {
-            "clusters": [{"name": "c", "cluster": make_endpoint(api_server.server_port)}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
-        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api_server.server_port)))
         monkeypatch.setattr("trainstack.live.logs._PAUSE_SECONDS", 0.01)
         threading.Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
         yield api_server

@@ -11,16 +11,15 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-import yaml
 
 from tests.unit.live_objects import (
     LAUNCH,
     Body,
-    make_endpoint,
     make_launch_body,
     make_queue,
     make_replica,
     make_workload,
+    write_kubeconfig,
 )
 from tests.unit.make import make_distributed, make_queues, make_settings, make_storage
 from tests.unit.workloads.launches import make_launch
@@ -109,15 +108,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Start a server that KUBECONFIG points to."""
     with Server(("127.0.0.1", 0), Handler) as api_server:
         api_server.requests = []
-        config = {
-            "clusters": [{"name": "c", "cluster": make_endpoint(api_server.server_port)}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        file = tmp_path / "kubeconfig"
-        file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
-        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api_server.server_port)))
         threading.Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
         yield api_server
         api_server.shutdown()

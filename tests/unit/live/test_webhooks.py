@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.live_objects import write_kubeconfig
 from tests.unit.make import make_distributed
 from tests.unit.workloads.launches import make_launch
 from trainstack.live.client import ClusterError
@@ -24,18 +25,6 @@ UNSEEN = (
     (404, "the server could not find the requested resource"),
 )
 """Answers of a cluster that does not have the runtime, or does not serve TrainJobs, yet."""
-
-
-def make_kubeconfig(server: str) -> dict[str, Any]:
-    """Return a kubeconfig with one cluster and a user with a token."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "a", "cluster": {"server": server}}],
-        "users": [{"name": "a", "user": {"token": "t"}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        "current-context": "a",
-    }
 
 
 class Server(ThreadingHTTPServer):
@@ -79,9 +68,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Start a server that KUBECONFIG points to."""
     with Server(("127.0.0.1", 0), Handler) as api_server:
         api_server.answers, api_server.requests = [], []
-        file = tmp_path / "kubeconfig"
-        file.write_text(json.dumps(make_kubeconfig(f"http://127.0.0.1:{api_server.server_port}")))
-        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, api_server.server_port)))
         monkeypatch.setattr("trainstack.live.webhooks._PAUSE_SECONDS", 0.01)
         threading.Thread(target=api_server.serve_forever, args=(0.01,), daemon=True).start()
         yield api_server
