@@ -206,9 +206,12 @@ def read_launches(settings: Settings, namespaces: Sequence[str | None]) -> list[
 
 def read_recorded_names(settings: Settings, namespaces: Sequence[str | None]) -> set[str]:
     """Return the names of the launches that the stack's ledgers record. Raises ClusterError as `read_runs` does."""
+    return {ledger.launch_name for ledger in _read_ledgers(settings, namespaces)}
+
+
+def _read_ledgers(settings: Settings, namespaces: Sequence[str | None]) -> list[Ledger]:
     selector = f"{labels.STACK}={settings.stack},{labels.LEDGER}"
-    ledgers = _list([("v1", "ConfigMap")], namespaces, selector, settings.cluster.context)
-    return {read_ledger(body).launch_name for body in ledgers}
+    return [read_ledger(body) for body in _list([("v1", "ConfigMap")], namespaces, selector, settings.cluster.context)]
 
 
 def _is_launch(body: Mapping[str, Any]) -> bool:
@@ -235,8 +238,7 @@ def _read_marked(
     # If a kind has launches in two of its versions, the list of each version has both.
     found = list({body["metadata"]["uid"]: body for body in listed_bodies}.values())
     if forbidden:
-        ledgers = _list([("v1", "ConfigMap")], namespaces, f"{selector},{labels.LEDGER}", context)
-        launched = [launch_of(read_ledger(body)) for body in ledgers]
+        launched = map(launch_of, _read_ledgers(settings, namespaces))
         if unknown := [launch for launch in launched if (launch.kind, launch.namespace) in forbidden]:
             raise _unknown(unknown)
     return found

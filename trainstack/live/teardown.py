@@ -209,11 +209,11 @@ def _recorded_names(
     lists: Mapping[str, Sequence[Body]],
 ) -> frozenset[str]:
     """Return the names of the stack's recorded launches if pods or Workloads are of others than those of `bodies`."""
-    known = {launch_name(body) for body in bodies}
-    if all(launch_name(body) in ("", *known) for kind in ("Pod", "Workload") for body in lists.get(kind, ())):
+    live_names = {launch_name(body) for body in bodies} | {""}
+    if all(launch_name(body) in live_names for kind in ("Pod", "Workload") for body in lists.get(kind, ())):
         return frozenset()
-    of_state = {launch.labels[LAUNCH] for launch in recorded if LAUNCH in launch.labels}
-    return frozenset(of_state | read_recorded_names(settings, launch_namespaces(settings, recorded)))
+    names_in_state = {launch.labels[LAUNCH] for launch in recorded if LAUNCH in launch.labels}
+    return frozenset(names_in_state | read_recorded_names(settings, launch_namespaces(settings, recorded)))
 
 
 def _bodies_and_launches(

@@ -141,12 +141,12 @@ def start(layout: Layout, spec: ClusterSpec) -> Lifeline:
     write_atomically(layout.spec, spec.to_json())
     found = cgroups.hierarchies()
     cgroups.create(layout.cgroup, found)
-    read_end, write_end = os.pipe()
-    lifeline_end, held_end = os.pipe()
-    lifeline = Lifeline(held_end)
+    plan_reader, plan_writer = os.pipe()
+    lifeline_reader, lifeline_writer = os.pipe()
+    lifeline = Lifeline(lifeline_writer)
     # On failure the pipes close, and the supervisor exits, since it has no plan.
-    with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb") as pipe, os.fdopen(lifeline_end, "rb"):
-        init, guard = _spawn(layout, read_end, lifeline_end)
+    with os.fdopen(plan_reader, "rb"), os.fdopen(plan_writer, "wb") as pipe, os.fdopen(lifeline_reader, "rb"):
+        init, guard = _spawn(layout, plan_reader, lifeline_reader)
         try:
             for pid in (guard.pid, init.pid):
                 cgroups.enter(layout.cgroup, pid, found)
