@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
     "errors",
+    "garbage",
     "files",
     "printable",
     "settings",
@@ -37,7 +38,7 @@ LAYERS = (
     "transfer",
     "cli",
 )
-"""The modules `errors` and `printable` and the sub-packages of `trainstack`; each may import those before it."""
+"""The modules `errors`, `garbage` and `printable` and the sub-packages of `trainstack`; each may import those before it."""
 
 NARROW = {
     "trainstack.sweeps.search": ("trainstack.sweeps.search", "trainstack.settings", "trainstack.errors"),

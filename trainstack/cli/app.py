@@ -14,6 +14,7 @@ from trainstack.cli.console import err, fail, out
 from trainstack.cli.standard_streams import end_with
 from trainstack.errors import ExitCode, TrainstackError, expected_message
 from trainstack.files.temporary import remove_leftovers
+from trainstack.garbage import suspend_collection
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("init", "Create a project in a repository of its own: at most six files, none of which may exist."),
@@ -94,7 +95,8 @@ class _Lazy(Mapping[str, Any]):
 @cache
 def _load(name: str) -> Any:
     target = ALIASES.get(name, name)
-    module = import_module(f"trainstack.cli.{COMMANDS[target][0]}")
+    with suspend_collection():
+        module = import_module(f"trainstack.cli.{COMMANDS[target][0]}")
     group = typer.Typer(add_completion=False)
     if hasattr(module, "app"):
         group.add_typer(module.app, name=target)

@@ -1,8 +1,8 @@
 """The Pulumi program, which a project's `__main__.py` runs."""
 
-import gc
 from pathlib import Path
 
+from trainstack.garbage import suspend_collection
 from trainstack.stacks.debug_messages import drop_undisplayed
 from trainstack.stacks.engine_state_request import request_engine_state
 from trainstack.stacks.event_loop import serve_hooks
@@ -16,13 +16,10 @@ def run(root: Path) -> None:
     drop_undisplayed()
     response = request_engine_state()
     serve_hooks()
-    # What modules create lives as long as the program, so no collection needs to examine it.
-    gc.disable()
     # These modules load slowly, and the engine reads its state meanwhile.
-    from trainstack.stacks.declare_stack import declare_stack  # noqa: PLC0415
-    from trainstack.stacks.registrations import omit_unused  # noqa: PLC0415
+    with suspend_collection():
+        from trainstack.stacks.declare_stack import declare_stack  # noqa: PLC0415
+        from trainstack.stacks.registrations import omit_unused  # noqa: PLC0415
 
-    gc.freeze()
-    gc.enable()
     omit_unused()
     declare_stack(root, response)
