@@ -16,7 +16,7 @@ from trainstack.dev.toolchain.build import Builder
 from trainstack.dev.toolchain.groups import BY_NAME
 from trainstack.kueue.differences import RELEASES
 
-FILE = Path(__file__).parents[1] / "unit" / "checks" / "admission" / "kueue_fields.json"
+FILE = Path(__file__).parents[1] / "unit" / "kueue" / "kueue_fields.json"
 KINDS = (
     "AdmissionCheck",
     "ClusterQueue",
